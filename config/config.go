@@ -324,7 +324,7 @@ func (r *reader) defaults(v value, into *Defaults) (policies, lockSettings) {
 	if o, ok := r.optional(v, &defaultsShape); ok {
 		all = r.policies(o, all)
 		if _, ok := r.section(o.get("lock"), &defaultsLockShape, &settings); ok {
-			r.checkLock(settings)
+			r.checkLock(&settings)
 		}
 	}
 	all.apply(&into.Job, true)

@@ -33,6 +33,7 @@ type key struct {
 	preset  func(target any)      // fills in what holds without it; nil: nothing does
 	read    func(r *reader, v value, target any)
 	inherit func(target any, from string)
+	setting func(target any) placed // of a key that inherits
 	compare func(c *changes, field string, from, to any)
 }
 
@@ -85,6 +86,7 @@ func inherits[T, V any](name string, o of[V], without any, doc string, field fun
 		got, ok := o.read(r, v)
 		*field(target.(*T)) = setting[V]{v: got, at: v, given: true, bad: !ok}
 	}
+	k.setting = func(target any) placed { return field(target.(*T)) }
 	k.inherit = func(target any, from string) {
 		if s := field(target.(*T)); s.given {
 			s.given, s.from = false, from

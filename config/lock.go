@@ -1,8 +1,10 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
@@ -26,18 +28,19 @@ const lockDelay = "lock_delay"
 var lockKeys = []key{
 	inherits("mode", aMode, "exclusive", "exclusive has the lock alone, shared together with other shared ones.", func(s *lockSettings) *setting[priority.Mode] { return &s.mode }),
 	inherits("priority", of[rank]{kind: oneOf(levelKind, kind{what: "class", scalar: ofName}), read: (*reader).priority}, "0", "Who goes first and who may preempt whom: a number, or a class of priorities.classes.", func(s *lockSettings) *setting[rank] { return &s.priority }),
-	inherits("lease_timeout", positive, priority.DefaultLeaseTimeout, "How long the work needs; after it, the lock is given up as soon as somebody asks.", func(s *lockSettings) *setting[time.Duration] { return &s.lease }),
-	inherits("cleanup_timeout", notNegative, "0s; commands "+words.Duration(jobs.DefaultCleanupTimeout), "How long the work needs to put things right when it is asked to go.", func(s *lockSettings) *setting[time.Duration] { return &s.cleanup }),
+	inherits("lease_timeout", aLease, priority.DefaultLeaseTimeout, "How long the work needs; after it, the lock is given up as soon as somebody asks.", func(s *lockSettings) *setting[time.Duration] { return &s.lease }),
+	inherits("cleanup_timeout", aTerm, "0s; commands "+words.Duration(jobs.DefaultCleanupTimeout), "How long the work needs to put things right when it is asked to go.", func(s *lockSettings) *setting[time.Duration] { return &s.cleanup }),
 	inherits("waiting_timeout", aLimit, unset, "How long to wait for the cleanup of a holder that was asked to go; unset: for ever.", func(s *lockSettings) *setting[*time.Duration] { return &s.waiting }),
 	inherits("acquire_timeout", aLimit, unset, "How long to stand in the queue at all; unset: until the next tick; 0: try once, never preempt.", func(s *lockSettings) *setting[*time.Duration] { return &s.acquire }),
 	inherits("forceful", yesOrNo, "false", "Takes the lock when the holder's grace is over.", func(s *lockSettings) *setting[bool] { return &s.forceful }),
-	inherits("min_runtime", notNegative, "0s", "How long the holder is not asked to go for somebody's priority.", func(s *lockSettings) *setting[time.Duration] { return &s.minimum }),
-	inherits(lockDelay, aDelay, "0s", "How long nobody is granted the lock after a holder has gone without releasing it; "+words.Duration(priority.MaxLockDelay)+" at most.", func(s *lockSettings) *setting[time.Duration] { return &s.delay }),
+	inherits("min_runtime", aTerm, "0s", "How long the holder is not asked to go for somebody's priority.", func(s *lockSettings) *setting[time.Duration] { return &s.minimum }),
+	inherits(lockDelay, aTerm, "0s", "How long nobody is granted the lock after a holder has gone without releasing it; "+words.Duration(priority.MaxLockDelay)+" at most.", func(s *lockSettings) *setting[time.Duration] { return &s.delay }),
 }
 
 var (
 	aMode  = of[priority.Mode]{kind: word("exclusive", "shared"), read: (*reader).mode}
-	aDelay = of[time.Duration]{kind: aDuration, read: (*reader).delay}
+	aLease = of[time.Duration]{kind: aDuration, read: func(r *reader, v value) (time.Duration, bool) { return r.term(v, time.Millisecond) }}
+	aTerm  = of[time.Duration]{kind: aDuration, read: func(r *reader, v value) (time.Duration, bool) { return r.term(v, 0) }}
 	aLimit = of[*time.Duration]{kind: oneOf(aDuration, word(unset)), read: (*reader).limit} // can be taken back
 )
 
@@ -116,14 +119,12 @@ func (s setting[T]) origin() string {
 func (r *reader) positive(v value) (time.Duration, bool)    { return r.duration(v, false) }
 func (r *reader) notNegative(v value) (time.Duration, bool) { return r.duration(v, true) }
 
-// delay reads a lock-delay.
-func (r *reader) delay(v value) (time.Duration, bool) {
-	d, ok := r.duration(v, true)
-	if ok && d > priority.MaxLockDelay {
-		r.problem(v, fmt.Sprintf("%s is longer than %s", words.Duration(d), words.Duration(priority.MaxLockDelay)), "write how long work that was cut off may still do harm")
-		return 0, false
+// term reads a duration of a lock. What is wrong with one below judged, priority.Terms says: see checkTerms.
+func (r *reader) term(v value, judged time.Duration) (time.Duration, bool) {
+	if _, d, ok := r.length(v); !ok || d < judged && d != 0 {
+		return d, ok
 	}
-	return d, ok
+	return r.duration(v, judged == 0)
 }
 
 // limit reads a duration that may be missing: the word unset takes back what
@@ -139,7 +140,7 @@ func (r *reader) limit(v value) (*time.Duration, bool) {
 		r.problem(v, "has no value", `write a duration such as "30s", or unset for no limit`)
 		return nil, false
 	}
-	d, ok := r.duration(v, true)
+	d, ok := r.term(v, 0)
 	return &d, ok
 }
 
@@ -169,7 +170,7 @@ func (r *reader) lock(v value, owner string, base lockSettings) (lockguard.Requi
 	if at, exclusive := r.exclusive[entry.scope]; exclusive && entry.mode.v == priority.Shared {
 		r.problem(entry.modeAt(v), fmt.Sprintf("shared mode for scope %s, which line %d says is exclusive", quote(entry.scope), at.node.Line), "write exclusive, or allow shared there")
 	}
-	r.checkLock(entry.lockSettings)
+	r.checkLock(&entry.lockSettings)
 	return requirement, entry
 }
 
@@ -210,22 +211,10 @@ func (r *reader) requirement(s lockSettings) lockguard.Requirement {
 	return requirement
 }
 
-// checkLock compares settings that bound each other. A setting that came from
-// elsewhere is not this lock's mistake: only what is written here is reported.
-func (r *reader) checkLock(s lockSettings) {
-	lease, cleanup := s.lease, s.cleanup
-	if !lease.bad && !cleanup.bad && cleanup.v >= lease.v && (lease.given || cleanup.given) {
-		at := lease.at
-		if cleanup.given {
-			at = cleanup.at
-		}
-		r.problem(at, fmt.Sprintf("cleanup_timeout (%s%s) must be shorter than lease_timeout (%s%s)",
-			words.Duration(cleanup.v), cleanup.origin(), words.Duration(lease.v), lease.origin()), "shorten the one or lengthen the other")
-	}
-	if least := s.minimum; !lease.bad && !least.bad && least.v > lease.v && (lease.given || least.given) {
-		r.problem(r.firstGiven(least.at, least.given, lease.at), fmt.Sprintf("min_runtime (%s%s) is longer than lease_timeout (%s%s)",
-			words.Duration(least.v), least.origin(), words.Duration(lease.v), lease.origin()), "shorten the one or lengthen the other")
-	}
+// checkLock looks at the settings of a lock together.
+func (r *reader) checkLock(s *lockSettings) {
+	r.checkTerms(s)
+	lease := s.lease
 	if !lease.bad && lease.v < r.session.v {
 		what := fmt.Sprintf("lease_timeout (%s%s) is shorter than zookeeper.session_timeout (%s%s), within which a dead holder is noticed",
 			words.Duration(lease.v), lease.origin(), words.Duration(r.session.v), r.session.origin())
@@ -238,7 +227,41 @@ func (r *reader) checkLock(s lockSettings) {
 			r.problem(r.session.at, what, "write a shorter one, or a longer lease_timeout")
 		}
 	}
-	r.adviseLock(s)
+	r.adviseLock(*s)
+}
+
+// checkTerms says what priority.Terms says of the settings, each at its place. A setting that came from elsewhere is not this
+// lock's mistake: only what is written here is reported.
+func (r *reader) checkTerms(s *lockSettings) {
+	terms := r.requirement(*s).Terms
+	for _, err := range unjoin(terms.Validate()) {
+		problem, ok := errors.AsType[*priority.RequestError](err)
+		i := slices.IndexFunc(lockKeys, func(k key) bool { return ok && k.name == problem.Field })
+		if i < 0 {
+			continue // preempt_delta: reported where it is written
+		}
+		term := lockKeys[i].setting(s)
+		at, given := term.place()
+		what, instead := splitReason(problem.Reason)
+		lease := "lease_timeout (" + words.Duration(terms.LeaseTimeout)
+		switch {
+		case strings.Contains(what, lease): // it compares two
+			if s.lease.bad {
+				continue
+			}
+			at, given = r.firstGiven(at, given, s.lease.at), given || s.lease.given
+			what = strings.Replace(what, lease, lease+s.lease.origin(), 1)
+			what = strings.Replace(what, ")", term.origin()+")", 1) // its own comes first
+		case given:
+			term.spoil()
+			if v, _ := r.scalar(at, ""); v.expanded {
+				what += " (from " + quote(v.written) + ")"
+			}
+		}
+		if given {
+			r.problem(at, what, instead)
+		}
+	}
 }
 
 // adviseLock warns of settings that do nothing beside others.

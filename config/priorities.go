@@ -17,7 +17,9 @@ const never = "never"
 // levelKind is a priority as a number. The one above is for operators.
 var levelKind = wholeNumber(0, int64(priority.Emergency)-1)
 
-var deltaOf = number[int](0, int64(priority.Emergency)-1, "write by how much a priority has to be higher to preempt, 0 or more")
+const deltaInstead = "write by how much a priority has to be higher to preempt, 0 or more"
+
+var deltaOf = number[int](0, int64(priority.Emergency)-1, deltaInstead)
 
 const classesExample = "write it like {classes: {critical: 90, batch: 20}}"
 
@@ -26,7 +28,7 @@ var prioritiesShape = shape{
 	example: classesExample,
 	keys: []key{
 		compared(by("classes", named(oneOf(levelKind, like(&classShape))), "", "Names for priorities.", (*reader).readClasses), func(c *Config) map[string]priority.Level { return c.Classes }, nil),
-		by("preempt_delta", deltaOf.kind, "0", "By how much a priority has to be higher to preempt; 0 and 1: any higher one does.", func(r *reader, v value, _ *Config) { r.preemptDelta, _ = deltaOf.read(r, v) }),
+		by("preempt_delta", deltaOf.kind, "0", "By how much a priority has to be higher to preempt; 0 and 1: any higher one does.", (*reader).delta),
 	},
 	later: []string{"may_force"},
 	hints: map[string]string{"min_runtime": "it belongs to a lock, or to all: defaults: {lock: {min_runtime: ...}}"},
@@ -41,6 +43,18 @@ var classShape = shape{
 	},
 	later: []string{"may_force", "default"},
 	hints: map[string]string{"priority": `did you mean "value"?`, "level": `did you mean "value"?`},
+}
+
+// delta reads by how much a priority has to be higher. priority.Terms says what is wrong with one that is negative.
+func (r *reader) delta(v value, _ *Config) {
+	n, ok := r.integer(v, deltaInstead)
+	switch {
+	case !ok:
+	case n < 0:
+		r.refused(v, priority.Terms{PreemptDelta: int(n)}.Validate())
+	default:
+		r.preemptDelta, _ = deltaOf.read(r, v)
+	}
 }
 
 // readClasses reads the named priorities.
@@ -101,15 +115,8 @@ func (r *reader) classValue(v value) (rank, bool) {
 }
 
 func (r *reader) level(v value, n int64) (priority.Level, bool) {
-	if n > int64(priority.Emergency) {
-		r.problem(v, fmt.Sprintf("priority %d is above the highest", n), fmt.Sprintf("write a number from 0 to %d", priority.Emergency-1))
-		return 0, false
-	}
-	n = max(n, -1<<31)
-	if r.refused(v, priority.Level(n).CheckJob()) {
-		return 0, false
-	}
-	return priority.Level(n), true
+	level, err := priority.LevelOf(n)
+	return level, !r.refused(v, err)
 }
 
 // priority reads a number or the name of a class.

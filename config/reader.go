@@ -61,6 +61,17 @@ type setting[T any] struct {
 	from  string // for a default: what it is, for messages
 }
 
+// placed is a setting of whatever type.
+type placed interface {
+	place() (at value, given bool)
+	origin() string
+	spoil() // marks it as of no use
+}
+
+func (s *setting[T]) place() (value, bool) { return s.at, s.given }
+
+func (s *setting[T]) spoil() { s.bad = true }
+
 // A rank is a priority, and whether it may preempt at all.
 type rank struct {
 	level         priority.Level

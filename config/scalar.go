@@ -123,17 +123,28 @@ func (d *decoder) integer(v value, instead string) (int64, bool) {
 	return 0, false
 }
 
+// length reads a duration of whatever length.
+func (d *decoder) length(v value) (scalar, time.Duration, bool) {
+	s, ok := d.scalar(v, `write a duration such as "30s"`)
+	if !ok {
+		return s, 0, false
+	}
+	length, what, instead := parseDuration(s.text)
+	if what != "" {
+		d.problem(v, s.quoted()+" is not a duration", instead)
+	}
+	return s, length, what == ""
+}
+
 // duration reads a duration that is not negative, and longer than 0 unless
 // zero is allowed.
 func (d *decoder) duration(v value, zero bool) (time.Duration, bool) {
-	s, ok := d.scalar(v, `write a duration such as "30s"`)
+	s, length, ok := d.length(v)
 	if !ok {
 		return 0, false
 	}
-	length, what, instead := parseDuration(s.text)
+	var what, instead string
 	switch {
-	case what != "":
-		what = s.quoted() + " is not a duration"
 	case length < 0:
 		what, instead = s.quoted()+" is negative", fmt.Sprintf("write %q", words.Duration(-length))
 	case length == 0 && !zero:

@@ -63,7 +63,7 @@ func (r *reader) scopeMode(v value, s *Scope) {
 }
 
 func (r *reader) scopeDelay(v value, s *Scope) {
-	if d, ok := r.delay(v); ok {
+	if d, ok := r.term(v, 0); ok && !r.refused(v, priority.Terms{LockDelay: d}.Validate()) {
 		s.LockDelay = &d
 	}
 }
@@ -79,10 +79,7 @@ func (r *reader) mode(v value) (priority.Mode, bool) {
 		return 0, false
 	}
 	mode, err := priority.ParseMode(s.text)
-	if err != nil {
-		r.problem(v, s.quoted()+" is not a mode", instead)
-	}
-	return mode, err == nil
+	return mode, !r.refused(v, err)
 }
 
 // scopeName reports whether a text can be a scope.

@@ -17,7 +17,7 @@ import (
 // alone.
 //
 // The request is exclusive and forceful: whoever holds the lock is asked to go,
-// whatever was agreed on (MinRuntime, PreemptDelta), with its cleanup timeout as
+// whatever terms keep others from that, with its cleanup timeout as
 // the grace, or o.WaitingTimeout if that is shorter, and is then evicted. Its
 // cause is an *OverriddenError, in the end a *LostError with the reason
 // LossOverridden. The owner is o.By, the message says o.ID and o.Reason. The

@@ -37,20 +37,6 @@ func (t *tenure) extend(ctx context.Context, lease time.Duration) error {
 	return nil
 }
 
-// protect starts the minimum runtime, if it has not begun with the grant.
-func (t *tenure) protect(ctx context.Context) error {
-	if !t.early || t.requirement.MinRuntime == 0 {
-		return nil
-	}
-	if err := t.standing(); err != nil {
-		return err
-	}
-	if err := t.grant.Protect(ctx, t.requirement.MinRuntime); err != nil {
-		return t.refusal(err)
-	}
-	return nil
-}
-
 // refusal is what a holder is told whose lease was not extended.
 func (t *tenure) refusal(err error) error {
 	if why := t.standing(); why != nil {

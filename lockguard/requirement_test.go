@@ -24,7 +24,7 @@ func TestEachBadFieldSaysWhatToWriteInstead(t *testing.T) {
 		"emergency":                        {Requirement{Scope: scope, Terms: priority.Terms{Priority: priority.Emergency}}, []string{"priority", "reserved for operators", "2147483646"}},
 		"negative priority":                {Requirement{Scope: scope, Terms: priority.Terms{Priority: -1}}, []string{"priority", "write a number from 0"}},
 		"unknown mode":                     {Requirement{Scope: scope, Terms: priority.Terms{Mode: 7}}, []string{"Mode(7)", "write exclusive or shared"}},
-		"negative lease":                   {Requirement{Scope: scope, Terms: priority.Terms{LeaseTimeout: -1}}, []string{"lease_timeout", "negative", "10m"}},
+		"negative lease":                   {Requirement{Scope: scope, Terms: priority.Terms{LeaseTimeout: -1}}, []string{"lease_timeout", "negative", "how long the work needs"}},
 		"cleanup over lease":               {Requirement{Scope: scope, Terms: priority.Terms{LeaseTimeout: time.Minute, CleanupTimeout: time.Hour}}, []string{"cleanup_timeout (1h)", "lease_timeout (1m)"}},
 		"cleanup is lease":                 {Requirement{Scope: scope, Terms: priority.Terms{CleanupTimeout: 10 * time.Minute}}, []string{"cleanup_timeout (10m)", "lease_timeout (10m)"}},
 		"negative cleanup":                 {Requirement{Scope: scope, Terms: priority.Terms{CleanupTimeout: -1}}, []string{"cleanup_timeout", "negative"}},
@@ -106,7 +106,7 @@ func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 
 func TestPlanOfARequirementIsThatOfItsRequest(t *testing.T) {
 	state := recipes.LockState{Scope: scope, Holders: []recipes.Contender{{
-		Owner: "holder", Terms: priority.Terms{Priority: 5, CleanupTimeout: time.Second}, LeaseLeft: time.Hour, MinRuntimeLeft: time.Minute,
+		Owner: "holder", Terms: priority.Terms{Priority: 5, CleanupTimeout: time.Second}, Remaining: priority.Remaining{LeaseLeft: time.Hour, MinRuntimeLeft: time.Minute},
 	}}}
 
 	plan := Requirement{Scope: scope, Terms: priority.Terms{Priority: 9, Forceful: true}}.Plan(state)

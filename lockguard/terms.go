@@ -183,6 +183,20 @@ func (t *tenure) heldUnderLocked(terms priority.Terms) {
 	t.lease, t.prolonged = terms.LeaseTimeout, terms.LeaseTimeout
 }
 
+// protect starts the minimum runtime, if it has not begun with the grant.
+func (t *tenure) protect(ctx context.Context) error {
+	if !t.early || t.requirement.MinRuntime == 0 {
+		return nil
+	}
+	if err := t.standing(); err != nil {
+		return err
+	}
+	if err := t.grant.Protect(ctx, t.requirement.MinRuntime); err != nil {
+		return t.refusal(err)
+	}
+	return nil
+}
+
 // follow keeps the request, and then the hold, up with the overrides until ctx
 // ends.
 func (t *tenure) follow(ctx context.Context, changed, granted <-chan struct{}) {

@@ -244,10 +244,11 @@ func (c *checker) fields(o Override) {
 	if may.one && len(given) == 0 {
 		c.refuse("kind", "%s changes nothing without any of %s; write one", o.Kind, strings.Join(may.fields, ", "))
 	}
+	bad := o.badTerms()
 	if p := o.Priority; p != nil && slices.Contains(may.fields, "priority") {
 		switch {
-		case *p < priority.Default:
-			c.refuse("priority", "%d is below the lowest; write 0 or more", *p)
+		case bad["priority"] != "":
+			c.refuse("priority", "%s", bad["priority"])
 		case o.Kind == Boost && *p == priority.Default:
 			c.refuse("priority", "0 is the lowest and raises nothing; write 1 or more")
 		case o.Kind == Cap && *p == priority.Emergency:
@@ -266,8 +267,8 @@ func (c *checker) fields(o Override) {
 		now := field == "waiting_timeout" && o.Kind != Cap && o.Kind != Extend // 0 is: at once
 		switch {
 		case *d == nil || !slices.Contains(may.fields, field):
-		case **d < 0:
-			c.refuse(field, "%s is negative; write %s", **d, -**d)
+		case bad[field] != "":
+			c.refuse(field, "%s", bad[field])
 		case **d == 0 && !now:
 			c.refuse(field, "0s lengthens nothing; write a duration such as 30s")
 		case **d > 0 && **d < time.Millisecond:
@@ -277,6 +278,29 @@ func (c *checker) fields(o Override) {
 	if o.Token < 0 && o.Kind == PreemptNow {
 		c.refuse("token", "%d is no token; write that of the holder", o.Token)
 	}
+}
+
+// badTerms returns what priority.Terms says of the terms that the override sets, by field.
+func (o Override) badTerms() map[string]string {
+	terms := priority.Terms{WaitingTimeout: o.WaitingTimeout, AcquireTimeout: o.AcquireTimeout}
+	if o.Priority != nil {
+		terms.Priority = *o.Priority
+	}
+	if o.LeaseTimeout != nil {
+		terms.LeaseTimeout = *o.LeaseTimeout
+	}
+	if o.CleanupTimeout != nil {
+		terms.CleanupTimeout = *o.CleanupTimeout
+	}
+	bad := map[string]string{}
+	if all, ok := terms.ValidateRequest().(interface{ Unwrap() []error }); ok {
+		for _, err := range all.Unwrap() {
+			if problem, ok := errors.AsType[*priority.RequestError](err); ok {
+				bad[problem.Field] = problem.Reason
+			}
+		}
+	}
+	return bad
 }
 
 // having names the kinds that have a field.

@@ -144,7 +144,7 @@ func TestEachMistakeIsToldWithItsField(t *testing.T) {
 		}), []string{
 			"priority: 0 is the lowest and raises nothing; write 1 or more",
 			"forceful: a boost makes nobody polite; write true, or use cap",
-			"waiting_timeout: -1s is negative; write 1s",
+			"waiting_timeout: -1s is negative; write 0 to wait for no cleanup, or leave it out",
 		}},
 		"cap up": {of(override.Cap, func(o *override.Override) {
 			o.Priority, o.Forceful, o.WaitingTimeout = new(priority.Emergency), new(true), new(time.Duration(0))
@@ -157,7 +157,7 @@ func TestEachMistakeIsToldWithItsField(t *testing.T) {
 			o.Priority, o.Match.PriorityAbove = new(priority.Level(-1)), new(priority.Level(-2))
 		}), []string{
 			"match.priority_above: -2 is below the lowest; write 0 or more",
-			"priority: -1 is below the lowest; write 0 or more",
+			"priority: priority -1 is below the lowest; write a number from 0 (default, lowest) to 2147483646",
 		}},
 		"extend by nothing": {of(override.Extend, func(o *override.Override) { o.LeaseTimeout = nil }), []string{
 			"kind: extend changes nothing without any of waiting_timeout, lease_timeout, cleanup_timeout, acquire_timeout; write one",

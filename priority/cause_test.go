@@ -33,7 +33,8 @@ func TestOfSeveralCausesTheOneThatCountsMostIsFound(t *testing.T) {
 			more, less := of(first, "more"), of(second, "less")
 			for _, err := range []error{
 				errors.Join(more, less), errors.Join(less, more), fmt.Errorf("%w: %w", less, more),
-				cause{CauseInfo: less.CauseInfo, err: more}, cause{CauseInfo: more.CauseInfo, err: fmt.Errorf("x: %w", less)},
+				cause{CauseInfo: less.CauseInfo, err: more},
+				cause{CauseInfo: more.CauseInfo, err: fmt.Errorf("x: %w", less)},
 			} {
 				require.Equal(t, more.CauseInfo, priority.CauseOf(err), "%s and %s", first, second)
 			}

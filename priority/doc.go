@@ -12,7 +12,7 @@
 //		Holders: []priority.Holder{{
 //			Level:          1,
 //			CleanupTimeout: 10 * time.Second,
-//			LeaseLeft:      time.Minute,
+//			Remaining:      priority.Remaining{LeaseLeft: time.Minute},
 //		}},
 //	})
 //	fmt.Println(verdict.Action, verdict.Asks, "then look again in", verdict.After)

@@ -15,7 +15,7 @@ func Example() {
 		Holders: []priority.Holder{{
 			Level:          1,
 			CleanupTimeout: 10 * time.Second,
-			LeaseLeft:      time.Minute,
+			Remaining:      priority.Remaining{LeaseLeft: time.Minute},
 		}},
 	})
 	fmt.Println(verdict.Action, verdict.Asks, "then look again in", verdict.After)
@@ -26,7 +26,7 @@ func Example() {
 // outrank it, so it waits for the lease, and then for the cleanup.
 func ExampleJudge() {
 	request := priority.Request{Level: 1}
-	holder := priority.Holder{Level: 1, CleanupTimeout: 10 * time.Second, LeaseLeft: time.Minute}
+	holder := priority.Holder{Level: 1, CleanupTimeout: 10 * time.Second, Remaining: priority.Remaining{LeaseLeft: time.Minute}}
 	look := func() priority.Verdict {
 		return priority.Judge(priority.Facts{Request: request, First: true, Holders: []priority.Holder{holder}})
 	}

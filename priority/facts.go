@@ -52,6 +52,15 @@ type Holder struct {
 	// is asked to go.
 	CleanupTimeout time.Duration
 
+	Remaining
+
+	// Asked are the waiter's own requests to this holder that stand. What
+	// others have asked it is no concern of the waiter.
+	Asked []Asked
+}
+
+// Remaining is what is left of the times that began with a grant.
+type Remaining struct {
 	// LeaseLeft is how long the holder's lease still runs; 0 or less: it has
 	// run out. A lease that has run out never starts again while an Asked
 	// stands.
@@ -61,10 +70,16 @@ type Holder struct {
 	// somebody's level; 0 or less: it may be. It does not outlive the lease: one
 	// that only the end of its lease ends has as much left of both.
 	MinRuntimeLeft time.Duration
+}
 
-	// Asked are the waiter's own requests to this holder that stand. What
-	// others have asked it is no concern of the waiter.
-	Asked []Asked
+// Later returns what is left d later, not less than 0.
+func (r Remaining) Later(d time.Duration) Remaining {
+	return Remaining{LeaseLeft: max(r.LeaseLeft-d, 0), MinRuntimeLeft: max(r.MinRuntimeLeft-d, 0)}
+}
+
+// Longest returns the longer of each.
+func (r Remaining) Longest(o Remaining) Remaining {
+	return Remaining{LeaseLeft: max(r.LeaseLeft, o.LeaseLeft), MinRuntimeLeft: max(r.MinRuntimeLeft, o.MinRuntimeLeft)}
 }
 
 // Asked is a standing request of the waiter to a holder to go.

@@ -50,8 +50,7 @@ func Foresee(f Facts) Forecast {
 func pass(holders []Holder, d time.Duration) {
 	for i := range holders {
 		h := &holders[i]
-		h.LeaseLeft -= d
-		h.MinRuntimeLeft -= d
+		h.Remaining = h.Later(d)
 		h.Asked = slices.Clone(h.Asked)
 		for j := range h.Asked {
 			h.Asked[j].Ago += d

@@ -23,12 +23,27 @@ const (
 // outrank each other.
 func (l Level) Outranks(o Level) bool { return l > o }
 
+// LevelOf returns n as a level. What no job may ask for, see CheckJob, is an error,
+// which says what to write instead.
+func LevelOf(n int64) (Level, error) {
+	switch {
+	case n > int64(Emergency):
+		return Default, fmt.Errorf("priority %d is above the highest; write a number from %d to %d", n, Default, Emergency-1)
+	case n < int64(Default):
+		return Default, fmt.Errorf("priority %d is below the lowest; write a number from %d (default, lowest) to %d", n, Default, Emergency-1)
+	case n == int64(Emergency):
+		return Default, Emergency.CheckJob()
+	}
+	return Level(n), nil
+}
+
 // CheckJob returns an error, which says what to write instead, unless a job or
 // requirement may ask for l: from Default up to, not including, Emergency.
 func (l Level) CheckJob() error {
 	switch {
 	case l < Default:
-		return fmt.Errorf("priority %d is below the lowest; write a number from %d (default, lowest) to %d", l, Default, Emergency-1)
+		_, err := LevelOf(int64(l))
+		return err
 	case l == Emergency:
 		return fmt.Errorf("priority %d is the emergency level, reserved for operators' overrides; write %d or less, and let an operator override in an emergency", l, Emergency-1)
 	}

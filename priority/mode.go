@@ -29,7 +29,7 @@ func (m Mode) String() string {
 }
 
 // ParseMode reads "exclusive" or "shared". Anything else, the empty text
-// included, is an error that says what to write instead.
+// included, is a *RequestError.
 func ParseMode(s string) (Mode, error) {
 	switch s {
 	case "exclusive":
@@ -37,7 +37,7 @@ func ParseMode(s string) (Mode, error) {
 	case "shared":
 		return Shared, nil
 	}
-	return Exclusive, fmt.Errorf(`mode %q is unknown; write "exclusive" or "shared"`, s)
+	return Exclusive, &RequestError{Field: "mode", Reason: fmt.Sprintf("%q is unknown; write exclusive or shared", s)}
 }
 
 // MarshalText writes what String returns. A Mode that is neither Exclusive nor

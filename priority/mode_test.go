@@ -45,7 +45,7 @@ func TestModeTravelsAsText(t *testing.T) {
 func TestUnknownModeIsRefusedWithAWayOut(t *testing.T) {
 	for _, text := range []string{"", "Shared", " shared", "read", "0"} {
 		_, err := priority.ParseMode(text)
-		require.ErrorContains(t, err, `write "exclusive" or "shared"`, "text %q", text)
+		require.ErrorContains(t, err, "write exclusive or shared", "text %q", text)
 
 		m := priority.Shared
 		require.Error(t, m.UnmarshalText([]byte(text)), "text %q", text)

@@ -67,7 +67,7 @@ func TestWhatBarsARequestFromPreempting(t *testing.T) {
 	} {
 		for i, d := range deltas {
 			r := priority.Request{Level: row.level, PreemptDelta: d, NeverPreempts: row.never}
-			h := priority.Holder{Level: 5, LeaseLeft: hour}
+			h := priority.Holder{Level: 5, Remaining: priority.Remaining{LeaseLeft: hour}}
 			if row.running {
 				h.MinRuntimeLeft = 1
 			}

@@ -297,8 +297,7 @@ func drawFacts(t *rapid.T) priority.Facts {
 			Level:          level.Draw(t, "level"),
 			Mode:           mode.Draw(t, "mode"),
 			CleanupTimeout: seconds.Draw(t, "cleanup"),
-			LeaseLeft:      seconds.Draw(t, "lease left"),
-			MinRuntimeLeft: seconds.Draw(t, "minimum runtime left"),
+			Remaining:      priority.Remaining{LeaseLeft: seconds.Draw(t, "lease left"), MinRuntimeLeft: seconds.Draw(t, "minimum runtime left")},
 			Asked:          rapid.SliceOfNDistinct(ask, 0, 2, func(a priority.Asked) priority.Reason { return a.Reason }).Draw(t, "asked"),
 		}
 	})

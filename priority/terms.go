@@ -86,8 +86,20 @@ func (t Terms) WithDefaults() Terms {
 	return t
 }
 
+// Granted returns what is left of the terms at the moment of their grant.
+func (t Terms) Granted() Remaining {
+	return Remaining{LeaseLeft: t.LeaseTimeout, MinRuntimeLeft: t.MinRuntime}
+}
+
+// UntilLeaseEnds returns the terms with the longest MinRuntime: nothing but the end of the lease ends the hold.
+func (t Terms) UntilLeaseEnds() Terms {
+	t.MinRuntime = t.WithDefaults().LeaseTimeout
+	return t
+}
+
 // Validate returns everything that is wrong with the terms of a job or of a requirement, joined (errors.Join). Each problem
-// is a *RequestError.
+// is a *RequestError. The configuration, the flags, the API of the console and Temporal say its Reason word for word, so it
+// holds wherever terms are written.
 func (t Terms) Validate() error {
 	c := termsCheck{Terms: t.WithDefaults()}
 	if err := t.Priority.CheckJob(); err != nil {
@@ -127,16 +139,16 @@ func (c *termsCheck) each() {
 	if c.Mode != Exclusive && c.Mode != Shared {
 		c.refuse("mode", "%s is unknown; write exclusive or shared", c.Mode)
 	}
-	c.notNegative("lease_timeout", c.LeaseTimeout, "write how long the work needs, or leave it out for "+words.Duration(DefaultLeaseTimeout))
+	c.notNegative("lease_timeout", c.LeaseTimeout, "write how long the work needs, or leave it out")
 	if c.LeaseTimeout >= 0 && c.LeaseTimeout < time.Millisecond {
 		c.refuse("lease_timeout", "%s is too short; write 1ms or more", c.LeaseTimeout)
 	}
-	c.notNegative("cleanup_timeout", c.CleanupTimeout, "write how long the cleanup needs, or leave it out when there is none")
+	c.notNegative("cleanup_timeout", c.CleanupTimeout, "write how long the cleanup needs, or leave it out")
 	if c.WaitingTimeout != nil {
-		c.notNegative("waiting_timeout", *c.WaitingTimeout, "write 0 to wait for no cleanup, or leave it out to wait for ever")
+		c.notNegative("waiting_timeout", *c.WaitingTimeout, "write 0 to wait for no cleanup, or leave it out")
 	}
 	if c.AcquireTimeout != nil {
-		c.notNegative("acquire_timeout", *c.AcquireTimeout, "write 0 to try once, or leave it out to wait for ever")
+		c.notNegative("acquire_timeout", *c.AcquireTimeout, "write 0 to try once, or leave it out")
 	}
 	c.notNegative("min_runtime", c.MinRuntime, "write how long the work is not to be preempted, or leave it out")
 	if c.MinRuntime > c.LeaseTimeout && c.LeaseTimeout > 0 {

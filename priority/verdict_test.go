@@ -54,11 +54,11 @@ func (r request) tries() request {
 }
 
 func writer(level priority.Level, leaseLeft time.Duration) holder {
-	return holder{Level: level, LeaseLeft: leaseLeft}
+	return holder{Level: level, Remaining: priority.Remaining{LeaseLeft: leaseLeft}}
 }
 
 func reader(level priority.Level, leaseLeft time.Duration) holder {
-	return holder{Level: level, LeaseLeft: leaseLeft, Mode: priority.Shared}
+	return holder{Level: level, Remaining: priority.Remaining{LeaseLeft: leaseLeft}, Mode: priority.Shared}
 }
 
 func (h holder) cleanup(d time.Duration) holder {

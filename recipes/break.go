@@ -254,7 +254,7 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 			holder = unreadableContender(child, stat, told(unread, bad), true)
 			rec.Token = holder.Token
 		}
-		holder.LeaseLeft, holder.MinRuntimeLeft = rec.leaseLeft(stat, v.now), rec.minRuntimeLeft(stat, v.now)
+		holder.Remaining = rec.remaining(stat, v.now)
 		v.present = append(v.present, holder)
 		if rec.token(stat) == b.req.Token {
 			v.victims = append(v.victims, breakVictim{path: path, version: stat.Version, holder: holder})

@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -48,8 +47,7 @@ func (r *contenderRecord) notesOf(id string, stat *zk.Stat) map[priority.Reason]
 	return notes
 }
 
-// lengthen gives each member of a hold the longest lease and the longest minimum
-// runtime that a member has: what one has extended, all have.
+// lengthen gives each member of a hold the longest times that a member has left: what one has extended, all have.
 func lengthen(holders []*holding, held []priority.Holder) {
 	for i, h := range holders {
 		if h.rec.Hold == "" {
@@ -57,8 +55,7 @@ func lengthen(holders []*holding, held []priority.Holder) {
 		}
 		for j, o := range holders {
 			if o.rec.Hold == h.rec.Hold {
-				held[i].LeaseLeft = max(held[i].LeaseLeft, held[j].LeaseLeft)
-				held[i].MinRuntimeLeft = max(held[i].MinRuntimeLeft, held[j].MinRuntimeLeft)
+				held[i].Remaining = held[i].Longest(held[j].Remaining)
 			}
 		}
 	}
@@ -66,16 +63,15 @@ func lengthen(holders []*holding, held []priority.Holder) {
 
 // lengthenShown is lengthen for what is shown of a lock.
 func lengthenShown(holders []Contender) {
-	longest := make(map[string][2]time.Duration)
+	longest := make(map[string]priority.Remaining)
 	for _, h := range holders {
 		if h.Hold != "" {
-			most := longest[h.Hold]
-			longest[h.Hold] = [2]time.Duration{max(most[0], h.LeaseLeft), max(most[1], h.MinRuntimeLeft)}
+			longest[h.Hold] = h.Longest(longest[h.Hold])
 		}
 	}
 	for i, h := range holders {
 		if most, ok := longest[h.Hold]; ok {
-			holders[i].LeaseLeft, holders[i].MinRuntimeLeft = most[0], most[1]
+			holders[i].Remaining = most
 		}
 	}
 }

@@ -80,7 +80,7 @@ func FuzzContenderRecord(f *testing.F) {
 		lease := rec.leaseLeft(stat, now)
 		require.GreaterOrEqual(t, lease, time.Duration(0))
 		require.LessOrEqual(t, lease, max(0, milliseconds(rec.LeaseTimeout)))
-		least := rec.minRuntimeLeft(stat, now)
+		least := rec.remaining(stat, now).MinRuntimeLeft
 		require.GreaterOrEqual(t, least, time.Duration(0))
 		require.LessOrEqual(t, least, lease)
 		told := rec.contender(child{guid: "x"}, stat)

@@ -269,8 +269,7 @@ func (p *place) facts(holders []*holding) priority.Facts {
 		held := priority.Holder{
 			Level: h.level(), Mode: h.rec.Mode, // its name has the mode that it came with
 			CleanupTimeout: milliseconds(h.rec.CleanupTimeout),
-			LeaseLeft:      h.rec.leaseLeft(h.stat, serverNow),
-			MinRuntimeLeft: h.rec.minRuntimeLeft(h.stat, serverNow),
+			Remaining:      h.rec.remaining(h.stat, serverNow),
 		}
 		// The mailbox says what stands; an ask whose reply was lost counts
 		// from now.

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A relay is T17 to the next in line.
@@ -255,11 +253,10 @@ func (g *Grant) contender() Contender {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r := &g.req
+	terms := r.Terms
+	terms.Mode = g.mode
 	return Contender{
-		ID: g.guid, Owner: r.Owner, Host: g.lock.c.host, PID: g.lock.c.pid, Terms: priority.Terms{
-			Priority: r.Priority, Mode: g.mode,
-			LeaseTimeout: r.LeaseTimeout, CleanupTimeout: r.CleanupTimeout, MinRuntime: r.MinRuntime,
-		}, Message: r.Message,
+		ID: g.guid, Owner: r.Owner, Host: g.lock.c.host, PID: g.lock.c.pid, Terms: terms, Message: r.Message,
 		Class: r.Class, Trace: r.Trace, Token: g.token,
 	}
 }

@@ -67,7 +67,7 @@ func (l *lockLook) state(now int64, nodes func(int) *requestNode) (LockState, er
 			contender = unreadableContender(child, n.stat, told(unread, bad), holds)
 		}
 		if holds {
-			contender.LeaseLeft, contender.MinRuntimeLeft = n.rec.leaseLeft(n.stat, now), n.rec.minRuntimeLeft(n.stat, now)
+			contender.Remaining = n.rec.remaining(n.stat, now)
 			state.Holders = append(state.Holders, contender)
 			continue
 		}

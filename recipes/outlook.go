@@ -192,13 +192,13 @@ func (s *LockState) pass(d time.Duration) {
 	}
 	for i := range s.Holders {
 		h := &s.Holders[i]
-		h.LeaseLeft, h.MinRuntimeLeft = max(h.LeaseLeft-d, 0), max(h.MinRuntimeLeft-d, 0)
+		h.Remaining = h.Later(d)
 	}
 }
 
 // admit makes a waiter a holder.
 func (s *LockState) admit(w Contender) {
-	w.Since, w.LeaseLeft, w.MinRuntimeLeft, w.Position = s.At, w.LeaseTimeout, w.MinRuntime, 0
+	w.Since, w.Remaining, w.Position = s.At, w.Granted(), 0
 	s.Holders = append(s.Holders, w)
 }
 

@@ -144,8 +144,8 @@ func TestPlanCountsWithADelayOfAnEndAndOfAnEviction(t *testing.T) {
 		"not begun":        {LockState{At: at, Delays: []Delay{gone}}, Request{}, OutcomeGranted, time.Minute, 1},
 		"a try":            {LockState{At: at, Delays: []Delay{begun}}, Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}, OutcomeRefused, 0, 0},
 		"a reader's":       {LockState{At: at, Delays: []Delay{{ID: "gone", Mode: priority.Shared, LockDelay: time.Minute}}}, Request{Terms: priority.Terms{Mode: priority.Shared}}, OutcomeGranted, 0, 0},
-		"of the evicted":   {LockState{At: at, Holders: []Contender{{ID: "h", Terms: priority.Terms{LockDelay: time.Minute}, LeaseLeft: time.Hour}}}, Request{Terms: priority.Terms{Priority: 5, Forceful: true}}, OutcomeTakesOver, time.Minute, 1},
-		"beside the other": {LockState{At: at, Holders: []Contender{{ID: "h", Terms: priority.Terms{Mode: priority.Shared}, LeaseLeft: time.Hour}}, Delays: []Delay{begun}}, Request{Terms: priority.Terms{Priority: 5, Forceful: true}}, OutcomeTakesOver, 40 * time.Second, 1},
+		"of the evicted":   {LockState{At: at, Holders: []Contender{{ID: "h", Terms: priority.Terms{LockDelay: time.Minute}, Remaining: priority.Remaining{LeaseLeft: time.Hour}}}}, Request{Terms: priority.Terms{Priority: 5, Forceful: true}}, OutcomeTakesOver, time.Minute, 1},
+		"beside the other": {LockState{At: at, Holders: []Contender{{ID: "h", Terms: priority.Terms{Mode: priority.Shared}, Remaining: priority.Remaining{LeaseLeft: time.Hour}}}, Delays: []Delay{begun}}, Request{Terms: priority.Terms{Priority: 5, Forceful: true}}, OutcomeTakesOver, 40 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := c.state.Plan(c.request)

@@ -158,7 +158,7 @@ func lockDelay(evicted []Obstacle) time.Duration {
 func (s LockState) held(h Contender, id string) priority.Holder {
 	held := priority.Holder{
 		Level: h.Priority, Mode: h.Mode, CleanupTimeout: h.CleanupTimeout,
-		LeaseLeft: h.LeaseLeft, MinRuntimeLeft: h.MinRuntimeLeft,
+		Remaining: h.Remaining,
 	}
 	for _, n := range h.PreemptedBy {
 		if n.ID == id {

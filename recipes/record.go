@@ -376,14 +376,14 @@ func (r *contenderRecord) runsFrom(stat *zk.Stat) int64 {
 // runsFromLastWrite, as RunsFrom, is the time of the node's last write.
 const runsFromLastWrite = -1
 
-// minRuntimeLeft returns what is left of the minimum runtime at a server time,
-// within the same bounds as leaseLeft.
-func (r *contenderRecord) minRuntimeLeft(stat *zk.Stat, now int64) time.Duration {
-	lease := r.leaseLeft(stat, now)
-	if r.LeaseOnly {
-		return lease
+// remaining returns what is left at a server time of the lease, and within the same bounds of the minimum runtime.
+func (r *contenderRecord) remaining(stat *zk.Stat, now int64) priority.Remaining {
+	left := priority.Remaining{LeaseLeft: r.leaseLeft(stat, now)}
+	left.MinRuntimeLeft = left.LeaseLeft
+	if !r.LeaseOnly {
+		left.MinRuntimeLeft = min(left.LeaseLeft, timeLeft(r.runsFrom(stat), r.MinRuntime, now))
 	}
-	return min(lease, timeLeft(r.runsFrom(stat), r.MinRuntime, now))
+	return left
 }
 
 // freeze writes down what the last write meant, before another write.

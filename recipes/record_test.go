@@ -53,26 +53,26 @@ func TestMinimumRuntimeCountsFromTheGrantWhoeverWritesLater(t *testing.T) {
 	rec := contenderRecord{Granted: true, LeaseTimeout: 60 * second}
 	rec.protect(10 * time.Second)
 	grant := &zk.Stat{Mtime: 50 * second}
-	require.Equal(t, 4*time.Second, rec.minRuntimeLeft(grant, 56*second))
-	require.Zero(t, rec.minRuntimeLeft(grant, 60*second))
-	require.Zero(t, rec.minRuntimeLeft(grant, 99*second))
-	require.Equal(t, 10*time.Second, rec.minRuntimeLeft(grant, 20*second), "servers' clocks differ")
+	require.Equal(t, 4*time.Second, rec.remaining(grant, 56*second).MinRuntimeLeft)
+	require.Zero(t, rec.remaining(grant, 60*second).MinRuntimeLeft)
+	require.Zero(t, rec.remaining(grant, 99*second).MinRuntimeLeft)
+	require.Equal(t, 10*time.Second, rec.remaining(grant, 20*second).MinRuntimeLeft, "servers' clocks differ")
 
 	// a new lease does not begin it anew
 	rec.freeze(grant)
 	rec.LeaseFrom = 0
 	extended := &zk.Stat{Mtime: 55 * second}
-	require.Equal(t, 4*time.Second, rec.minRuntimeLeft(extended, 56*second))
+	require.Equal(t, 4*time.Second, rec.remaining(extended, 56*second).MinRuntimeLeft)
 
 	// but it can be begun anew
 	rec.freeze(extended)
 	rec.protect(20 * time.Second)
 	rec.RunsFrom = runsFromLastWrite
 	protected := &zk.Stat{Mtime: 58 * second}
-	require.Equal(t, 19*time.Second, rec.minRuntimeLeft(protected, 59*second))
+	require.Equal(t, 19*time.Second, rec.remaining(protected, 59*second).MinRuntimeLeft)
 	rec.freeze(protected)
 	later := &zk.Stat{Mtime: 70 * second}
-	require.Equal(t, 7*time.Second, rec.minRuntimeLeft(later, 71*second))
+	require.Equal(t, 7*time.Second, rec.remaining(later, 71*second).MinRuntimeLeft)
 }
 
 func TestMinimumRuntimeEndsWithTheLeaseAtTheLatest(t *testing.T) {
@@ -81,16 +81,16 @@ func TestMinimumRuntimeEndsWithTheLeaseAtTheLatest(t *testing.T) {
 	rec.protect(10 * time.Second)
 	require.True(t, rec.LeaseOnly)
 	grant := &zk.Stat{Mtime: 50 * second}
-	require.Equal(t, 3*time.Second, rec.minRuntimeLeft(grant, 57*second))
+	require.Equal(t, 3*time.Second, rec.remaining(grant, 57*second).MinRuntimeLeft)
 	rec.freeze(grant)
 	rec.LeaseTimeout, rec.LeaseFrom = 60*second, 0
 	extended := &zk.Stat{Mtime: 58 * second}
-	require.Equal(t, 58*time.Second, rec.minRuntimeLeft(extended, 60*second), "it is the lease, however long")
+	require.Equal(t, 58*time.Second, rec.remaining(extended, 60*second).MinRuntimeLeft, "it is the lease, however long")
 
 	short := contenderRecord{Granted: true, LeaseTimeout: 60 * second}
 	short.protect(30 * time.Second)
 	short.LeaseTimeout = 5 * second
-	require.Equal(t, 5*time.Second, short.minRuntimeLeft(grant, 50*second), "the lease is shorter by now")
+	require.Equal(t, 5*time.Second, short.remaining(grant, 50*second).MinRuntimeLeft, "the lease is shorter by now")
 }
 
 func TestTokenAndLeaseStayThoseOfTheGrantWhoeverWritesLater(t *testing.T) {

@@ -65,12 +65,11 @@ type Contender struct {
 	Joined         time.Time // server's clock
 
 	// Holders only.
-	Token          Token
-	Since          time.Time     // server's clock
-	LeaseLeft      time.Duration // 0 when the lease has run out
-	MinRuntimeLeft time.Duration // 0 when it may be asked to go for somebody's priority
-	PreemptedBy    []Preemptor
-	Behind         int // how many stood behind it in its process when it was granted, see Config.LocalQueue
+	Token              Token
+	Since              time.Time // server's clock
+	priority.Remaining           // not less than 0
+	PreemptedBy        []Preemptor
+	Behind             int // how many stood behind it in its process when it was granted, see Config.LocalQueue
 
 	// Waiters only.
 	Position int // 1 is next in line

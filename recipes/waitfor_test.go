@@ -19,7 +19,7 @@ func aHolder(id string, change ...func(*Contender)) Contender {
 		ID: id, Owner: id, Terms: priority.Terms{
 			LeaseTimeout:   10 * time.Minute,
 			CleanupTimeout: time.Minute,
-		}, LeaseLeft: 5 * time.Minute, Since: planned.Add(-5 * time.Minute),
+		}, Remaining: priority.Remaining{LeaseLeft: 5 * time.Minute}, Since: planned.Add(-5 * time.Minute),
 	}
 	for _, f := range change {
 		f(&c)

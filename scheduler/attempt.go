@@ -239,7 +239,7 @@ func (r *run) requirements(patience *time.Duration) []lockguard.Requirement {
 	all := r.def.Owned()
 	if p := r.def.OnPreempt; p.Then == jobs.PreemptedRequeue && r.preemptions-r.overridden >= p.MaxPreemptions {
 		for i := range all {
-			all[i].MinRuntime = all[i].WithDefaults().LeaseTimeout
+			all[i].Terms = all[i].UntilLeaseEnds()
 		}
 	}
 	if slices.ContainsFunc(all, func(r lockguard.Requirement) bool { return r.AcquireTimeout != nil }) {

@@ -59,4 +59,19 @@
 // The workflow itself may outlive the lock all the same: a worker that has
 // stalled cannot be told anything. So it gets the fencing token, as a memo
 // ([OriginOf]), to give to whatever it writes to.
+//
+// # Payloads
+//
+// Inputs, results, signals, queries, updates, memos, headers, heartbeat details and the details of errors are JSON that
+// outlives a version of this package: in histories, in schedules, and between workers of two versions. So tags and golden
+// bytes fix it, not the names of Go fields:
+//
+//   - A reader ignores a member that it does not know.
+//   - A new member is optional and left out when it is zero. Without it, everything is as it was before there was one.
+//   - A member never changes its name, type, unit or meaning. The name of one that is gone is not used again.
+//   - What this does not allow gets a new name: another activity, signal, query, update, header or memo. Workers know both
+//     names until no history has the old one, and workflow.GetVersion says which of them a workflow uses.
+//
+// That name is the version. The payloads have no number: one that a reader does not know could only be refused, and new
+// bytes would make every schedule on a server differ from what its job says.
 package temporal

@@ -80,10 +80,10 @@ type holdSignal struct {
 
 // releaseInput is the input of ReleaseActivity.
 type releaseInput struct {
-	Name        string
-	Reference   lockguard.Reference // its hold is "" if the lock is waited for
-	Requirement lockguard.Requirement
-	Keep        time.Duration // for the next run, in place of a release; 0: it is released
+	Name        string                `json:"Name"`
+	Reference   lockguard.Reference   `json:"Reference"` // its hold is "" if the lock is waited for
+	Requirement lockguard.Requirement `json:"Requirement"`
+	Keep        time.Duration         `json:"Keep"` // for the next run, in place of a release; 0: it is released
 }
 
 // A holder has the activities of one worker.

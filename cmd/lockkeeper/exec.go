@@ -134,7 +134,7 @@ Exit code: that of the command if it ended by itself, or
 	flags.VarP(&f.scopes, "scope", "s", "what the lock protects, for example cluster/orders; several times for several locks")
 	flags.VarP(&f.priority, "priority", "p", "who is more important goes first and may preempt; 0 (default, lowest) to 2147483646")
 	flags.Var(&f.mode, "mode", "exclusive (default), or shared: together with other shared ones")
-	f.lease.positive = "10m"
+	f.lease.positive, f.lease.term = "10m", true
 	flags.Var(&f.lease, "lease", "how long the command needs; after it, it has to go as soon as somebody asks (default 10m)")
 	flags.Var(&f.cleanup, "cleanup", "how long the command has from SIGTERM to SIGKILL (default 10s)")
 	flags.Var(&f.acquire, "acquire", "how long to wait for the lock; 0: take it only if it is free (default for ever)")

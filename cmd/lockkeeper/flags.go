@@ -23,12 +23,16 @@ type duration struct {
 	// positive is an example for a flag that has to be longer than 0; "" for
 	// one that 0 means something to.
 	positive string
+
+	// term: priority.Terms says what is wrong with one that is negative.
+	term bool
 }
 
 func (v *duration) Set(s string) error {
 	d, err := time.ParseDuration(s)
 	v.d, v.given, v.bad = d, true, ""
 	switch _, number := strconv.ParseFloat(s, 64); {
+	case err == nil && d < 0 && v.term:
 	case err == nil && d <= 0 && v.positive != "":
 		v.bad = fmt.Sprintf("%q must be positive; write for example %s, or leave it out", s, v.positive)
 	case err == nil:
@@ -68,13 +72,16 @@ type level struct {
 
 func (v *level) Set(s string) error {
 	*v = level{}
-	n, err := strconv.ParseInt(s, 10, 32)
-	v.is = priority.Level(n)
+	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		v.is, v.bad = 0, fmt.Sprintf("%s is out of range; write 0 to %d", s, priority.Emergency-1)
+		v.bad = fmt.Sprintf("%s is out of range; write 0 to %d", s, priority.Emergency-1)
 	case err != nil:
 		v.bad = fmt.Sprintf("%q is not a whole number; write 0 to %d", s, priority.Emergency-1)
+	default:
+		if v.is, err = priority.LevelOf(n); err != nil {
+			v.is, v.bad = priority.Default, err.Error()
+		}
 	}
 	return nil
 }
@@ -92,8 +99,8 @@ type mode struct {
 func (v *mode) Set(s string) error {
 	*v = mode{}
 	is, err := priority.ParseMode(s)
-	if err != nil {
-		v.bad = fmt.Sprintf("%q is unknown; write exclusive or shared", s)
+	if refused, ok := errors.AsType[*priority.RequestError](err); ok {
+		v.bad = refused.Reason
 	}
 	v.is = is
 	return nil

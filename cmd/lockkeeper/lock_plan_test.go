@@ -25,8 +25,7 @@ func reindexing(level priority.Level, minRuntimeLeft time.Duration) *recipes.Loc
 				LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
 				MinRuntime: 7 * time.Minute,
 			}, Token: 7,
-			LeaseLeft: 4 * time.Minute, Since: at(-6 * time.Minute),
-			MinRuntimeLeft: minRuntimeLeft,
+			Remaining: priority.Remaining{LeaseLeft: 4 * time.Minute, MinRuntimeLeft: minRuntimeLeft}, Since: at(-6 * time.Minute),
 		}},
 	}
 }

@@ -58,7 +58,7 @@ func writeLocks(w io.Writer, found []ensembleLocks, wide bool) {
 			}
 			one := []recipes.Contender{h}
 			row(w, s.Scope, l.ensemble, "held", h.Owner, levelText(h.Priority), since(s, h.Since), leaseLeft(one), len(s.Waiters),
-				h.Mode, h.Host, h.PID, h.Token, minRuntimeLeft(h), cmp.Or(preemptors(h), "-"), h.Message)
+				h.Mode, h.Host, h.PID, h.Token, live.ProtectedFor(h), cmp.Or(preemptors(h), "-"), h.Message)
 		}
 	}
 }
@@ -81,18 +81,6 @@ func leaseLeft(holders []recipes.Contender) string {
 		return "over"
 	}
 	return human(left)
-}
-
-// minRuntimeLeft is what is left of the time in which a holder is not asked to go
-// for a priority.
-func minRuntimeLeft(h recipes.Contender) string {
-	switch {
-	case h.MinRuntime <= 0:
-		return "-"
-	case h.MinRuntimeLeft <= 0:
-		return "over"
-	}
-	return human(h.MinRuntimeLeft)
 }
 
 func preemptors(h recipes.Contender) string {
@@ -132,8 +120,8 @@ func writeLock(w io.Writer, s recipes.LockState, ensemble string, frozen []live.
 		if h.Hold != "" {
 			line(w, "        %s", live.Words{State: s}.Hold(h))
 		}
-		if h.MinRuntimeLeft > 0 {
-			line(w, "        not asked to go for a higher priority %s", live.Words{State: s}.MinRuntime(h))
+		if until := (live.Words{State: s}).Protected(h); until != "" {
+			line(w, "        not asked to go for a higher priority %s", until)
 		}
 		if h.Behind > 0 {
 			line(w, "        %s stood behind it in its process when it was granted", words.Count(h.Behind, "more request"))

@@ -26,7 +26,7 @@ func contended() recipes.LockState {
 				Priority:     40,
 				LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
 			}, Token: 7301444, Message: "nightly",
-			LeaseLeft: 228 * time.Second, Session: 0x1f,
+			Remaining: priority.Remaining{LeaseLeft: 228 * time.Second}, Session: 0x1f,
 			Since: at(-372 * time.Second),
 			PreemptedBy: []recipes.Preemptor{
 				{ID: "bbb", Owner: "hotfix", Priority: 90, Reason: priority.Outranked, Forceful: true, Grace: time.Minute, At: at(-41 * time.Second)},

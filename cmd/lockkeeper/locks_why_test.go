@@ -83,7 +83,7 @@ func reindex(change ...func(*recipes.Contender)) recipes.Contender {
 			Priority:     40,
 			LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
 		}, Token: 7301444, Message: "rebuilds all of the indexes",
-		LeaseLeft: 228 * time.Second, Since: at(-372 * time.Second),
+		Remaining: priority.Remaining{LeaseLeft: 228 * time.Second}, Since: at(-372 * time.Second),
 	}
 	for _, f := range change {
 		f(&h)
@@ -140,12 +140,12 @@ func crossing() []recipes.LockState {
 	return []recipes.LockState{
 		{
 			Scope: "db/orders", At: at(0),
-			Holders: one(recipes.Contender{ID: "o1", Owner: "orders-compact", Host: "h1", PID: 21, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 900, LeaseLeft: 7 * time.Minute, Since: at(-3 * time.Minute)}),
+			Holders: one(recipes.Contender{ID: "o1", Owner: "orders-compact", Host: "h1", PID: 21, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 900, Remaining: priority.Remaining{LeaseLeft: 7 * time.Minute}, Since: at(-3 * time.Minute)}),
 			Waiters: []recipes.Contender{{ID: "o2", Owner: "users-compact", Host: "h2", PID: 22, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}, Joined: at(-62 * time.Second), Position: 1, Under: []string{"u1"}}},
 		},
 		{
 			Scope: "db/users", At: at(0),
-			Holders: one(recipes.Contender{ID: "u1", Owner: "users-compact", Host: "h2", PID: 22, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 904, LeaseLeft: 8 * time.Minute, Since: at(-2 * time.Minute)}),
+			Holders: one(recipes.Contender{ID: "u1", Owner: "users-compact", Host: "h2", PID: 22, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 904, Remaining: priority.Remaining{LeaseLeft: 8 * time.Minute}, Since: at(-2 * time.Minute)}),
 			Waiters: []recipes.Contender{{ID: "u2", Owner: "orders-compact", Host: "h1", PID: 21, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}, Joined: at(-61 * time.Second), Position: 1, Under: []string{"o1"}}},
 		},
 	}

@@ -161,8 +161,8 @@ func writeWhyHolder(pg page, f *whyFacts, s recipes.LockState, h recipes.Contend
 	if h.Hold != "" {
 		say("%s", live.Words{State: s}.Hold(h))
 	}
-	if h.MinRuntimeLeft > 0 {
-		say("not asked to go for a higher priority %s", live.Words{State: s}.MinRuntime(h))
+	if until := (live.Words{State: s}).Protected(h); until != "" {
+		say("not asked to go for a higher priority %s", until)
 	}
 	writeWhyDetails(say, h)
 	for _, by := range h.PreemptedBy {

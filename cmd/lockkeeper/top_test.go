@@ -261,7 +261,7 @@ func TestTopKeepsUpWithManyLocks(t *testing.T) {
 	states := make([]recipes.LockState, locks)
 	now := time.Now()
 	request := func(id string) recipes.Contender {
-		return recipes.Contender{ID: id, Owner: "worker-" + id, Host: "host", Joined: now, Since: now, Terms: priority.Terms{LeaseTimeout: time.Hour, Mode: priority.Exclusive}, LeaseLeft: time.Hour}
+		return recipes.Contender{ID: id, Owner: "worker-" + id, Host: "host", Joined: now, Since: now, Terms: priority.Terms{LeaseTimeout: time.Hour, Mode: priority.Exclusive}, Remaining: priority.Remaining{LeaseLeft: time.Hour}}
 	}
 	for i := range states {
 		states[i] = recipes.LockState{Scope: fmt.Sprintf("cluster/lock/%04d", i), At: now, Holders: []recipes.Contender{request(fmt.Sprint(i, "-h"))}}

@@ -73,7 +73,15 @@ func TestNodeIsNeverCreatedInAnotherSessionThanItWasAskedForIn(t *testing.T) {
 	creating.Release()
 
 	// then what is held is a node of the present session, and the only one
-	_, stat := f.Get(r.Path())
+	path := r.Path()
+	if !f.Exists(path) {
+		// Apache's server is asked by another connection of the session to close it: the client may have been back, and
+		// granted, before that.
+		harness.Receive(t, r.Granted().Context(t.Context()).Done(), "the loss of the lock")
+		require.Empty(t, f.Children(users))
+		return
+	}
+	_, stat := f.Get(path)
 	now, _ := c.Session()
 	require.Equal(t, now, stat.EphemeralOwner)
 	require.Len(t, f.Children(users), 1)

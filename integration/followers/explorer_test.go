@@ -13,7 +13,7 @@ import (
 
 // schedulesInSuite is how many schedules a run of the tests plays, unless
 // LOCKKEEPER_FOLLOWERS_SCHEDULES says so.
-const schedulesInSuite = 300
+const schedulesInSuite = 100
 
 // The seeds of a run follow each other, from LOCKKEEPER_FOLLOWERS_SEED or the
 // time.

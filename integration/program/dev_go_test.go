@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 )
 
 // The program of the README and the commands that dev prints work on one server,
@@ -138,7 +140,7 @@ func main() {
 	dir := t.TempDir()
 	file, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
 	require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
-	build := exec.Command("go", "build", "-o", program, file)
+	build := exec.Command("go", append(harness.BuildArgs(program), file)...)
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s\n%s", out, source)
 	return program

@@ -5,8 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -35,20 +33,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// withProgram builds the program, with the race detector if the tests have it.
+// withProgram builds the program.
 func withProgram(test func() int) (code int, err error) {
 	binaries, err = os.MkdirTemp("", "lockkeeper-program-")
 	if err != nil {
 		return 0, err
 	}
 	defer os.RemoveAll(binaries)
-	args := []string{"build", "-o", filepath.Join(binaries, "lockkeeper")}
-	if raceEnabled {
-		args = append(args, "-race")
-	}
-	build := exec.Command("go", append(args, "github.com/lockkeeper/lockkeeper/cmd/lockkeeper")...)
-	if out, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build the program: %w\n%s", err, out)
+	if _, err := harness.Build(binaries); err != nil {
+		return 0, err
 	}
 	return test(), nil
 }

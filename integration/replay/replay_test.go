@@ -14,7 +14,7 @@ import (
 )
 
 // schedules is how many random ones are played.
-const schedules = 40
+const schedules = 20
 
 // seen is what all of them have brought about, so that they are about something.
 var seen struct {

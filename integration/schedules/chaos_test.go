@@ -17,7 +17,7 @@ import (
 // All that can go wrong, and all that people do, at random, with ten jobs of
 // all policies; every other time the jobs are spread.
 func TestWhateverGoesWrongTheBooksBalance(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			story(t, func(t *testing.T, w *world) {
 				// given three daemons with a job for each policy, under a lock or without one

@@ -13,10 +13,10 @@ import (
 )
 
 var (
-	every = flag.Int("every", 97, "play every n-th case, and those that tell most; all of a frame that -run names")
+	every = flag.Int("every", 151, "play every n-th case, and those that tell most; all of a frame that -run names")
 	long  = flag.Bool("long", false, "two faults at a time, too")
 	seed  = flag.Uint64("seed", 1, "of the choice of two faults")
-	pairs = flag.Int("pairs", 400, "how many pairs of faults each scene is played with")
+	pairs = flag.Int("pairs", 200, "how many pairs of faults each scene is played with")
 )
 
 // step is -every, unless -run names frames.

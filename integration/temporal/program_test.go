@@ -2,7 +2,6 @@ package temporal_test
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,11 +23,8 @@ var build = sync.OnceValue(func() (err error) {
 	if binary, err = os.MkdirTemp("", "lockkeeper-temporal-"); err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(binary, "lockkeeper"), "github.com/lockkeeper/lockkeeper/cmd/lockkeeper")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the program: %w\n%s", err, out)
-	}
-	return nil
+	_, err = harness.Build(binary)
+	return err
 })
 
 // withoutProgram removes the program when the tests are over.

@@ -137,7 +137,7 @@ func (r *runner) repeat(ctx context.Context, p *part, binaries []binary, s surro
 			}, p.selection("-test."))...)
 			cmd.Dir = b.dir
 			cmd.Env = append(cmd.Env, fmt.Sprintf("GOMAXPROCS=%d", s.processors))
-			r.follow(p, cmd)
+			r.follow(p, cmd, true) // a crash of the race detector is no failure: other runs tell
 		})
 	}
 	running.Wait()

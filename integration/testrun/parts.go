@@ -45,9 +45,13 @@ var servers = []string{
 // conformance are the packages whose tests run on the embedded server and on a real one.
 var conformance = []string{
 	"integration/audit", "integration/classic", "integration/emergency", "integration/ensembles", "integration/foreign", "integration/groups",
-	"integration/helix", "integration/identity", "integration/interleavings", "integration/limits", "integration/locks",
-	"integration/testbed", "integration/tickledger",
+	"integration/helix", "integration/identity", "integration/interleavings", "integration/locks", "integration/testbed",
+	"integration/tickledger",
 }
+
+// large are the tests of limits on a real server: it is what refuses requests. What a client keeps in memory is the same
+// on both.
+const large = "Refused|LargeRequests"
 
 // first are the servers' and the conformance packages that a newcomer must see pass on real servers.
 var first = []string{"integration/locks", "integration/program", "integration/tickledger"}
@@ -75,6 +79,7 @@ func restParts() []*part {
 			without: []string{"integration/temporal"}, atOnce: realAtOnce,
 		},
 		{name: "conformance", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(conformance, first)), atOnce: realAtOnce},
+		{name: "limits", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/limits"}, run: large},
 		{
 			name: "local-queue", env: []string{"LOCKKEEPER_TEST_ZK=embedded", "LOCKKEEPER_TEST_LOCAL_QUEUE=4"},
 			packages: []string{"./integration/locks"},

@@ -27,6 +27,7 @@ type runner struct {
 	packages int
 	tests    int
 	skipped  []string
+	again    []string // packages that were run again: the race detector had crashed
 	failures []failed
 }
 
@@ -76,33 +77,54 @@ func (r *runner) part(ctx context.Context, p *part) {
 			return
 		}
 	}
-	r.follow(p, r.command(ctx, p, "go", slices.Concat([]string{"test", "-json", "-timeout=" + limit}, r.flags, p.flags(), packages)...))
+	for try := 1; len(packages) > 0; try++ {
+		args := slices.Concat([]string{"test", "-json", "-timeout=" + limit}, r.flags, p.flags(), packages)
+		packages = r.follow(p, r.command(ctx, p, "go", args...), try < tries)
+	}
 }
+
+// tries is how often a package is run at most when the race detector crashes.
+const tries = 3
 
 // limit ends tests that hang. No package takes that long.
 const limit = "10m"
 
-// follow runs a command that tells in JSON what becomes of tests.
-func (r *runner) follow(p *part, cmd *exec.Cmd) {
+// follow runs a command that tells in JSON what becomes of tests. If it may, it returns the packages that are to be run
+// again, as the race detector has crashed.
+func (r *runner) follow(p *part, cmd *exec.Cmd, may bool) (again []string) {
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		r.fail(p, failure{output: err.Error()})
-		return
+		return nil
 	}
 	var complaints strings.Builder
 	cmd.Stderr = &complaints
 	if err := cmd.Start(); err != nil {
 		r.fail(p, failure{output: err.Error()})
-		return
+		return nil
 	}
 	failed := false
 	strays, err := read(pipe, func(o outcome) {
 		failed = failed || o.result == "fail"
+		if may && o.undecided() {
+			again = append(again, o.pkg)
+			r.noteCrash(p, o)
+			return
+		}
 		r.take(p, o)
 	})
 	if err := errors.Join(err, cmd.Wait()); err != nil && !failed {
 		r.fail(p, failure{output: fmt.Sprintf("%v\n%s%s", err, strays, complaints.String())})
 	}
+	return again
+}
+
+// noteCrash notes a package that is run again.
+func (r *runner) noteCrash(p *part, o outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.again = append(r.again, fmt.Sprintf("%s: %s", p.name, short(o.pkg)))
+	_, _ = fmt.Fprintf(r.out, "again %7s  %-12s %s\n", o.took.Round(100*time.Millisecond), p.name, short(o.pkg))
 }
 
 // command is a command in the part's directory and with its settings. When ctx ends, it and what it has started is told
@@ -206,6 +228,9 @@ func (r *runner) summary(took time.Duration) {
 		}
 		_, _ = fmt.Fprintf(r.out, "  all of it: %s\n", f.log)
 		_, _ = fmt.Fprintf(r.out, "  again:     %s\n", f.again)
+	}
+	for _, pkg := range r.again {
+		_, _ = fmt.Fprintf(r.out, "run again, the race detector had crashed (%s): %s\n", detector, pkg)
 	}
 	slices.Sort(r.skipped)
 	for _, test := range r.skipped {

@@ -53,6 +53,38 @@ func TestPartThatFailsDoesNotHideTheOthers(t *testing.T) {
 	require.Contains(t, string(log), "two hold")
 }
 
+func TestPackageIsRunAgainWhenTheRaceDetectorCrashesAndOnlyThen(t *testing.T) {
+	dir := sample(t)
+	file := filepath.Join(dir, "crash", "a_test.go")
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte(`package crash
+
+import ("fmt"; "os"; "testing")
+
+func TestA(t *testing.T) {
+	runs, _ := os.ReadFile("runs")
+	if err := os.WriteFile("runs", append(runs, '.'), 0o600); err != nil { t.Fatal(err) }
+	if len(runs) < 2 { fmt.Println(os.Getenv("SAYS")); os.Exit(66) }
+}
+`), 0o600))
+	for says, passes := range map[string]bool{"ThreadSanitizer: CHECK failed: tsan_rtl.cpp:346": true, "panic: ouch": false} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "crash", "runs"), nil, 0o600))
+		var out strings.Builder
+		r := &runner{root: dir, logs: t.TempDir(), out: &out}
+		require.Equal(t, passes, r.run(t.Context(), []*part{{name: "first", env: []string{"SAYS=" + says}, packages: []string{"./crash", "./good"}}}, 1), out.String())
+		require.Equal(t, passes, strings.Contains(out.String(), "run again, the race detector had crashed"), out.String())
+		require.Equal(t, passes, strings.Contains(out.String(), "2 tests in 2 packages, 0 failed"), out.String())
+	}
+
+	// three times in a row is a failure
+	require.NoError(t, os.WriteFile(file, []byte("package crash\n\nimport (\"fmt\"; \"os\"; \"testing\")\n\nfunc TestA(t *testing.T) { fmt.Println(\""+detector+"\"); os.Exit(66) }\n"), 0o600))
+	var out strings.Builder
+	r := &runner{root: dir, logs: t.TempDir(), out: &out}
+	require.False(t, r.run(t.Context(), []*part{{name: "first", packages: []string{"./crash"}}}, 1))
+	require.Len(t, r.again, tries-1)
+	require.Contains(t, out.String(), "1 failed")
+}
+
 func TestTableOfFlakyTestsCountsFailures(t *testing.T) {
 	var out strings.Builder
 	r := &runner{root: sample(t), logs: t.TempDir(), out: &out}

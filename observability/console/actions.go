@@ -147,11 +147,25 @@ func (p *params) level(name string) *priority.Level {
 		return new(priority.Emergency)
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n >= int64(priority.Emergency) {
+	if err != nil || n == int64(priority.Emergency) {
 		p.wrong(name, "%s is no priority; write a whole number from 0 to %d, or emergency", quoted(text), priority.Emergency-1)
 		return nil
 	}
-	return new(priority.Level(n))
+	level, err := priority.LevelOf(n)
+	if err != nil {
+		p.wrong(name, "%v", err)
+		return nil
+	}
+	return &level
+}
+
+// term reads a timeout of an override; nil for none. What is wrong with one that is negative, the override says.
+func (p *params) term(name string) *time.Duration {
+	if d, err := time.ParseDuration(p.values.Get(name)); err == nil && d < 0 {
+		p.known = append(p.known, name)
+		return &d
+	}
+	return p.maybeDuration(name, 0, longest)
 }
 
 // override reads one as the form has it.
@@ -161,8 +175,8 @@ func (c *Console) override(p *params, by By) override.Override {
 		ID: p.text("id"), Kind: override.Kind(p.text("kind")), By: by.Name, Reason: by.Reason,
 		Match:    override.Match{Scope: p.text("scope"), Job: p.text("job"), PriorityBelow: p.level("below"), PriorityAbove: p.level("above")},
 		Priority: p.level("priority"), Token: int64(p.token()),
-		WaitingTimeout: p.maybeDuration("waiting", 0, longest), LeaseTimeout: p.maybeDuration("lease", 0, longest),
-		CleanupTimeout: p.maybeDuration("cleanup", 0, longest), AcquireTimeout: p.maybeDuration("acquire", 0, longest),
+		WaitingTimeout: p.term("waiting"), LeaseTimeout: p.term("lease"),
+		CleanupTimeout: p.term("cleanup"), AcquireTimeout: p.term("acquire"),
 	}
 	if text := p.text("forceful"); text != "" {
 		o.Forceful = new(p.flag("forceful"))

@@ -30,7 +30,7 @@ func randomLocks(t *rapid.T, most int) []recipes.LockState {
 		}
 		for j := range n {
 			id := fmt.Sprintf("h%d.%d", i, j)
-			s.Holders = append(s.Holders, recipes.Contender{ID: id, Owner: id, Terms: priority.Terms{Mode: mode, LeaseTimeout: time.Hour}, LeaseLeft: time.Hour, Since: time.Unix(int64(900+j), 0), Joined: time.Unix(900, 0)})
+			s.Holders = append(s.Holders, recipes.Contender{ID: id, Owner: id, Terms: priority.Terms{Mode: mode, LeaseTimeout: time.Hour}, Remaining: priority.Remaining{LeaseLeft: time.Hour}, Since: time.Unix(int64(900+j), 0), Joined: time.Unix(900, 0)})
 			holders = append(holders, id)
 		}
 		states = append(states, s)
@@ -219,7 +219,7 @@ func TestCutGraphKeepsCirclesAndLongQueues(t *testing.T) {
 }
 
 func TestWordsOfALongQueueAreFew(t *testing.T) {
-	s := recipes.LockState{Scope: users, At: time.Unix(1000, 0), Holders: []recipes.Contender{{ID: "h", Owner: "ann", Terms: priority.Terms{LeaseTimeout: time.Hour}, LeaseLeft: time.Minute}}}
+	s := recipes.LockState{Scope: users, At: time.Unix(1000, 0), Holders: []recipes.Contender{{ID: "h", Owner: "ann", Terms: priority.Terms{LeaseTimeout: time.Hour}, Remaining: priority.Remaining{LeaseLeft: time.Minute}}}}
 	for j := range 10_000 {
 		s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprint("w", j), Owner: "waiter", Position: j + 1, Terms: priority.Terms{LeaseTimeout: time.Minute}, Joined: time.Unix(500, 0)})
 	}

@@ -97,12 +97,26 @@ func usedPercent(used, whole time.Duration) int64 {
 	return int64(used * 100 / whole)
 }
 
-// MinRuntime says until when a holder is not asked to go for a priority.
-func (v Words) MinRuntime(h recipes.Contender) string {
-	if h.MinRuntimeLeft >= h.LeaseLeft {
+// Protected says until when a holder is not asked to go for a priority; "" when it may be now.
+func (v Words) Protected(h recipes.Contender) string {
+	switch {
+	case h.MinRuntimeLeft <= 0:
+		return ""
+	case h.MinRuntimeLeft >= h.LeaseLeft:
 		return "before its lease is over (min_runtime)"
 	}
 	return fmt.Sprintf("before %s (min_runtime %s)", v.when(v.State.At.Add(h.MinRuntimeLeft)), Human(h.MinRuntime))
+}
+
+// ProtectedFor says for how long a holder is not asked to go for a priority: "-" when it has not asked for that.
+func ProtectedFor(h recipes.Contender) string {
+	switch {
+	case h.MinRuntime <= 0:
+		return "-"
+	case h.MinRuntimeLeft <= 0:
+		return "over"
+	}
+	return Human(h.MinRuntimeLeft)
 }
 
 // CleanupWords says how long a holder may clean up.

@@ -32,7 +32,7 @@ func request(owner string, p priority.Level, since time.Duration) recipes.Conten
 			Priority:     p,
 			LeaseTimeout: time.Hour,
 		}, Joined: ago(since), Since: ago(since),
-		LeaseLeft: time.Hour - since, Token: 7,
+		Remaining: priority.Remaining{LeaseLeft: time.Hour - since}, Token: 7,
 	}
 }
 

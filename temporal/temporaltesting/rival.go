@@ -72,7 +72,7 @@ func (l *Locks) enter(requirement lockguard.Requirement) *Rival {
 	}
 	if requirement.MinRuntime > 0 {
 		l.tracker.mu.Lock()
-		l.tracker.minRuntimes[requirement.Scope] = true
+		l.tracker.protected[requirement.Scope] = true
 		l.tracker.mu.Unlock()
 	}
 	ctx, end := context.WithCancel(l.ctx)

@@ -127,7 +127,8 @@ func (a *stageActivity) ExecuteActivity(ctx context.Context, in *interceptor.Exe
 	return a.stage.calls.run(ctx, func(ctx context.Context) (any, error) { return a.Next.ExecuteActivity(ctx, in) })
 }
 
-// input is what the stage has to know of the inputs of WithLock's activities.
+// input is what the stage has to know of the inputs of WithLock's activities. The members of the one that releases begin
+// with a capital, which is the same when JSON is read.
 type input struct {
 	Name        string                `json:"name"`
 	Requirement lockguard.Requirement `json:"requirement"`

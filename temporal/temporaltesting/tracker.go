@@ -49,11 +49,11 @@ type tracker struct {
 	keepers  map[string]*keeper  // of workflows, by their names
 	changed  chan struct{}
 
-	minRuntimes map[string]bool // scopes in which rivals do not go at once
+	protected map[string]bool // scopes in which rivals do not go at once
 }
 
 func newTracker() *tracker {
-	return &tracker{patience: patience, requests: make(map[string]*request), keepers: make(map[string]*keeper), changed: make(chan struct{}), minRuntimes: make(map[string]bool)}
+	return &tracker{patience: patience, requests: make(map[string]*request), keepers: make(map[string]*keeper), changed: make(chan struct{}), protected: make(map[string]bool)}
 }
 
 func (t *tracker) changedLocked() {
@@ -169,7 +169,7 @@ func (t *tracker) isSettledLocked(scope string) bool {
 func (t *tracker) preemptsLocked(k *keeper) bool {
 	holders := t.ofLocked(k.scope, held)
 	for _, r := range t.ofLocked(k.scope, queued) {
-		if !k.isOf(r.about) || k.polite || t.minRuntimes[k.scope] {
+		if !k.isOf(r.about) || k.polite || t.protected[k.scope] {
 			continue
 		}
 		return !slices.ContainsFunc(holders, func(h *request) bool {

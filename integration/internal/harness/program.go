@@ -17,8 +17,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// WithProgram builds the program, with the race detector if the tests have it, runs the tests with its path, and returns
-// the exit code for os.Exit.
+// Build builds the program lockkeeper in a directory and returns its path. Like all that tests build, it has the race
+// detector if they have it: nothing is compiled twice.
+func Build(dir string) (path string, err error) {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/lockkeeper/lockkeeper").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	path = filepath.Join(dir, "lockkeeper")
+	build := exec.Command("go", append(BuildArgs(path), "./cmd/lockkeeper")...)
+	build.Dir = strings.TrimSpace(string(root))
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the program: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// BuildArgs are the arguments of a go command that builds a program like the tests.
+func BuildArgs(path string) []string {
+	args := []string{"build", "-o", path}
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		args = append(args, "-race")
+	}
+	return args
+}
+
+// WithProgram builds the program, runs the tests with its path, and returns the exit code for os.Exit.
 func WithProgram(test func(path string) int) int {
 	dir, err := os.MkdirTemp("", "lockkeeper-")
 	if err != nil {
@@ -26,14 +50,9 @@ func WithProgram(test func(path string) int) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	path := filepath.Join(dir, "lockkeeper")
-	args := []string{"build", "-o", path}
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		args = append(args, "-race")
-	}
-	out, err := exec.Command("go", append(args, "github.com/lockkeeper/lockkeeper/cmd/lockkeeper")...).CombinedOutput()
+	path, err := Build(dir)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return test(path)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 )
 
@@ -23,11 +24,8 @@ import (
 func daemon(t *testing.T, root, configuration string) string {
 	t.Helper()
 	dir := t.TempDir()
-	program := filepath.Join(dir, "lockkeeper")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/lockkeeper")
-	build.Dir = "../../.."
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	program, err := harness.Build(dir)
+	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "credentials"), []byte("daemon:secret"), 0o600))
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/internal/loopback"
 	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
@@ -56,11 +57,8 @@ func startDaemon(t *testing.T, servers, root string) *daemon {
 	d.write("overrides.yaml", fmt.Sprintf("overrides:\n  - {id: freeze, kind: freeze, match: {scope: nobody/*}, until: %s, by: ana, reason: a test}\n",
 		time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
 
-	program := filepath.Join(d.dir, "lockkeeper")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/lockkeeper")
-	build.Dir = "../../.."
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	program, err := harness.Build(d.dir)
+	require.NoError(t, err)
 
 	log, err := os.Create(filepath.Join(d.dir, "log"))
 	require.NoError(t, err)

@@ -114,8 +114,11 @@ func (p *place) goesOn(ctx context.Context, err error) bool {
 // formerPosition is where the own node would be in the queue, and who would be in front of it.
 func (p *place) formerPosition(children []child, holding func(child) bool) (pos int, pred child) {
 	me, _ := parseChild(p.name)
-	for _, c := range children {
-		if !holding(c) && c.place.Before(me.place) {
+	for _, c := range children { // in their order
+		if c.level() < me.level() || c.level() == me.level() && c.place.Sequence-me.place.Sequence >= 0 {
+			break
+		}
+		if !holding(c) {
 			pos, pred = pos+1, c
 		}
 	}
