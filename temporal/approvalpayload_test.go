@@ -31,9 +31,10 @@ func TestAQuestionIsMadeOfARequestAsBefore(t *testing.T) {
 	q.Host, q.PID = "h1", 9
 	p, err := converter.GetDefaultDataConverter().ToPayload(q)
 	require.NoError(t, err)
-	require.Equal(t, `{"id":"w-c318915fa67c9d18","root":"/prod/lockkeeper","scope":"cluster/orders","job":"payments","labels":{"team":"orders"},`+
-		`"requestor":{"owner":"payments@h1","priority":80},"holders":[{"id":"c1","owner":"backup","host":"db1","pid":41,"priority":7,"token":"4294967298"},{"id":"c2","owner":"report","priority":0}],`+
-		`"reason":"month's \u003cend\u003e","waited_ms":1500,"deadline_ms":900000,"escalation":[{"after_ms":300000,"to":"on-call"}],"host":"h1","pid":9}`, string(p.GetData()))
+	want := `{"id":"w-c318915fa67c9d18","root":"/prod/lockkeeper","scope":"cluster/orders","job":"payments","labels":{"team":"orders"},` +
+		`"requestor":{"owner":"payments@h1","priority":80},"holders":[{"id":"c1","owner":"backup","host":"db1","pid":41,"priority":7,"token":"4294967298"},{"id":"c2","owner":"report","priority":0}],` +
+		`"reason":"month's \u003cend\u003e","waited_ms":1500,"deadline_ms":900000,"escalation":[{"after_ms":300000,"to":"on-call"}],"host":"h1","pid":9}`
+	require.Equal(t, want, string(p.GetData()), "to the byte")
 
 	// of what is too long there is as much as before
 	long := lockguard.Question{Pending: lockguard.Pending{Subject: lockguard.Subject{Scope: "db", Owner: "ana", Message: strings.Repeat("wör\xff", 300)}}}
