@@ -169,9 +169,8 @@ func (p *progress) unfinished() []string {
 // need not be the one that it happened in.
 var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |WARNING: DATA RACE|SIG[A-Z]+: |.*ThreadSanitizer: CHECK failed)`)
 
-// detector is how the race detector says that it has a mistake of its own, and ends the program: seen once in some
-// twenty runs of a package that synchronizes millions of times, in different tests, with Go 1.26. It says nothing about
-// what was tested.
+// detector is how the race detector says that it has a mistake of its own, and ends the program: seen with Go 1.26, once in
+// some twenty runs of a package that synchronizes millions of times. It says nothing about what was tested.
 const detector = "ThreadSanitizer: CHECK failed"
 
 // undecided tells whether the race detector has ended the test program before anything failed.
