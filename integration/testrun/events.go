@@ -173,9 +173,12 @@ var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |WARNING: DATA RACE|S
 // some twenty runs of a package that synchronizes millions of times. It says nothing about what was tested.
 const detector = "ThreadSanitizer: CHECK failed"
 
+// findings are what a test may have said of itself before that: a data race, or a failure of testify's.
+var findings = regexp.MustCompile(`WARNING: DATA RACE|Error Trace:`)
+
 // undecided tells whether the race detector has ended the test program before anything failed.
 func (o outcome) undecided() bool {
-	return len(o.failed) == 1 && o.failed[0].test == whole && strings.Contains(o.failed[0].output, detector)
+	return len(o.failed) == 1 && o.failed[0].test == whole && strings.Contains(o.failed[0].output, detector) && !findings.MatchString(o.failed[0].output)
 }
 
 // lastWords returns why a test program ended before its tests did.
@@ -190,8 +193,12 @@ func (p *progress) lastWords() string {
 		fmt.Fprintf(&text, "tests that did not end: %s\n", strings.Join(tests, ", "))
 	}
 	for _, test := range p.unfinished() {
-		if said := frames.ReplaceAllString(p.text(test), ""); said != "" && !crash.MatchString(said) {
-			fmt.Fprintf(&text, "printed during %s:\n%s", test, said)
+		said := frames.ReplaceAllString(p.text(test), "")
+		if at := crash.FindStringIndex(said); at != nil {
+			said = said[:at[0]]
+		}
+		if said != "" {
+			fmt.Fprintf(&text, "printed before, during %s:\n%s", test, said)
 		}
 	}
 	return text.String()

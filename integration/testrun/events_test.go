@@ -101,6 +101,20 @@ func TestProgramThatDiesInATestSaysWhyAndInWhich(t *testing.T) {
 	require.Contains(t, all[0].failed[0].output, "DATA RACE", "after the last test")
 }
 
+func TestCrashOfTheRaceDetectorHidesNothingThatWasSaidBefore(t *testing.T) {
+	crashed := func(said ...string) outcome {
+		lines := []string{say("output", "p", "TestA", "=== RUN   TestA\n")}
+		for _, s := range append(said, detector+": tsan_rtl.cpp:346\n") {
+			lines = append(lines, say("output", "p", "TestA", s))
+		}
+		return outcomes(t, append(lines, say("fail", "p", "", ""))...)[0]
+	}
+	require.True(t, crashed().undecided())
+	require.True(t, crashed("level=INFO msg=x\n").undecided())
+	require.False(t, crashed("WARNING: DATA RACE\n").undecided())
+	require.False(t, crashed("    a_test.go:7: \n", "        \tError Trace:\ta_test.go:7\n").undecided())
+}
+
 func TestWhatIsNoEventIsHandedBack(t *testing.T) {
 	strays, err := read(strings.NewReader("go: no such tool\n"+say("pass", "p", "", "")), func(outcome) {})
 	require.NoError(t, err)
