@@ -168,6 +168,15 @@ func TestEachMistakeIsToldWithItsField(t *testing.T) {
 			"lease_timeout: 0s lengthens nothing; write a duration such as 30s",
 			"cleanup_timeout: 1µs is too short; write 1ms or more",
 		}},
+		"extend by less than nothing": {of(override.Extend, func(o *override.Override) {
+			less := new(-time.Second)
+			o.WaitingTimeout, o.LeaseTimeout, o.CleanupTimeout, o.AcquireTimeout = less, less, less, less
+		}), []string{
+			"waiting_timeout: -1s is negative; write 0 to wait for no cleanup, or leave it out",
+			"lease_timeout: -1s is negative; write how long the work needs, or leave it out",
+			"cleanup_timeout: -1s is negative; write how long the cleanup needs, or leave it out",
+			"acquire_timeout: -1s is negative; write 0 to try once, or leave it out",
+		}},
 		"freeze with fields": {of(override.Freeze, func(o *override.Override) {
 			o.Priority, o.Forceful, o.LeaseTimeout, o.Token = new(priority.Level(1)), new(true), new(time.Second), 7
 		}), []string{

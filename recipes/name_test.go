@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -114,6 +115,36 @@ func TestContenderNameTellsItsPlace(t *testing.T) {
 	c, ok := parseChild(contenderName(3, priority.Shared, guid) + "0000000001")
 	require.True(t, ok)
 	require.Equal(t, priority.Shared, c.mode)
+}
+
+// Sequences wrap from the largest int32 to the smallest, and from -1 to 0. Those of requests that wait at one time were
+// given out within 2^31 of each other, wherever that begins.
+func TestQueueIsOrderedByLevelThenArrivalWhereverTheSequencesWrap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		first := rapid.OneOf(rapid.Just(int32(-2)), rapid.Just(int32(math.MaxInt32-2)), rapid.Int32()).Draw(t, "first sequence")
+		arrivals := rapid.SliceOfNDistinct(rapid.OneOf(rapid.Int32Range(0, 5), rapid.Int32Range(0, math.MaxInt32-1)), 2, 6, rapid.ID[int32]).Draw(t, "arrivals")
+		slices.Sort(arrivals)
+		var names, want []string
+		levels := make([]priority.Level, len(arrivals))
+		for i, arrival := range arrivals {
+			levels[i] = priority.Level(rapid.IntRange(0, 2).Draw(t, "level"))
+			names = append(names, contenderName(levels[i], priority.Exclusive, newGUID())+fmt.Sprintf("%010d", first+arrival))
+		}
+		for level := priority.Level(2); level >= 0; level-- {
+			for i, name := range names {
+				if levels[i] == level {
+					want = append(want, name)
+				}
+			}
+		}
+		children, foreign := parseChildren(rapid.Permutation(names).Draw(t, "as ZooKeeper lists them"))
+		require.Empty(t, foreign)
+		var got []string
+		for _, c := range children {
+			got = append(got, c.name)
+		}
+		require.Equal(t, want, got)
+	})
 }
 
 func TestForeignChildrenAreIgnoredAndReported(t *testing.T) {

@@ -75,6 +75,23 @@ func TestRequestsOfOneClientStandInLineBehindOneNode(t *testing.T) {
 	require.ErrorIs(t, ann.Granted().Check(), recipes.ErrReleased)
 }
 
+// A holder is told of by its own process as ZooKeeper tells of it.
+func TestHolderOfTheLineHasAllItsTerms(t *testing.T) {
+	h := share(t)
+	c := h.Client(inLine(8))
+	asks := func(r *recipes.Request) {
+		r.Terms = priority.Terms{
+			Priority: 9, Forceful: true, WaitingTimeout: new(7 * time.Minute), LeaseTimeout: time.Hour, CleanupTimeout: 3 * time.Minute,
+			MinRuntime: 20 * time.Minute, PreemptDelta: 5,
+		}
+	}
+	h.Hold(h.lock(c), "holder", asks)
+	told := h.Acquire(h.lock(c), "behind", asks).Queued().Holders
+	require.Len(t, h.Ephemerals(), 1, "it stands in the line")
+	require.Len(t, told, 1)
+	require.True(t, h.state(c).Holders[0].Equal(told[0].Terms), "%+v", told[0].Terms)
+}
+
 func TestLinesOfSeveralClientsAreNeverInsideTogether(t *testing.T) {
 	h := share(t)
 	var locks []*recipes.PriorityLock

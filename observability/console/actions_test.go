@@ -151,6 +151,7 @@ func TestDeedThatFailsSaysWhyAndWhatIsNext(t *testing.T) {
 		{&recipes.StaleTokenError{Scope: "cluster/orders", Token: 5}, http.StatusConflict, "look at the lock as it is now"},
 		{&recipes.IdentityError{What: "lock not broken"}, http.StatusForbidden, "operators"},
 		{&recipes.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, ""},
+		{&recipes.NoApprovalError{ID: "w-1", Workflow: true}, http.StatusNotFound, "has got its lock, or was given up"},
 		{&NotKnownError{What: `there is no job "nobody"`}, http.StatusNotFound, "there is no job"},
 		{errors.New("the disk has gone"), http.StatusInternalServerError, "the disk has gone"},
 	} {
