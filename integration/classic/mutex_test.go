@@ -143,11 +143,10 @@ func TestEachWaiterWatchesTheOneInFrontOfItAlone(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	holder := f.hold("0", f.mutex(f.client()).Acquire)
-	var clients []*recipes.Client
-	var waiters []*request
-	for i := 1; i < 5; i++ {
-		clients = append(clients, f.client())
-		waiters = append(waiters, f.queue(fmt.Sprint(i), clients[i-1]))
+	dying, network := f.remote()
+	waiters := []*request{f.queue("1", dying)}
+	for i := 2; i < 5; i++ {
+		waiters = append(waiters, f.queue(fmt.Sprint(i), f.client()))
 	}
 	watched := func(line []string) {
 		t.Helper()
@@ -160,10 +159,9 @@ func TestEachWaiterWatchesTheOneInFrontOfItAlone(t *testing.T) {
 	}
 	watched(f.Filled(users, 5))
 
-	// when the one behind the holder dies, the next waits for the holder
-	f.Expire(clients[0])
-	waiters[0].Cancel()
-	_, _ = waiters[0].Wait()
+	// when the one behind the holder dies, the next waits for the holder. The dead one does not ask again.
+	require.NoError(t, network.Refuse())
+	f.Expire(dying)
 	watched(f.Filled(users, 4))
 	waiters[1].IsPending()
 	holder.Release()
