@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -211,30 +212,46 @@ const (
 	width   = 200
 )
 
-// summary prints what failed and how to go on.
+// summaryFile keeps the summary of the last run, beside the logs.
+const summaryFile = "summary.txt"
+
+// summary prints what failed and how to go on, and keeps it in a file.
 func (r *runner) summary(took time.Duration) {
+	var text bytes.Buffer
+	r.summarize(&text, took)
+	_, _ = r.out.Write(text.Bytes())
+	err := os.MkdirAll(r.logs, 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(r.logs, summaryFile), text.Bytes(), 0o644)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintf(r.out, "the summary is not kept: %v\n", err)
+	}
+}
+
+func (r *runner) summarize(out io.Writer, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, f := range r.failures {
-		_, _ = fmt.Fprintf(r.out, "\n--- FAIL %s: %s %s\n", f.part.name, short(f.pkg), f.title())
+		_, _ = fmt.Fprintf(out, "\n--- FAIL %s: %s %s\n", f.part.name, short(f.pkg), f.title())
 		lines := strings.Split(strings.TrimRight(frames.ReplaceAllString(f.output, ""), "\n"), "\n")
 		for _, line := range lines[:min(len(lines), excerpt)] {
-			_, _ = fmt.Fprintf(r.out, "    %s\n", line[:min(len(line), width)])
+			_, _ = fmt.Fprintf(out, "    %s\n", line[:min(len(line), width)])
 		}
 		for _, line := range lines[min(len(lines), excerpt):] {
 			if strings.Contains(line, "seed") {
-				_, _ = fmt.Fprintf(r.out, "    %s\n", line)
+				_, _ = fmt.Fprintf(out, "    %s\n", line)
 			}
 		}
-		_, _ = fmt.Fprintf(r.out, "  all of it: %s\n", f.log)
-		_, _ = fmt.Fprintf(r.out, "  again:     %s\n", f.again)
+		_, _ = fmt.Fprintf(out, "  all of it: %s\n", f.log)
+		_, _ = fmt.Fprintf(out, "  again:     %s\n", f.again)
 	}
 	for _, pkg := range r.again {
-		_, _ = fmt.Fprintf(r.out, "run again, the race detector had crashed (%s): %s\n", detector, pkg)
+		_, _ = fmt.Fprintf(out, "run again, the race detector had crashed (%s): %s\n", detector, pkg)
 	}
 	slices.Sort(r.skipped)
 	for _, test := range r.skipped {
-		_, _ = fmt.Fprintf(r.out, "skipped: %s\n", test)
+		_, _ = fmt.Fprintf(out, "skipped: %s\n", test)
 	}
-	_, _ = fmt.Fprintf(r.out, "\n%d tests in %d packages, %d failed, %d skipped; %s\n", r.tests, r.packages, len(r.failures), len(r.skipped), took.Round(time.Second))
+	_, _ = fmt.Fprintf(out, "\n%d tests in %d packages, %d failed, %d skipped; %s\n", r.tests, r.packages, len(r.failures), len(r.skipped), took.Round(time.Second))
 }

@@ -51,6 +51,10 @@ func TestPartThatFailsDoesNotHideTheOthers(t *testing.T) {
 	log, err := os.ReadFile(filepath.Join(r.logs, "first", "sample_bad-TestBad_x.log"))
 	require.NoError(t, err)
 	require.Contains(t, string(log), "two hold")
+	summary, err := os.ReadFile(filepath.Join(r.logs, summaryFile))
+	require.NoError(t, err)
+	require.Contains(t, string(summary), "--- FAIL first: sample/bad TestBad/x")
+	require.True(t, strings.HasSuffix(text, string(summary)), "the summary comes last, and is kept")
 }
 
 func TestPackageIsRunAgainWhenTheRaceDetectorCrashesAndOnlyThen(t *testing.T) {
