@@ -39,8 +39,8 @@ var lockKeys = []key{
 
 var (
 	aMode  = of[priority.Mode]{kind: word("exclusive", "shared"), read: (*reader).mode}
-	aLease = of[time.Duration]{kind: aDuration, read: func(r *reader, v value) (time.Duration, bool) { return r.term(v, time.Millisecond) }}
-	aTerm  = of[time.Duration]{kind: aDuration, read: func(r *reader, v value) (time.Duration, bool) { return r.term(v, 0) }}
+	aLease = of[time.Duration]{kind: aDuration, read: func(r *reader, v value) (time.Duration, bool) { return r.term(v, false) }}
+	aTerm  = of[time.Duration]{kind: aDuration, read: func(r *reader, v value) (time.Duration, bool) { return r.term(v, true) }}
 	aLimit = of[*time.Duration]{kind: oneOf(aDuration, word(unset)), read: (*reader).limit} // can be taken back
 )
 
@@ -119,12 +119,13 @@ func (s setting[T]) origin() string {
 func (r *reader) positive(v value) (time.Duration, bool)    { return r.duration(v, false) }
 func (r *reader) notNegative(v value) (time.Duration, bool) { return r.duration(v, true) }
 
-// term reads a duration of a lock. What is wrong with one below judged, priority.Terms says: see checkTerms.
-func (r *reader) term(v value, judged time.Duration) (time.Duration, bool) {
-	if _, d, ok := r.length(v); !ok || d < judged && d != 0 {
+// term reads a duration of a lock, which may be 0 if zero is allowed. What else is wrong with it, priority.Terms says: see
+// checkTerms.
+func (r *reader) term(v value, zero bool) (time.Duration, bool) {
+	if _, d, ok := r.length(v); !ok || d != 0 {
 		return d, ok
 	}
-	return r.duration(v, judged == 0)
+	return r.duration(v, zero)
 }
 
 // limit reads a duration that may be missing: the word unset takes back what
@@ -140,7 +141,11 @@ func (r *reader) limit(v value) (*time.Duration, bool) {
 		r.problem(v, "has no value", `write a duration such as "30s", or unset for no limit`)
 		return nil, false
 	}
-	d, ok := r.term(v, 0)
+	d, ok := r.term(v, true)
+	if ok && d > 0 && d < time.Millisecond { // in Go, what is left of an acquire timeout may be as short
+		r.problem(v, fmt.Sprint(d, " is too short"), "write 1ms or more")
+		return nil, false
+	}
 	return &d, ok
 }
 

@@ -63,7 +63,7 @@ func (r *reader) scopeMode(v value, s *Scope) {
 }
 
 func (r *reader) scopeDelay(v value, s *Scope) {
-	if d, ok := r.term(v, 0); ok && !r.refused(v, priority.Terms{LockDelay: d}.Validate()) {
+	if d, ok := r.term(v, true); ok && !r.refused(v, priority.Terms{LockDelay: d}.Validate()) {
 		s.LockDelay = &d
 	}
 }

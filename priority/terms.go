@@ -139,23 +139,20 @@ func (c *termsCheck) each() {
 	if c.Mode != Exclusive && c.Mode != Shared {
 		c.refuse("mode", "%s is unknown; write exclusive or shared", c.Mode)
 	}
-	c.notNegative("lease_timeout", c.LeaseTimeout, "write how long the work needs, or leave it out")
-	if c.LeaseTimeout >= 0 && c.LeaseTimeout < time.Millisecond {
-		c.refuse("lease_timeout", "%s is too short; write 1ms or more", c.LeaseTimeout)
-	}
-	c.notNegative("cleanup_timeout", c.CleanupTimeout, "write how long the cleanup needs, or leave it out")
+	c.length("lease_timeout", c.LeaseTimeout, "write how long the work needs, or leave it out")
+	c.length("cleanup_timeout", c.CleanupTimeout, "write how long the cleanup needs, or leave it out")
 	if c.WaitingTimeout != nil {
-		c.notNegative("waiting_timeout", *c.WaitingTimeout, "write 0 to wait for no cleanup, or leave it out")
+		c.length("waiting_timeout", *c.WaitingTimeout, "write 0 to wait for no cleanup, or leave it out")
 	}
-	if c.AcquireTimeout != nil {
-		c.notNegative("acquire_timeout", *c.AcquireTimeout, "write 0 to try once, or leave it out")
+	if c.AcquireTimeout != nil && *c.AcquireTimeout < 0 { // it may be what is left of one
+		c.length("acquire_timeout", *c.AcquireTimeout, "write 0 to try once, or leave it out")
 	}
-	c.notNegative("min_runtime", c.MinRuntime, "write how long the work is not to be preempted, or leave it out")
+	c.length("min_runtime", c.MinRuntime, "write how long the work is not to be preempted, or leave it out")
 	if c.MinRuntime > c.LeaseTimeout && c.LeaseTimeout > 0 {
 		c.refuse("min_runtime", "min_runtime (%s) is longer than lease_timeout (%s); shorten the one or lengthen the other",
 			words.Duration(c.MinRuntime), words.Duration(c.LeaseTimeout))
 	}
-	c.notNegative("lock_delay", c.LockDelay, "write how long work that was cut off may still do harm, or leave it out")
+	c.length("lock_delay", c.LockDelay, "write how long work that was cut off may still do harm, or leave it out")
 	if c.LockDelay > MaxLockDelay {
 		c.refuse("lock_delay", "%s is longer than %s; write how long work that was cut off may still do harm", words.Duration(c.LockDelay), words.Duration(MaxLockDelay))
 	}
@@ -167,9 +164,13 @@ func (c *termsCheck) each() {
 	}
 }
 
-func (c *termsCheck) notNegative(field string, d time.Duration, instead string) {
-	if d < 0 {
+// length checks one of the durations: ZooKeeper keeps them in milliseconds.
+func (c *termsCheck) length(field string, d time.Duration, instead string) {
+	switch {
+	case d < 0:
 		c.refuse(field, "%s is negative; %s", words.Duration(d), instead)
+	case d > 0 && d < time.Millisecond:
+		c.refuse(field, "%s is too short; write 1ms or more", d)
 	}
 }
 

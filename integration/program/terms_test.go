@@ -65,6 +65,10 @@ var badTerms = map[string]badTerm{
 		says:  "-1m is negative; write how long the cleanup needs, or leave it out",
 		terms: &priority.Terms{CleanupTimeout: -time.Minute}, yaml: "cleanup_timeout: -1m", flags: "--cleanup=-1m", api: `"kind":"extend","cleanup":"-1m"`,
 	},
+	"cleanup_timeout: too short": {
+		says:  "10µs is too short; write 1ms or more",
+		terms: &priority.Terms{CleanupTimeout: 10 * time.Microsecond}, yaml: "cleanup_timeout: 10us", flags: "--cleanup=10us", api: `"kind":"extend","cleanup":"10us"`,
+	},
 	"cleanup_timeout: as long as the lease": {
 		says:  "cleanup_timeout (1m) must be shorter than lease_timeout (1m); shorten the one or lengthen the other",
 		terms: &priority.Terms{LeaseTimeout: time.Minute, CleanupTimeout: time.Minute}, yaml: "lease_timeout: 1m, cleanup_timeout: 1m", flags: "--lease=1m --cleanup=1m",
@@ -72,6 +76,10 @@ var badTerms = map[string]badTerm{
 	"waiting_timeout: negative": {
 		says:  "-1s is negative; write 0 to wait for no cleanup, or leave it out",
 		terms: &priority.Terms{WaitingTimeout: new(-time.Second)}, yaml: "waiting_timeout: -1s", flags: "--waiting=-1s", api: `"kind":"boost","priority":7,"waiting":"-1s"`,
+	},
+	"waiting_timeout: too short": {
+		says:  "10µs is too short; write 1ms or more",
+		terms: &priority.Terms{WaitingTimeout: new(10 * time.Microsecond)}, yaml: "waiting_timeout: 10us", flags: "--waiting=10us", api: `"kind":"boost","priority":7,"waiting":"10us"`,
 	},
 	"acquire_timeout: negative": {
 		says:  "-1s is negative; write 0 to try once, or leave it out",
@@ -81,6 +89,10 @@ var badTerms = map[string]badTerm{
 		says:  "-1s is negative; write how long the work is not to be preempted, or leave it out",
 		terms: &priority.Terms{MinRuntime: -time.Second}, yaml: "min_runtime: -1s",
 	},
+	"min_runtime: too short": {
+		says:  "10µs is too short; write 1ms or more",
+		terms: &priority.Terms{MinRuntime: 10 * time.Microsecond}, yaml: "min_runtime: 10us",
+	},
 	"min_runtime: longer than the lease": {
 		says:  "min_runtime (2m) is longer than lease_timeout (1m); shorten the one or lengthen the other",
 		terms: &priority.Terms{LeaseTimeout: time.Minute, MinRuntime: 2 * time.Minute}, yaml: "lease_timeout: 1m, min_runtime: 2m",
@@ -88,6 +100,10 @@ var badTerms = map[string]badTerm{
 	"lock_delay: negative": {
 		says:  "-1s is negative; write how long work that was cut off may still do harm, or leave it out",
 		terms: &priority.Terms{LockDelay: -time.Second}, yaml: "lock_delay: -1s", flags: "--lock-delay=-1s",
+	},
+	"lock_delay: too short": {
+		says:  "10µs is too short; write 1ms or more",
+		terms: &priority.Terms{LockDelay: 10 * time.Microsecond}, yaml: "lock_delay: 10us", flags: "--lock-delay=10us",
 	},
 	"lock_delay: too long": {
 		says:  "11m is longer than 10m; write how long work that was cut off may still do harm",
