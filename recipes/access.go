@@ -137,21 +137,6 @@ func (cfg Config) Rooms() []string {
 	return cfg.access().rooms()
 }
 
-// String writes an entry as ZooKeeper's shell does.
-func (a ACL) String() string { return a.Scheme + ":" + a.ID + ":" + a.Permissions.String() }
-
-// String returns the letters by which ZooKeeper's shell knows the rights:
-// "cdrwa" for all of them.
-func (p Permission) String() string {
-	var letters strings.Builder
-	for i, right := range []Permission{PermissionCreate, PermissionDelete, PermissionRead, PermissionWrite, PermissionAdmin} {
-		if p&right != 0 {
-			letters.WriteByte("cdrwa"[i])
-		}
-	}
-	return letters.String()
-}
-
 // checkAccess reports what is contradictory about who may do what.
 func (cfg *Config) checkAccess(bad func(field, format string, args ...any)) {
 	lists := []struct {

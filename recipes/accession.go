@@ -119,7 +119,7 @@ func (k *accession) look(ctx context.Context, s *session) (*Grant, error) {
 	l := k.a.l
 	// In this order: a version means nothing after a removal, and a list that is
 	// older than G could show a holder as alive that G no longer knows.
-	epoch, err := l.c.rootEpoch(ctx, s)
+	epoch, err := l.cache.rootEpoch(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -343,7 +343,7 @@ func (k *accession) make(ctx context.Context, s *session, v *holdView, op any, l
 		return k.granted(s, guid, r[1].String, level, &rec, &zk.Stat{Ctime: written.Mtime, Mtime: written.Mtime, Mzxid: written.Mzxid}, next.Evicted, sent)
 	case errors.Is(err, zk.ErrBadVersion):
 		if check, ok := op.(*zk.CheckVersionRequest); ok && check.Path == l.c.root && failed == 0 {
-			l.c.epoch.CompareAndSwap(k.a.epoch, -1) // scopes were removed meanwhile
+			l.cache.epoch.CompareAndSwap(k.a.epoch, -1) // scopes were removed meanwhile
 		}
 		return nil, errAgain
 	case errors.Is(err, zk.ErrNoNode):
@@ -391,7 +391,7 @@ func (k *accession) recover(ctx context.Context, s *session, guid string, level 
 func (k *accession) granted(s *session, guid, path string, level priority.Level, rec *contenderRecord, stat *zk.Stat, evicted []evictionNote, sent instant) (*Grant, error) {
 	l := k.a.l
 	k.a.req = rec.onto(k.a.req, level)
-	l.c.hints.crowded(l.path)
+	l.cache.hints.crowded(l.path)
 	g := &Grant{
 		lock: l, s: s, guid: guid, path: path, version: -1, epoch: k.a.epoch, evicted: evicted, notices: k.a.notices,
 		stamp: serverStamp{at: stat.Ctime, sent: sent, replied: s.clock.now()},

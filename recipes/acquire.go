@@ -6,10 +6,6 @@ import (
 	"time"
 )
 
-// leaveBudget is how long a call that has failed waits for its request to be
-// gone; what is not done by then goes on in the background.
-const leaveBudget = 500 * time.Millisecond
-
 // acquire carries out one call that wants a grant, by open if that succeeds, else
 // by run. It returns when that is done, or soon after ctx or the timeout ends (0: a try;
 // nil: none): what is then left to undo is undone in the background. Run may be left

@@ -201,7 +201,7 @@ func (b *ApprovalBoard) acl(ctx context.Context, s *session) ([]zk.ACL, error) {
 func (o *OpenApproval) Decision(ctx context.Context) (Decision, error) {
 	var d Decision
 	gone := &NoApprovalError{ID: o.id}
-	err := o.s.awaitNode(ctx, o.path, false, func(sight tickSight) (bool, error) {
+	err := o.s.awaitNode(ctx, o.path, false, func(sight nodeSight) (bool, error) {
 		if sight.stat == nil || sight.stat.EphemeralOwner != o.s.sessionID() {
 			return false, gone // what is there now has been put there by somebody else
 		}

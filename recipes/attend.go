@@ -92,7 +92,7 @@ func (g *Grant) attend() {
 	})
 	took := g.s.clock.now().sub(start)
 	if listed != nil && g.rewritten(listed) {
-		g.compare(ctx)
+		g.verify(ctx)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

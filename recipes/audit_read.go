@@ -170,7 +170,7 @@ func (l *AuditLog) batch(ctx context.Context, first, last int64) ([]auditNode, e
 func (l *AuditLog) Follow(ctx context.Context, from int64, f func(AuditRecord) error) error {
 	next := from
 	var end error // of f, or of what is there to read; not of the connection
-	err := l.c.await(ctx, l.path, false, func(sight tickSight) (bool, error) {
+	err := l.c.await(ctx, l.path, false, func(sight nodeSight) (bool, error) {
 		head, err := decodeAuditHead(sight.data, sight.stat)
 		if err != nil {
 			if bad, ok := errors.AsType[*AuditBrokenError](err); ok {

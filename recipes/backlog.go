@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -86,4 +87,19 @@ func inBackground[T any](ctx context.Context, c *Client, patience time.Duration,
 		})
 	}
 	return v, true, context.Cause(ctx)
+}
+
+// pauseBefore waits a little before the third try and all later ones.
+func pauseBefore(ctx context.Context, try int) error {
+	if try < 2 {
+		return nil
+	}
+	timer := time.NewTimer(rand.N(min(2*time.Millisecond<<min(try, 10), 200*time.Millisecond)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -75,3 +75,10 @@ func leaving[T any](ctx context.Context, c *Client, what string, f func() (T, er
 	})
 	return v, err
 }
+
+// leaveBudget is how long a call that has failed waits for its request to be
+// gone; what is not done by then goes on in the background.
+const leaveBudget = 500 * time.Millisecond
+
+// safetyPoll bounds what a watch that never fires can cost.
+const safetyPoll = time.Minute

@@ -150,7 +150,7 @@ func (b *breaking) in(ctx context.Context, s *session) error {
 		_, _, err = s.multi(ctx, ops...)
 		switch {
 		case err == nil:
-			b.c.hints.crowded(b.lock)
+			cacheOf(b.c).hints.crowded(b.lock)
 			return nil
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // something has happened: look again
 		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
@@ -218,7 +218,7 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 		return v, err
 	}
 	v.lock = stat
-	lock := &PriorityLock{c: b.c, scope: b.req.Scope, path: b.lock}
+	lock := newPriorityLock(b.c, b.req.Scope, b.lock)
 	if v.g, err = lock.grants(ctx, s, data, stat.Version); err != nil {
 		return v, err
 	}

@@ -15,7 +15,7 @@ func heldGrant(notify func(Notice)) *Grant {
 	c := &Client{cfg: Config{SessionTimeout: 16 * time.Second, Margin: 4 * time.Second}}
 	s := &session{c: c, id: 1, clock: newClock(), timeout: c.cfg.SessionTimeout, tenants: map[tenant]struct{}{}, over: make(chan struct{})}
 	close(s.over) // nothing is tidied up at a server
-	g := &Grant{lock: &PriorityLock{c: c, scope: "orders"}, s: s, token: 7, notices: &notices{f: notify}}
+	g := &Grant{lock: newPriorityLock(c, "orders", ""), s: s, token: 7, notices: &notices{f: notify}}
 	s.lastAck = s.clock.now()
 	s.touches.begin(s.lastAck)
 	g.leaseTo = s.lastAck.add(10 * time.Minute)

@@ -62,13 +62,7 @@ func (g *ClassicGrant) Token(ctx context.Context) (Token, error) {
 func (g *ClassicGrant) Check() error {
 	h := g.h
 	if s := h.session(); !h.lasting {
-		now := s.clock.awake()
-		s.mu.Lock()
-		end, silent := s.deadlineLocked(), now.sub(s.lastAck)
-		s.mu.Unlock()
-		if now >= end {
-			h.lose(&LostError{Scope: h.l.label, Reason: LossSession, Err: fmt.Errorf("no answer for %s", silent.Round(time.Millisecond))})
-		}
+		s.check(h)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -225,6 +225,10 @@ func (h *classicHold) atRisk(left time.Duration) {
 	}
 }
 
+func (h *classicHold) sessionLost(cause error) {
+	h.lose(&LostError{Scope: h.l.label, Reason: LossSession, Err: cause})
+}
+
 func (h *classicHold) lose(loss *LostError) {
 	h.mu.Lock()
 	if h.state != stateHeld {

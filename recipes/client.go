@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,12 +43,8 @@ type Client struct {
 	rootless    atomic.Int64  // the instant at which there was no root
 
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-	epoch   atomic.Int32 // data version of the root, -1 when not known
-	hints   hintTable
-	// What waiters ask for, as read.
-	requests  requestCache
-	strangers strangers
-	lines     localLines
+
+	attached attachments
 
 	mu      sync.Mutex
 	current *session
@@ -83,7 +78,6 @@ func NewClient(cfg Config) (*Client, error) {
 	}
 	c.log, c.logged = newClientLog(cfg.Logger)
 	c.identify()
-	c.epoch.Store(-1)
 	c.closing, c.stop = context.WithCancel(context.Background())
 	c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:        "zookeeper",
@@ -195,7 +189,7 @@ func (c *Client) replace(old *session) {
 		return
 	}
 	c.current = s
-	c.epoch.Store(-1)
+	c.attached.sessionBegins()
 	c.server.reset()
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -307,23 +301,6 @@ func (c *Client) requested(scope string, n int) {
 	if c.waiting[scope] += n; c.waiting[scope] == 0 {
 		delete(c.waiting, scope)
 	}
-}
-
-// BusyError is returned by Close while locks are held or requested.
-type BusyError struct {
-	Held      []string // scopes
-	Requested []string // scopes
-}
-
-func (e *BusyError) Error() string {
-	var parts []string
-	if len(e.Held) > 0 {
-		parts = append(parts, fmt.Sprintf("still holding %s: release before closing", strings.Join(e.Held, ", ")))
-	}
-	if len(e.Requested) > 0 {
-		parts = append(parts, fmt.Sprintf("still requesting %s: cancel before closing", strings.Join(e.Requested, ", ")))
-	}
-	return "lockkeeper: cannot close: " + strings.Join(parts, "; ")
 }
 
 // libraryLog sends the library's chatter to debug.

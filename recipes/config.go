@@ -304,3 +304,13 @@ func dialTLS(dial func(context.Context, string, string) (net.Conn, error), cfg *
 		return conn, nil
 	}
 }
+
+// How many requests may wait for one lock. A name of one takes 52 bytes in a
+// list: 15,000 of them 780 kB.
+const (
+	DefaultQueueLimit = 15_000
+	MaxQueueLimit     = 17_500
+)
+
+// MaxLocalQueue is the largest Config.LocalQueue.
+const MaxLocalQueue = 1000

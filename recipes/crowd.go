@@ -29,6 +29,10 @@ type crowdTable struct {
 	locks map[string]*crowdLooks // by the lock's path; only while somebody looks
 }
 
+func crowdsOf(s *session) *crowdTable {
+	return attached(&s.attached, func() *crowdTable { return new(crowdTable) })
+}
+
 // crowdLooks are the lists of one lock that are on their way.
 type crowdLooks struct {
 	flying int        // sent for
@@ -47,7 +51,7 @@ type crowdLook struct {
 // contenders lists who is at a lock.
 func (s *session) contenders(ctx context.Context, lock string) (company, error) {
 	for {
-		look, mine := s.crowds.join(lock)
+		look, mine := crowdsOf(s).join(lock)
 		if mine {
 			return s.fetchCrowd(ctx, lock, look)
 		}
@@ -72,7 +76,7 @@ func (s *session) fetchCrowd(ctx context.Context, lock string, look *crowdLook) 
 		look.company, look.err = s.companyAt(ctx, lock)
 	}
 	look.void = look.err != nil && ctx.Err() != nil // that is nobody else's error
-	s.crowds.leave(lock, look)
+	crowdsOf(s).leave(lock, look)
 	return look.company, look.err
 }
 

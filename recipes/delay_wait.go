@@ -168,7 +168,7 @@ func (a *attempt) leftover(ctx context.Context, s *session, seen *zk.Stat) (keep
 		a.timed = true
 	case errors.Is(err, zk.ErrBadVersion):
 		if failed == 0 {
-			a.l.c.epoch.Store(-1)
+			a.l.cache.epoch.Store(-1)
 		}
 	default:
 		return keep, err

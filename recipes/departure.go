@@ -28,7 +28,7 @@ func (p *place) leave() {
 		p.a.l.c.log.Error("cannot leave the queue; the request stays until the session ends", "node", p.path, "error", err)
 	}
 	if p.sawG {
-		p.s.fireIdle(ctx, p.a.l.path)
+		p.a.l.cache.fireIdle(ctx, p.s, p.a.l.path)
 	}
 }
 

@@ -67,15 +67,7 @@ func (t *Term) Deadline() time.Time {
 // now, with the time counted that the machine was suspended: nil, the *LostError
 // or ErrResigned. What it finds lost is lost from then on, and told.
 func (t *Term) Check() error {
-	now := t.s.clock.awake()
-	t.s.mu.Lock()
-	end := t.s.deadlineLocked()
-	silent := now.sub(t.s.lastAck)
-	exposed := t.s.down || t.s.atRiskLocked(now)
-	t.s.mu.Unlock()
-	if now >= end || exposed && t.overdue(now) {
-		t.lose(&LostError{Scope: t.b.e.name, Reason: LossSession, Err: fmt.Errorf("no answer for %s", silent.Round(time.Millisecond))})
-	}
+	t.s.check(t)
 	return t.Err()
 }
 
@@ -194,6 +186,10 @@ func (t *Term) holding() string { return t.b.e.name }
 func (t *Term) overdue(instant) bool { return t.b.e.o.Policy == PolicyStrict }
 
 func (t *Term) atRisk(time.Duration) {}
+
+func (t *Term) sessionLost(cause error) {
+	t.lose(&LostError{Scope: t.b.e.name, Reason: LossSession, Err: cause})
+}
 
 func (t *Term) lose(loss *LostError) {
 	if loss.Reason == LossSession && t.overdue(0) && !t.s.isOver() {

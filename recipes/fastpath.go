@@ -31,7 +31,7 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		switch {
 		case errors.Is(err, errAgain):
 		case errors.Is(err, errCrowded):
-			l.c.hints.update(l.path, func(h *hint) { h.idle = false })
+			l.cache.hints.update(l.path, func(h *hint) { h.idle = false })
 		default:
 			return g, err
 		}
@@ -41,7 +41,7 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 			return nil, err
 		}
 		// The epoch comes first: a version means nothing after a removal.
-		epoch, err := l.c.rootEpoch(ctx, s)
+		epoch, err := l.cache.rootEpoch(ctx, s)
 		if errors.Is(err, errAmbiguous) {
 			continue
 		} else if err != nil {
@@ -64,8 +64,8 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		// The list and the version are of one snapshot: nobody was there at
 		// that version.
 		all := there.children
-		l.c.hints.update(l.path, func(h *hint) { h.blind, h.throng = 0, throngOf(all) })
-		a.seen = l.c.strangers.drop(l.path, all)
+		l.cache.hints.update(l.path, func(h *hint) { h.blind, h.throng = 0, throngOf(all) })
+		a.seen = l.cache.strangers.drop(l.path, all)
 		if len(a.seen) == 0 && len(all) > 0 {
 			nobody, err := l.deserted(ctx, s, all, stat.Version)
 			if errors.Is(err, errAmbiguous) || errors.Is(err, zk.ErrNoNode) {
@@ -78,7 +78,7 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 			}
 		}
 		if len(a.seen) > 0 {
-			l.c.hints.crowded(l.path)
+			l.cache.hints.crowded(l.path)
 			g, err := a.accompany(ctx, s)
 			if errors.Is(err, zk.ErrNoNode) || errors.Is(err, errAgain) {
 				continue // the lock node was removed, or the terms are others
@@ -103,7 +103,7 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		case errors.Is(err, errAgain):
 			continue
 		case errors.Is(err, errCrowded):
-			l.c.hints.crowded(l.path)
+			l.cache.hints.crowded(l.path)
 			if a.try() && tries < 3 {
 				continue // whoever was faster may be gone already
 			}
@@ -116,13 +116,13 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 // has to look who is there. It returns errCrowded when others were seen just now: then it
 // joins them without looking.
 func (a *attempt) remembered(s *session) (*taking, error) {
-	c := a.l.c
-	a.epoch = max(0, c.epoch.Load()) // one that is too old costs a request
-	h := c.hints.get(a.l.path)
+	l := a.l
+	a.epoch = max(0, l.cache.epoch.Load()) // one that is too old costs a request
+	h := l.cache.hints.get(l.path)
 	switch {
 	case h.busy == busyLooks && !a.try() && a.req.Mode == priority.Exclusive:
 		return nil, errCrowded
-	case !h.idle, c.epoch.Load() > h.epoch, h.blind >= maxBlind: // scopes were removed since, or whoever has come since is to be seen
+	case !h.idle, l.cache.epoch.Load() > h.epoch, h.blind >= maxBlind: // scopes were removed since, or whoever has come since is to be seen
 		return nil, nil //nolint:nilnil // there is nothing to remember
 	}
 	a.epoch = h.epoch
@@ -133,14 +133,14 @@ func (a *attempt) remembered(s *session) (*taking, error) {
 // version, without a goroutine that could be left behind: while it waits nothing has to be
 // done, and when it is over before its caller, nothing is left. If not, it goes on as opened.
 func (a *attempt) open(ctx context.Context) (*Grant, bool) {
-	c := a.l.c
+	c, l := a.l.c, a.l
 	c.mu.Lock()
 	s := c.current
 	c.mu.Unlock()
 	if ctx.Err() != nil || c.isClosing() || !c.introduced.Load() || !s.usable() || c.breaker.State() != gobreaker.StateClosed || c.breaker.Counts().ConsecutiveFailures > 0 {
 		return nil, false
 	}
-	if !c.hints.get(a.l.path).idle || a.consult() != nil || a.next != nil || a.req.Priority == priority.Emergency {
+	if !l.cache.hints.get(l.path).idle || a.consult() != nil || a.next != nil || a.req.Priority == priority.Emergency {
 		return nil, false
 	}
 	t, err := a.remembered(s)
@@ -162,8 +162,8 @@ func (a *attempt) open(ctx context.Context) (*Grant, bool) {
 // deserted is T1 at the version at which nobody was there, seen with a look; nil: somebody
 // was, or there is more to find out.
 func (a *attempt) deserted(ctx context.Context, s *session) *taking {
-	c, l := a.l.c, a.l
-	epoch := c.epoch.Load() // before the look: a version means nothing after a removal
+	l := a.l
+	epoch := l.cache.epoch.Load() // before the look: a version means nothing after a removal
 	if epoch < 0 {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (a *attempt) deserted(ctx context.Context, s *session) *taking {
 	if len(look.names) > 0 || int(stat.DataLength) > soleHolderLength {
 		return nil
 	}
-	c.hints.update(l.path, func(h *hint) { h.blind = 0 })
+	l.cache.hints.update(l.path, func(h *hint) { h.blind = 0 })
 	a.epoch = epoch
 	return a.taking(s, stat.Version, lockRecord{})
 }
@@ -229,7 +229,7 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		if len(g.Holders) >= maxSharing {
 			return nil, errCrowded
 		}
-		a.seen = l.c.strangers.drop(l.path, a.seen, g.Holders...)
+		a.seen = l.cache.strangers.drop(l.path, a.seen, g.Holders...)
 		keep := lockRecord{Evicted: g.Evicted, Walked: g.Walked, Delays: g.carry(stat, a.seen)}
 		keep.Open = a.mayOpen(keep)
 		var holders []child
@@ -359,7 +359,7 @@ func (a *attempt) take(ctx context.Context, t *taking) (*Grant, error) {
 				g.version = -1 // at which the lock is not idle when this one leaves
 			}
 			if keep.Open {
-				l.c.hints.update(l.path, func(h *hint) {
+				l.cache.hints.update(l.path, func(h *hint) {
 					h.open, h.throng = walkIn{known: true, version: r[2].Stat.Version, epoch: a.epoch}, h.throng.after(r[1].String)
 				})
 			}
@@ -367,8 +367,8 @@ func (a *attempt) take(ctx context.Context, t *taking) (*Grant, error) {
 		case errors.Is(err, zk.ErrBadVersion) && failed == 0:
 			// Scopes were removed meanwhile, this one maybe among them: what
 			// version says may be old. Nobody need be there.
-			l.c.epoch.CompareAndSwap(a.epoch, -1)
-			l.c.hints.update(l.path, func(h *hint) { h.idle = false })
+			l.cache.epoch.CompareAndSwap(a.epoch, -1)
+			l.cache.hints.update(l.path, func(h *hint) { h.idle = false })
 			return nil, errAgain
 		case errors.Is(err, zk.ErrBadVersion):
 			return nil, errCrowded
@@ -400,29 +400,4 @@ func (a *attempt) adopt(ctx context.Context, s *session, guid, path string, sent
 	p := newPlace(a, s, guid, path, sent, s.clock.now())
 	p.adopted = true
 	return p.stay(ctx) // finds itself in G
-}
-
-// rootEpoch returns the data version of the root, which garbage collection
-// raises when it removes lock nodes.
-func (c *Client) rootEpoch(ctx context.Context, s *session) (int32, error) {
-	if e := c.epoch.Load(); e >= 0 {
-		return e, nil
-	}
-	for {
-		_, stat, err := s.get(ctx, c.root)
-		switch {
-		case err == nil:
-			if err := c.introduce(ctx, s); err != nil { // the root may have come since
-				return 0, err
-			}
-			c.epoch.Store(stat.Version)
-			return stat.Version, nil
-		case errors.Is(err, zk.ErrNoNode):
-			if err := s.ensure(ctx, c.root); err != nil {
-				return 0, err
-			}
-		default:
-			return 0, err
-		}
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"path"
 	"reflect"
 	"slices"
@@ -21,56 +20,11 @@ import (
 // What others have put where only clients of this package should write: see
 // "Foreign nodes" in docs/protocol.md.
 
-// RecordError is returned for a node whose data this program cannot use: a newer
-// program has written them, or something that is none of ours. They are never
-// overwritten.
-type RecordError struct {
-	Node   string // "" when not known
-	Format int    // of the newer program's record; 0: it is no record
-	Err    error  // why it cannot be read; nil for a newer one
-
-	knows int // the newest format of such records
-}
-
-func (e *RecordError) Error() string {
-	at := ""
-	if e.Node != "" {
-		at = " at " + e.Node
-	}
-	if e.Format != 0 {
-		return fmt.Sprintf("lockkeeper: the record in ZooKeeper%s has format %d, this program knows %d; upgrade it", at, e.Format, max(e.knows, recordFormat))
-	}
-	return fmt.Sprintf("lockkeeper: unreadable record in ZooKeeper%s: %v; somebody else has written there: put it right, or delete the node if it is none of ours", at, e.Err)
-}
-
-// Unwrap returns why it cannot be read.
-func (e *RecordError) Unwrap() error { return e.Err }
-
-// inNode says which node it was, if err is about what stands in one.
-func inNode(err error, node string) error {
-	if e, ok := errors.AsType[*RecordError](err); ok && e.Node == "" {
-		return &RecordError{Node: node, Format: e.Format, Err: e.Err, knows: e.knows}
-	}
-	return err
-}
-
-// isNewer reports whether a newer program has written what cannot be read.
-func isNewer(err error) bool {
-	e, ok := errors.AsType[*RecordError](err)
-	return ok && e.Format != 0
-}
-
 // isUnusable reports whether err is about one node alone, which cannot be read
 // by this program, must not be, or has no room for what is to be written: it says
 // nothing about the connection.
 func isUnusable(err error) bool {
 	return errors.As(err, new(*RecordError)) || errors.As(err, new(*AccessError)) || errors.As(err, new(*TooLargeError))
-}
-
-// isEphemeral reports whether a node lives as long as a session. Containers and
-// nodes with a time to live have special owners.
-func isEphemeral(stat *zk.Stat) bool {
-	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != math.MinInt64 && uint64(stat.EphemeralOwner)>>56 != 0xff
 }
 
 // maxContender bounds the data of a contender's node. A hand-over writes them
@@ -153,7 +107,7 @@ func (t *strangers) drop(lock string, children []child, but ...string) []child {
 // pass takes note of a node that is to be passed over.
 func (l *PriorityLock) pass(name, why string) {
 	node := l.path + "/" + name
-	if l.c.strangers.meet(node) {
+	if l.cache.strangers.meet(node) {
 		l.c.log.Warn("passing over a node that is no request", "node", node, "why", why)
 	}
 }
@@ -224,7 +178,7 @@ func (l *PriorityLock) grants(ctx context.Context, s *session, data []byte, vers
 // Whoever does that need not be there, so the lock may be removed, and be
 // there anew with that version: the epoch tells, from before the version on.
 func (l *PriorityLock) rewrite(ctx context.Context, s *session, version int32, anew func(data []byte) (lockRecord, error)) (g lockRecord, err error) {
-	epoch, err := l.c.rootEpoch(ctx, s)
+	epoch, err := l.cache.rootEpoch(ctx, s)
 	if err != nil {
 		return g, err
 	}
@@ -242,7 +196,7 @@ func (l *PriorityLock) rewrite(ctx context.Context, s *session, version int32, a
 		&zk.CheckVersionRequest{Path: l.c.root, Version: epoch},
 		&zk.SetDataRequest{Path: l.path, Data: g.encode(), Version: version})
 	if failed == 0 && errors.Is(err, zk.ErrBadVersion) {
-		l.c.epoch.CompareAndSwap(epoch, -1)
+		l.cache.epoch.CompareAndSwap(epoch, -1)
 	}
 	if err == nil || errors.Is(err, zk.ErrBadVersion) {
 		err = errAgain
@@ -270,14 +224,14 @@ func (l *PriorityLock) restored(ctx context.Context, s *session) (lockRecord, er
 			case errors.Is(err, zk.ErrNoNode):
 				return nil
 			case errors.As(err, new(*AccessError)):
-				granted[i] = !l.c.strangers.knows(node)
+				granted[i] = !l.cache.strangers.knows(node)
 				return nil
 			case err != nil:
 				return err
 			}
 			rec, err := decodeContender(data)
 			notes[i] = rec.delayNotes(c.guid)
-			granted[i] = rec.Granted || err != nil && isEphemeral(stat) && !l.c.strangers.knows(node)
+			granted[i] = rec.Granted || err != nil && isEphemeral(stat) && !l.cache.strangers.knows(node)
 			return nil
 		})
 	}

@@ -60,7 +60,7 @@ func (k *collector) remove(ctx context.Context, s *session, batch []candidate) e
 		switch {
 		case err == nil:
 			k.raised++
-			k.c.epoch.Store(-1)
+			cacheOf(k.c).epoch.Store(-1)
 			k.removed(1, batch...)
 			return nil
 		case errors.Is(err, zk.ErrBadVersion) && failed == 0: // another collector, right now

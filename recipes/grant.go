@@ -12,6 +12,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
+var (
+	_ evictable  = (*Grant)(nil)
+	_ verifiable = (*Grant)(nil)
+)
+
 // A Grant is a lock that was acquired, until Release or until it is lost. What
 // happens to it is told by Request.Notify.
 type Grant struct {
@@ -31,7 +36,7 @@ type Grant struct {
 
 	notices *notices // the request's
 	watch   watcher
-	late    bool // its watch is to be armed; guarded by s.late
+	late    bool // its watch is to be armed; guarded by lateWatches
 
 	mu        sync.Mutex
 	mode      priority.Mode // shared as soon as it may be
@@ -139,13 +144,13 @@ func (g *Grant) readToken(ctx context.Context) (Token, error) {
 // watchLater arms the holder's watch unless the hold ends before. Where others
 // wait, it first learns who is next.
 func (g *Grant) watchLater() {
-	g.s.late.add(g)
+	lateWatchesOf(g.s).add(g)
 	if g.line.isBehind() {
 		return // it is passed on
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.state != stateHeld || g.mode == priority.Shared || g.req.Hold != "" || g.lock.c.hints.get(g.lock.path).busy == 0 {
+	if g.state != stateHeld || g.mode == priority.Shared || g.req.Hold != "" || g.lock.cache.hints.get(g.lock.path).busy == 0 {
 		return // one of several holders cannot know whether it will be the last
 	}
 	after := prepareAfter
@@ -247,8 +252,6 @@ func (g *Grant) blind(now instant) bool {
 	defer g.mu.Unlock()
 	return g.blindTo != 0 && now >= g.blindTo // planted-bug no-session-deadline: return false
 }
-
-var errBlind = errors.New("no answer in time to the question whether it is held yet")
 
 var (
 	errOverwritten  = errors.New("somebody has overwritten the holder's node")
@@ -379,6 +382,10 @@ func (g *Grant) safe() {
 }
 
 // lose ends the grant against the holder's will.
+func (g *Grant) sessionLost(cause error) {
+	g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: cause})
+}
+
 func (g *Grant) lose(loss *LostError) {
 	g.mu.Lock()
 	if g.state != stateHeld {
@@ -394,12 +401,12 @@ func (g *Grant) lose(loss *LostError) {
 	}
 	g.mu.Unlock()
 	g.s.unhold(g)
-	g.s.late.drop(g)
+	lateWatchesOf(g.s).drop(g)
 	g.s.unwatch(g.path, &g.watch)
 	if loss.Reason == LossSession {
 		g.s.discard(g.path) // the session may survive; the hold does not
 	}
-	g.lock.c.hints.crowded(g.lock.path)
+	g.lock.cache.hints.crowded(g.lock.path)
 	line.quit(g)
 	g.notices.send(Lost{Err: loss})
 }

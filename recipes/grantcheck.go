@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/go-zookeeper/zk"
-	"golang.org/x/sync/errgroup"
 )
 
 // A hold that lasts compares: it reads the grant record now and then, and ends when
@@ -19,8 +18,8 @@ import (
 // nothing. A holder with waiters, which lists them anyway, sees the record's version in
 // each list, and compares at once when that has changed.
 
-// compareDue reports whether it is time to compare.
-func (g *Grant) compareDue(now instant) bool {
+// verifyDue reports whether it is time to compare.
+func (g *Grant) verifyDue(now instant) bool {
 	if own, ok := parseChild(path.Base(g.path)); !ok || own.walked {
 		return false // its name says that it holds, whatever the record says
 	}
@@ -41,9 +40,9 @@ func (g *Grant) rewritten(stat *zk.Stat) bool {
 	return version >= 0 && stat.Version != version
 }
 
-// compare reads the grant record, and ends the grant if that does not name it. A
+// verify reads the grant record, and ends the grant if that does not name it. A
 // record that says nothing is restored, as a waiter would.
-func (g *Grant) compare(ctx context.Context) {
+func (g *Grant) verify(ctx context.Context) {
 	at := g.s.clock.now()
 	data, stat, err := g.s.get(ctx, g.lock.path)
 	var record lockRecord
@@ -85,37 +84,4 @@ func (g *Grant) unnamed(record lockRecord) {
 	g.lose(&LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errUnnamed})
 	g.s.discard(g.path)
 	g.lock.c.log.Warn("the lock node was overwritten: it does not name its holder, which gives the lock up", "node", g.lock.path, "holder", g.guid, "names", record.Holders)
-}
-
-// compareHolds lets those holds compare whose time has come.
-func (s *session) compareHolds(now instant) {
-	s.mu.Lock()
-	busy := s.comparing || !s.isReady || len(s.tenants) == 0
-	s.mu.Unlock()
-	if busy {
-		return
-	}
-	var due []*Grant
-	for _, t := range s.holding() {
-		if g, ok := t.(*Grant); ok && g.compareDue(now) {
-			due = append(due, g)
-		}
-	}
-	if len(due) == 0 {
-		return
-	}
-	s.mu.Lock()
-	s.comparing = true
-	s.mu.Unlock()
-	s.c.backlog.Go(func() {
-		var reads errgroup.Group
-		reads.SetLimit(16)
-		for _, g := range due {
-			reads.Go(func() error { g.compare(s.c.closing); return nil })
-		}
-		_ = reads.Wait()
-		s.mu.Lock()
-		s.comparing = false
-		s.mu.Unlock()
-	})
 }

@@ -120,6 +120,10 @@ func (inc *incarnation) atRisk(left time.Duration) {
 	inc.m.tell(GroupAtRisk{Deadline: time.Now().Add(left)})
 }
 
+func (inc *incarnation) sessionLost(cause error) {
+	inc.lose(&LostError{Reason: LossSession, Err: cause})
+}
+
 // lose ends all locks of the incarnation against its will.
 func (inc *incarnation) lose(loss *LostError) {
 	m := inc.m

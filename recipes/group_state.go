@@ -265,13 +265,3 @@ func (a *groupAssignment) state(declared []string) []GroupLock {
 	}
 	return locks
 }
-
-func (c *Client) children(ctx context.Context, path string) ([]string, error) {
-	return promptly(ctx, c, func() (nodes []string, err error) {
-		err = c.reading(ctx, func(s *session) error {
-			nodes, _, err = s.list(ctx, path)
-			return err
-		})
-		return nodes, err
-	}, nil)
-}

@@ -108,7 +108,7 @@ func (g *Grant) successorsAmong(ctx context.Context, known *heir, most int, list
 	if next.together {
 		return next, nil
 	}
-	waiters = g.lock.c.strangers.drop(g.lock.path, slices.Clone(waiters))
+	waiters = g.lock.cache.strangers.drop(g.lock.path, slices.Clone(waiters))
 	for {
 		if len(waiters) > 0 && len(barring(next.rest.Delays, waiters[0].mode, nil)) > 0 {
 			return next, nil // in a delay nobody is granted: the first waiter sees to that
@@ -213,7 +213,7 @@ func (l *PriorityLock) around(there company, guid string) (children []child, me 
 	if me < 0 {
 		return nil, 0, nil, zk.ErrNoNode
 	}
-	l.c.hints.update(l.path, func(h *hint) {
+	l.cache.hints.update(l.path, func(h *hint) {
 		h.waiting, h.waitingAt, h.blind = len(children)-1, time.Now(), 0
 		h.lowest = children[len(children)-1].level() // at most: of the holder itself, too
 	})
@@ -248,7 +248,7 @@ func (l *PriorityLock) inherit(ctx context.Context, s *session, c child, known *
 		return &again, nil
 	}
 	next := &heir{guid: c.guid, path: l.path + "/" + c.name, seen: seen}
-	if r, ok := l.c.requests.get(c.guid); ok && known != suspect {
+	if r, ok := l.cache.requests.get(c.guid); ok && known != suspect {
 		next.data, next.notes = r.granted, r.rec.delayNotes(c.guid)
 		return next, nil // of version 0: as it was created
 	}
@@ -268,7 +268,7 @@ func (l *PriorityLock) inherit(ctx context.Context, s *session, c child, known *
 	rec.Granted = true
 	next.data, next.version, next.notes = rec.encode(), stat.Version, rec.delayNotes(c.guid)
 	if stat.Version == 0 {
-		l.c.requests.put(c.guid, data, knownRequest{next.data, rec})
+		l.cache.requests.put(c.guid, data, knownRequest{next.data, rec})
 	}
 	return next, nil
 }

@@ -116,19 +116,6 @@ func scopeIn(root, bucket, name string) (scope, why string) {
 	return scope, ""
 }
 
-// inspecting runs a read that the breaker may refuse, until it has an answer.
-func (c *Client) inspecting(ctx context.Context, op func(*session) error) error {
-	s, err := c.admitFor(ctx, false)
-	for err == nil {
-		err = op(s)
-		if !errors.Is(err, errAmbiguous) && !errors.Is(err, errSessionOver) {
-			return err
-		}
-		s, err = c.sessionFor(ctx, false)
-	}
-	return err
-}
-
 // lockAt reads G and who is there: of one moment, unless the lock changes hands
 // all the time. The marks of G are frozen. With a *RecordError g is what the requests tell.
 func (s *session) lockAt(ctx context.Context, l *PriorityLock) (g lockRecord, names []string, err error) {
@@ -161,7 +148,7 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 	look := lockLook{scope: scope, path: path}
 	var names []string
 	var err error
-	look.g, names, err = s.lockAt(ctx, &PriorityLock{c: c, scope: scope, path: path})
+	look.g, names, err = s.lockAt(ctx, newPriorityLock(c, scope, path))
 	if errors.Is(err, zk.ErrNoNode) {
 		return LockState{Scope: scope}, nil
 	} else if errors.As(err, new(*RecordError)) {

@@ -20,6 +20,10 @@ type lateWatches struct {
 	timer *time.Timer
 }
 
+func lateWatchesOf(s *session) *lateWatches {
+	return attached(&s.attached, func() *lateWatches { return new(lateWatches) })
+}
+
 func (w *lateWatches) add(g *Grant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

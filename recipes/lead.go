@@ -513,7 +513,7 @@ func (p *place) grantedData() []byte {
 func (p *place) ownGrant(r []zk.MultiResponse, own int, kept lockRecord, err error) (*Grant, error) {
 	switch {
 	case err == nil:
-		p.a.l.c.hints.crowded(p.a.l.path)
+		p.a.l.cache.hints.crowded(p.a.l.path)
 		g := p.newGrant()
 		g.at.learn(r[own].Stat)
 		g.token, g.version, g.epoch, g.evicted = Token(r[own].Stat.Mzxid), r[own+1].Stat.Version, p.a.epoch, kept.Evicted

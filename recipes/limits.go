@@ -13,24 +13,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-// A server of ZooKeeper hangs up on a request that is longer than its
-// jute.maxbuffer, 1,048,575 bytes unless it is told, and all that is held by the
-// session is at risk then. So no request of ours is. Answers may be longer: the
-// servers send them and this client reads them, but clients in Java, zkCli.sh
-// among them, do not.
-
-// maxRequestBytes is the longest request that is sent. The rest is for what the
-// servers add when they pass it on among themselves. They may be set to less:
-// then, too, what is longer costs the connection.
-const maxRequestBytes = 1_000_000
-
-// How many requests may wait for one lock. A name of one takes 52 bytes in a
-// list: 15,000 of them 780 kB.
-const (
-	DefaultQueueLimit = 15_000
-	MaxQueueLimit     = 17_500
-)
-
 // maxSharing is how many may hold a lock together. All of them have to fit into
 // the one request that takes the lock from them (T7).
 const maxSharing = 1000
@@ -41,18 +23,6 @@ const maxUnder = 1000
 // roomAfter is how often the first in line looks whether one of too many shared
 // holders has left of whom it does not hear.
 const roomAfter = time.Second
-
-// TooLargeError is returned for what cannot be written because it does not fit
-// into one request to ZooKeeper. Nothing was sent.
-type TooLargeError struct {
-	Node  string // that takes most of it
-	Bytes int    // of the request
-	Limit int
-}
-
-func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("lockkeeper: %s is not written: the request takes %d bytes, and ZooKeeper takes %d (jute.maxbuffer) and hangs up on more; shorten what is to be written", e.Node, e.Bytes, e.Limit)
-}
 
 // QueueFullError is returned to a request that finds too many others in the
 // queue. It is withdrawn.
@@ -186,43 +156,4 @@ func beginning(text string, most int) string {
 		text = text[:len(text)-last]
 	}
 	return text
-}
-
-// fits returns a *TooLargeError for operations that do not fit into one request.
-func fits(ops ...any) error {
-	const (
-		head  = 64 // of a request, and of each operation in it
-		entry = 16 // of an ACL
-	)
-	bytes, most, node := head, 0, ""
-	for _, op := range ops {
-		n, path := head, ""
-		list := func(acl []zk.ACL) {
-			for _, e := range acl {
-				n += entry + len(e.Scheme) + len(e.ID)
-			}
-		}
-		switch op := op.(type) {
-		case *zk.CheckVersionRequest:
-			path = op.Path
-		case *zk.CreateRequest:
-			path = op.Path
-			n += len(op.Data)
-			list(op.Acl)
-		case *zk.DeleteRequest:
-			path = op.Path
-		case *zk.SetDataRequest:
-			path = op.Path
-			n += len(op.Data)
-		}
-		n += len(path)
-		if n > most {
-			most, node = n, path
-		}
-		bytes += n
-	}
-	if bytes <= maxRequestBytes {
-		return nil
-	}
-	return &TooLargeError{Node: node, Bytes: bytes, Limit: maxRequestBytes}
 }

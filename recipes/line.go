@@ -29,26 +29,6 @@ const (
 	NamingKazoo
 )
 
-// ACL is one entry of an access control list: who may do what with a node.
-type ACL struct {
-	Permissions Permission
-	Scheme      string // for example "world", "auth", "digest", "ip"
-	ID          string // for example "anyone", "ann:<digest>", "10.0.0.0/8"
-}
-
-// Permission is a set of rights on a node.
-type Permission int32
-
-// The rights on a node. Create and Delete are about its children.
-const (
-	PermissionRead Permission = 1 << iota
-	PermissionWrite
-	PermissionCreate
-	PermissionDelete
-	PermissionAdmin
-	PermissionAll Permission = 1<<iota - 1
-)
-
 // A line is a directory in ZooKeeper in which each participant has a node with
 // a sequence number: first come, first served. Others may stand in it that use
 // Curator, Kazoo or go-zookeeper.
@@ -230,13 +210,4 @@ func (l *line) createDirectory(ctx context.Context, s *session, node string, con
 	}
 	_, err := s.createNamed(ctx, node, nil, 0, l.access(node))
 	return err
-}
-
-// createNamed creates a node with an ACL of its own, and returns its path.
-func (s *session) createNamed(ctx context.Context, node string, data []byte, flags int32, acl []zk.ACL) (string, error) {
-	if err := fits(&zk.CreateRequest{Path: node, Data: data, Acl: acl}); err != nil {
-		return "", err
-	}
-	created, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(node, data, flags, acl) })
-	return created, denied(err, path.Dir(node), PermissionCreate)
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-// MaxLocalQueue is the largest Config.LocalQueue.
-const MaxLocalQueue = 1000
-
 // localLines are the local queues of a client, by lock and priority.
 //
 // The one idea: of all requests of one client for one lock at one priority, the
@@ -30,7 +27,7 @@ type lineKey struct {
 
 // A localLine is one such queue. All of it is guarded by localLines.mu.
 type localLine struct {
-	c       *Client
+	cache   *lockCache
 	key     lineKey
 	waiting []*localTurn
 	head    *localTurn // whose request is in ZooKeeper, beside the holder's or not; nil: nobody's
@@ -84,7 +81,7 @@ func (a *attempt) openInLine(ctx context.Context) (*Grant, bool) {
 
 func (a *attempt) standInLine() *localTurn {
 	a.turn = &localTurn{a: a, called: make(chan struct{}), grants: make(chan *Grant, 1)}
-	a.turn.line = a.l.c.lines.join(a.l.c, lineKey{a.l.path, a.req.Priority}, a.turn)
+	a.turn.line = a.l.cache.lines.join(a.l.cache, lineKey{a.l.path, a.req.Priority}, a.turn)
 	return a.turn
 }
 
@@ -154,7 +151,7 @@ func (a *attempt) leftLine(ctx context.Context) error {
 
 // join puts a request at the end of its line. It is called at once if nobody is
 // there.
-func (ls *localLines) join(c *Client, key lineKey, t *localTurn) *localLine {
+func (ls *localLines) join(cache *lockCache, key lineKey, t *localTurn) *localLine {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	q := ls.m[key]
@@ -162,7 +159,7 @@ func (ls *localLines) join(c *Client, key lineKey, t *localTurn) *localLine {
 		if ls.m == nil {
 			ls.m = make(map[lineKey]*localLine)
 		}
-		q = &localLine{c: c, key: key}
+		q = &localLine{cache: cache, key: key}
 		ls.m[key] = q
 	}
 	q.waiting = append(q.waiting, t)
@@ -182,7 +179,7 @@ func (q *localLine) settleLocked() {
 		if q.lease != nil {
 			q.lease.Stop()
 		}
-		delete(q.c.lines.m, q.key)
+		delete(q.cache.lines.m, q.key)
 	}
 }
 
@@ -201,8 +198,8 @@ func (q *localLine) watchLeaseLocked() {
 }
 
 func (q *localLine) leaseOver() {
-	q.c.lines.mu.Lock()
-	defer q.c.lines.mu.Unlock()
+	q.cache.lines.mu.Lock()
+	defer q.cache.lines.mu.Unlock()
 	switch {
 	case q.holder == nil || q.head != nil || len(q.waiting) == 0:
 		q.lease = nil
@@ -216,8 +213,8 @@ func (q *localLine) leaseOver() {
 
 // leave takes a request out of the line, unless it has its turn.
 func (q *localLine) leave(t *localTurn) bool {
-	q.c.lines.mu.Lock()
-	defer q.c.lines.mu.Unlock()
+	q.cache.lines.mu.Lock()
+	defer q.cache.lines.mu.Unlock()
 	i := slices.Index(q.waiting, t)
 	if i < 0 {
 		return false
@@ -228,7 +225,7 @@ func (q *localLine) leave(t *localTurn) bool {
 
 // ran is told what became of the head's attempt.
 func (q *localLine) ran(t *localTurn, g *Grant) {
-	ls := &q.c.lines
+	ls := &q.cache.lines
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if q.head == t {
@@ -236,8 +233,8 @@ func (q *localLine) ran(t *localTurn, g *Grant) {
 	}
 	if g != nil && g.req.Priority == q.key.level && g.enter(q) { // else its terms have changed
 		q.holder, q.looked, q.passed = g, 0, 0
-		if q.c.hints.get(q.key.lock).blind > 0 {
-			q.passed = q.c.cfg.LocalQueue // no list since turns that may have passed a waiter
+		if q.cache.hints.get(q.key.lock).blind > 0 {
+			q.passed = q.cache.c.cfg.LocalQueue // no list since turns that may have passed a waiter
 		}
 	}
 	q.settleLocked()
@@ -248,8 +245,8 @@ func (q *localLine) quit(g *Grant) {
 	if q == nil {
 		return
 	}
-	q.c.lines.mu.Lock()
-	defer q.c.lines.mu.Unlock()
+	q.cache.lines.mu.Lock()
+	defer q.cache.lines.mu.Unlock()
 	if q.holder == g {
 		q.holder = nil
 		q.settleLocked()
@@ -259,8 +256,8 @@ func (q *localLine) quit(g *Grant) {
 // next takes the one out of the line to whom the holder passes on; nil: nobody, or
 // one that has gone to ZooKeeper.
 func (q *localLine) next(g *Grant) (t *localTurn, behind int) {
-	q.c.lines.mu.Lock()
-	defer q.c.lines.mu.Unlock()
+	q.cache.lines.mu.Lock()
+	defer q.cache.lines.mu.Unlock()
 	if q.holder != g {
 		return nil, 0
 	}
@@ -279,8 +276,8 @@ func (q *localLine) next(g *Grant) (t *localTurn, behind int) {
 
 // passedOn: the lock is t's by now.
 func (q *localLine) passedOn(g *Grant) {
-	q.c.lines.mu.Lock()
-	defer q.c.lines.mu.Unlock()
+	q.cache.lines.mu.Lock()
+	defer q.cache.lines.mu.Unlock()
 	q.holder = g
 	q.passed++
 	q.settleLocked()
@@ -289,8 +286,8 @@ func (q *localLine) passedOn(g *Grant) {
 // refused: it could not be passed on to t, which is the first of the line again, and
 // goes to ZooKeeper.
 func (q *localLine) refused(t *localTurn) {
-	q.c.lines.mu.Lock()
-	defer q.c.lines.mu.Unlock()
+	q.cache.lines.mu.Lock()
+	defer q.cache.lines.mu.Unlock()
 	q.waiting = slices.Insert(q.waiting, 0, t)
 	q.holder = nil
 	q.settleLocked()
@@ -302,8 +299,8 @@ func (q *localLine) isLeft(g *Grant) bool {
 	if q == nil {
 		return true
 	}
-	q.c.lines.mu.Lock()
-	defer q.c.lines.mu.Unlock()
+	q.cache.lines.mu.Lock()
+	defer q.cache.lines.mu.Unlock()
 	if q.holder == g && q.head == nil && len(q.waiting) == 0 {
 		q.holder = nil
 		q.settleLocked()
@@ -316,8 +313,8 @@ func (q *localLine) isBehind() bool {
 	if q == nil {
 		return false
 	}
-	q.c.lines.mu.Lock()
-	defer q.c.lines.mu.Unlock()
+	q.cache.lines.mu.Lock()
+	defer q.cache.lines.mu.Unlock()
 	return len(q.waiting) > 0
 }
 
@@ -326,7 +323,7 @@ func (q *localLine) tellQueued(t *localTurn) {
 	if t.a.req.Notify == nil {
 		return
 	}
-	ls := &q.c.lines
+	ls := &q.cache.lines
 	ls.mu.Lock()
 	i, g := slices.Index(q.waiting, t), q.holder
 	ls.mu.Unlock()

@@ -94,19 +94,19 @@ func (g *Grant) passTo(t *localTurn, again *Grant) {
 
 // mayPassNow is mayPass as far as that is known without a look.
 func (q *localLine) mayPassNow(g *Grant) bool {
-	ls, now := &q.c.lines, g.s.clock.now()
+	ls, now := &q.cache.lines, g.s.clock.now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return q.passed < q.c.cfg.LocalQueue && q.looked != 0 && now.sub(q.looked) <= freshFor/2 && !q.outranked
+	return q.passed < q.cache.c.cfg.LocalQueue && q.looked != 0 && now.sub(q.looked) <= freshFor/2 && !q.outranked
 }
 
 // mayPass reports whether nobody outside of the line comes first: nobody more
 // important is there, as of a list that is fresh, and nobody of the same priority has
 // been passed as often as the configuration allows.
 func (q *localLine) mayPass(ctx context.Context, g *Grant) bool {
-	ls, now := &q.c.lines, g.s.clock.now()
+	ls, now := &q.cache.lines, g.s.clock.now()
 	ls.mu.Lock()
-	full := q.passed >= q.c.cfg.LocalQueue
+	full := q.passed >= q.cache.c.cfg.LocalQueue
 	old := q.looked == 0 || now.sub(q.looked) > freshFor
 	soon := !q.looking && now.sub(q.looked) > freshFor/2
 	ls.mu.Unlock()
@@ -115,7 +115,7 @@ func (q *localLine) mayPass(ctx context.Context, g *Grant) bool {
 			return false
 		}
 	} else if soon { // while this one is passed on
-		q.c.backlog.Go(func() { _ = q.look(context.Background(), g) })
+		q.cache.c.backlog.Go(func() { _ = q.look(context.Background(), g) })
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -130,7 +130,7 @@ func (q *localLine) mayPass(ctx context.Context, g *Grant) bool {
 
 // look finds out who is at the lock beside the line.
 func (q *localLine) look(ctx context.Context, g *Grant) error {
-	ls := &q.c.lines
+	ls := &q.cache.lines
 	ls.mu.Lock()
 	q.looking = true
 	ls.mu.Unlock()
@@ -142,9 +142,9 @@ func (q *localLine) look(ctx context.Context, g *Grant) error {
 	if err != nil {
 		return err
 	}
-	others := g.lock.c.strangers.drop(g.lock.path, slices.Concat(there[:me], there[me+1:]))
+	others := g.lock.cache.strangers.drop(g.lock.path, slices.Concat(there[:me], there[me+1:]))
 	if len(others) > 0 {
-		g.lock.c.hints.crowded(g.lock.path)
+		g.lock.cache.hints.crowded(g.lock.path)
 	}
 	q.looked = max(q.looked, at)
 	q.outranked = slices.ContainsFunc(others, func(c child) bool { return c.level().Outranks(q.key.level) })

@@ -97,8 +97,8 @@ func TestALockIsPassedOnThoughItsHolderLeavesMeanwhile(t *testing.T) {
 				}()
 			}
 			require.Eventually(t, func() bool {
-				l.c.lines.mu.Lock()
-				defer l.c.lines.mu.Unlock()
+				l.cache.lines.mu.Lock()
+				defer l.cache.lines.mu.Unlock()
 				first.line.looked = first.s.clock.now().add(time.Hour) // nobody else is there
 				return len(first.line.waiting) == 2
 			}, time.Minute, time.Millisecond)
@@ -144,9 +144,9 @@ func TestALineThatIsKnownToBeOutrankedIsNotPassedOnAtOnce(t *testing.T) {
 		granted <- g
 	}()
 	require.Eventually(t, func() bool { return first.line.isBehind() }, time.Minute, time.Millisecond)
-	l.c.lines.mu.Lock()
+	l.cache.lines.mu.Lock()
 	first.line.looked, first.line.outranked = first.s.clock.now().add(time.Hour), true
-	l.c.lines.mu.Unlock()
+	l.cache.lines.mu.Unlock()
 	require.NoError(t, first.Release(t.Context()))
 	second := <-granted
 	require.NotEqual(t, first.ID(), second.ID(), "it has queued in ZooKeeper")
@@ -174,8 +174,8 @@ func TestALineTellsOfTheHolderWhileItIsPassedOn(t *testing.T) {
 	}
 	line := first.line
 	require.Eventually(t, func() bool {
-		l.c.lines.mu.Lock()
-		defer l.c.lines.mu.Unlock()
+		l.cache.lines.mu.Lock()
+		defer l.cache.lines.mu.Unlock()
 		return len(line.waiting) == turns
 	}, time.Minute, time.Millisecond)
 	over := make(chan struct{})
@@ -187,9 +187,9 @@ func TestALineTellsOfTheHolderWhileItIsPassedOn(t *testing.T) {
 				return
 			default:
 			}
-			l.c.lines.mu.Lock()
+			l.cache.lines.mu.Lock()
 			g := line.holder
-			l.c.lines.mu.Unlock()
+			l.cache.lines.mu.Unlock()
 			if g != nil {
 				_ = g.contender()       // as tellQueued does
 				if g.leaseLeft() <= 0 { // as the end of the lease before does

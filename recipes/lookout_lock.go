@@ -231,7 +231,7 @@ func (l *lookLock) decode(ctx context.Context, s *session, at *site, data []byte
 	if bad != nil {
 		l.seen.damage = inNode(bad, at.path)
 		var err error
-		if g, err = (&PriorityLock{c: at.v.c, scope: l.scope, path: at.path}).restored(ctx, s); err != nil {
+		if g, err = newPriorityLock(at.v.c, l.scope, at.path).restored(ctx, s); err != nil {
 			return err
 		}
 	}

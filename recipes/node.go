@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"errors"
+	"math"
 	"path"
 	"strings"
 
@@ -336,3 +337,76 @@ func checkPath(field, path string) error {
 	}
 	return nil
 }
+
+// createNamed creates a node with an ACL of its own, and returns its path.
+func (s *session) createNamed(ctx context.Context, node string, data []byte, flags int32, acl []zk.ACL) (string, error) {
+	if err := fits(&zk.CreateRequest{Path: node, Data: data, Acl: acl}); err != nil {
+		return "", err
+	}
+	created, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(node, data, flags, acl) })
+	return created, denied(err, path.Dir(node), PermissionCreate)
+}
+
+// fits returns a *TooLargeError for operations that do not fit into one request.
+func fits(ops ...any) error {
+	const (
+		head  = 64 // of a request, and of each operation in it
+		entry = 16 // of an ACL
+	)
+	bytes, most, node := head, 0, ""
+	for _, op := range ops {
+		n, path := head, ""
+		list := func(acl []zk.ACL) {
+			for _, e := range acl {
+				n += entry + len(e.Scheme) + len(e.ID)
+			}
+		}
+		switch op := op.(type) {
+		case *zk.CheckVersionRequest:
+			path = op.Path
+		case *zk.CreateRequest:
+			path = op.Path
+			n += len(op.Data)
+			list(op.Acl)
+		case *zk.DeleteRequest:
+			path = op.Path
+		case *zk.SetDataRequest:
+			path = op.Path
+			n += len(op.Data)
+		}
+		n += len(path)
+		if n > most {
+			most, node = n, path
+		}
+		bytes += n
+	}
+	if bytes <= maxRequestBytes {
+		return nil
+	}
+	return &TooLargeError{Node: node, Bytes: bytes, Limit: maxRequestBytes}
+}
+
+// isEphemeral reports whether a node lives as long as a session. Containers and
+// nodes with a time to live have special owners.
+func isEphemeral(stat *zk.Stat) bool {
+	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != math.MinInt64 && uint64(stat.EphemeralOwner)>>56 != 0xff
+}
+
+// inspecting runs a read that the breaker may refuse, until it has an answer.
+func (c *Client) inspecting(ctx context.Context, op func(*session) error) error {
+	s, err := c.admitFor(ctx, false)
+	for err == nil {
+		err = op(s)
+		if !errors.Is(err, errAmbiguous) && !errors.Is(err, errSessionOver) {
+			return err
+		}
+		s, err = c.sessionFor(ctx, false)
+	}
+	return err
+}
+
+// maxRequestBytes is the longest request that is sent. A server hangs up on one that is longer than its jute.maxbuffer,
+// 1,048,575 bytes unless it is told, and all that the session holds is at risk then. The rest is for what the servers add
+// when they pass it on among themselves. They may be set to less: then, too, what is longer costs the connection. Answers may
+// be longer: the servers send them and this client reads them, but clients in Java, zkCli.sh among them, do not.
+const maxRequestBytes = 1_000_000

@@ -61,6 +61,9 @@ func (c *Client) serverTime() (now ServerTime, ok bool) {
 	return now, ok
 }
 
+// timeTolerance is how well the leader's clock has to be known to be of use.
+const timeTolerance = time.Second
+
 // awaitServerTime waits until the servers' clock is known to the tolerance of
 // ticks. Of a connection that is too slow for that it takes the best of a few
 // answers. The error is an *AccessError for one who may not write in the root.
@@ -69,7 +72,7 @@ func (c *Client) awaitServerTime(ctx context.Context) error {
 	for range tries {
 		_, err := promptly(ctx, c, func() (struct{}, error) {
 			return struct{}{}, c.reading(ctx, func(s *session) error {
-				if now, known, _ := c.time.bounds(); known && now.Latest.Sub(now.Earliest) <= TickTolerance {
+				if now, known, _ := c.time.bounds(); known && now.Latest.Sub(now.Earliest) <= timeTolerance {
 					return nil
 				}
 				return c.askTime(ctx, s)

@@ -47,25 +47,3 @@ func (s *session) find(ctx context.Context, lock, guid string) (string, error) {
 		}
 	}
 }
-
-// discard deletes a node in the background until it is certain to be gone.
-func (s *session) discard(path string) {
-	if s.isOver() {
-		return // its nodes go with it
-	}
-	s.c.backlog.Go(func() { _ = s.deleteSurely(context.Background(), path) })
-}
-
-// deleteSurely deletes path however often it takes; the end of the session
-// does it too.
-func (s *session) deleteSurely(ctx context.Context, path string) error {
-	for {
-		err := s.delete(ctx, path, -1)
-		switch {
-		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver):
-			return nil
-		case !errors.Is(err, errAmbiguous):
-			return err
-		}
-	}
-}

@@ -408,7 +408,7 @@ func TestAClientThatHasHadTheLockAloneSeesWhoHasItNow(t *testing.T) {
 		_, err = mine.Acquire(t.Context(), Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}})
 		require.ErrorAs(t, err, new(*NotAcquiredError), "after %d cycles alone", alone)
 		require.NoError(t, g.Release(t.Context()))
-		mine.c.hints.update(mine.path, func(h *hint) { h.busy = 0 })
+		mine.cache.hints.update(mine.path, func(h *hint) { h.busy = 0 })
 	}
 }
 

@@ -25,7 +25,7 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, 0, err
 	}
 	all := len(children)
-	children = p.a.l.c.strangers.drop(p.a.l.path, children, p.guid)
+	children = p.a.l.cache.strangers.drop(p.a.l.path, children, p.guid)
 	me := slices.IndexFunc(children, func(c child) bool { return c.guid == p.guid })
 	below := slices.ContainsFunc(children, func(c child) bool { return p.a.req.Priority.Outranks(c.level()) })
 	// Of several shared holders that leave at once, nobody may hand over.
@@ -57,7 +57,7 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 		p.front = front
 		return nil, restFor(me), nil
 	}
-	return nil, max(restFor(me), p.a.l.c.hints.get(p.a.l.path).patience()), nil
+	return nil, max(restFor(me), p.a.l.cache.hints.get(p.a.l.path).patience()), nil
 }
 
 // weigh is steps 2 to 5 of the protocol.
@@ -93,7 +93,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, 0, err
 	}
 	children, foreign := there.children, there.foreign
-	children = l.c.strangers.drop(l.path, children, append(slices.Clone(g.Holders), p.guid)...)
+	children = l.cache.strangers.drop(l.path, children, append(slices.Clone(g.Holders), p.guid)...)
 	if len(foreign) > 0 && !p.odd {
 		p.odd = true
 		l.c.log.Warn("ignoring nodes that are no requests", "lock", l.path, "names", foreign)

@@ -19,6 +19,7 @@ import (
 // the transactions T1 to T17 of docs/protocol.md.
 type PriorityLock struct {
 	c     *Client
+	cache *lockCache
 	scope string
 	path  string
 }
@@ -32,7 +33,11 @@ func (c *Client) PriorityLock(scope string) (*PriorityLock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &PriorityLock{c: c, scope: scope, path: lockPath(c.root, name)}, nil
+	return newPriorityLock(c, scope, lockPath(c.root, name)), nil
+}
+
+func newPriorityLock(c *Client, scope, path string) *PriorityLock {
+	return &PriorityLock{c: c, cache: cacheOf(c), scope: scope, path: path}
 }
 
 // Scope returns what the lock protects.

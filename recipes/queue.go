@@ -18,9 +18,6 @@ func restFor(before int) time.Duration {
 	return min(time.Duration(before)*25*time.Millisecond, 250*time.Millisecond)
 }
 
-// safetyPoll bounds what a watch that never fires can cost.
-const safetyPoll = time.Minute
-
 // queue is T2: it joins the queue and waits for the grant.
 func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 	l := a.l
@@ -58,7 +55,7 @@ func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 		a.joined(guid)
 		p := newPlace(a, s, guid, path, sent, s.clock.now())
 		if a.req.Mode == priority.Exclusive {
-			p.trust = l.c.hints.get(l.path).trust(a.req.Priority, p.joined, time.Now())
+			p.trust = l.cache.hints.get(l.path).trust(a.req.Priority, p.joined, time.Now())
 		}
 		return p.stay(ctx)
 	}
@@ -77,7 +74,7 @@ func (p *place) stay(ctx context.Context) (*Grant, error) {
 		case err != nil:
 			p.leave()
 		case p.sawG: // the watch may have come after the last write of G
-			p.s.c.backlog.Go(func() { p.s.fireIdle(context.Background(), p.a.l.path) })
+			p.s.c.backlog.Go(func() { p.a.l.cache.fireIdle(context.Background(), p.s, p.a.l.path) })
 		}
 		return g, err
 	}
@@ -214,7 +211,7 @@ func (p *place) handedOver(ctx context.Context, token Token) (*Grant, error) {
 	}
 	p.makePeace()
 	wait := p.s.clock.now().sub(p.joined)
-	p.a.l.c.hints.update(p.a.l.path, func(h *hint) {
+	p.a.l.cache.hints.update(p.a.l.path, func(h *hint) {
 		h.crowded()
 		h.waited(wait)
 	})

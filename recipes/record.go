@@ -2,21 +2,14 @@ package recipes
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
 )
-
-// recordFormat is the version of what is written into znodes. A reader refuses
-// a newer one rather than guess.
-const recordFormat = 1
 
 // delayFormat is the version of a lock record and of a contender's record in
 // which there is a lock-delay. A program that does not know it must not grant such
@@ -198,13 +191,6 @@ func (r *contenderRecord) protect(least time.Duration) {
 	r.LeaseOnly = r.MinRuntime >= r.LeaseTimeout
 }
 
-func millis(d *time.Duration) *int64 {
-	if d == nil {
-		return nil
-	}
-	return new(d.Milliseconds())
-}
-
 func (r contenderRecord) encode() []byte { return withUnknown(encodeContender(&r), r.unknown) }
 
 func (r lockRecord) encode() []byte {
@@ -229,14 +215,6 @@ func soleHolder(guid string) []byte {
 // soleHolderLength is how long that is: a longer lock node says more.
 const soleHolderLength = len(`{"format":1,"holders":[""]}`) + guidLength
 
-func encode(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("lockkeeper: record cannot be encoded: %v", err)) // plain data only
-	}
-	return b
-}
-
 func decodeContender(data []byte) (r contenderRecord, err error) {
 	err = decodeUpTo(delayFormat, data, &r, &r.Format)
 	if err == nil {
@@ -255,34 +233,6 @@ func decodeLock(data []byte) (r lockRecord, err error) {
 		r.Delays[i].Delay = min(n.Delay, priority.MaxLockDelay.Milliseconds())
 	}
 	return r, err
-}
-
-func decode(data []byte, v any, format *int) error { return decodeUpTo(recordFormat, data, v, format) }
-
-var errEmpty = errors.New("it is empty")
-
-// decodeUpTo reads a record of any format up to the newest. The error is a
-// *RecordError without the node.
-func decodeUpTo(newest int, data []byte, v any, format *int) error {
-	err := json.Unmarshal(data, v)
-	if len(data) == 0 {
-		err = errEmpty
-	}
-	if err == nil && *format >= recordFormat && *format <= newest {
-		return nil
-	}
-	// A newer one may have other things in the same places.
-	var its struct {
-		Format json.RawMessage `json:"format"`
-	}
-	_ = json.Unmarshal(data, &its) // as far as that goes
-	if n, atoi := strconv.Atoi(string(its.Format)); atoi == nil && n > newest && json.Valid(data) {
-		return &RecordError{Format: n, knows: newest}
-	}
-	if err == nil {
-		err = errors.New("it does not say which format it has")
-	}
-	return &RecordError{Err: err}
 }
 
 // token returns the token of the grant.
@@ -326,40 +276,6 @@ func timeLeft(from, length, now int64) time.Duration {
 		gone = 0
 	}
 	return milliseconds(max(0, length)) - min(milliseconds(max(0, length)), milliseconds(gone))
-}
-
-// milliseconds is the duration of a number that stands in a record; what is too
-// long is the longest there is.
-func milliseconds(n int64) time.Duration {
-	const most = math.MaxInt64 / int64(time.Millisecond)
-	return time.Duration(max(-most, min(n, most))) * time.Millisecond
-}
-
-func someMilliseconds(n *int64) *time.Duration {
-	if n == nil {
-		return nil
-	}
-	return new(milliseconds(*n))
-}
-
-// recordTime is the time of a number that stands in a record; what is too far away is
-// moved to where it can still be written down, also with a duration added.
-func recordTime(ms int64) time.Time {
-	const year3000 = 32_503_680_000_000
-	return time.UnixMilli(max(0, min(ms, year3000)))
-}
-
-// writable is a time that stands in a record, in UTC. JSON writes the years 0 to 9999
-// alone; what is outside of these is moved to their edge.
-func writable(t time.Time) time.Time {
-	t = t.UTC()
-	switch y := t.Year(); {
-	case y > 9999:
-		return time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
-	case y < 0:
-		return time.Date(0, time.January, 1, 0, 0, 0, 0, time.UTC)
-	}
-	return t
 }
 
 // runsFrom returns when the minimum runtime began, in server time.

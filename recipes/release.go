@@ -48,7 +48,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	}
 	g.mu.Unlock()
 	g.s.unhold(g)
-	g.s.late.drop(g)
+	lateWatchesOf(g.s).drop(g)
 	if g.watch != nil {
 		g.s.unwatch(g.path, &g.watch)
 	}
@@ -57,7 +57,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	// A short hold of a lock at which nobody was seen leaves without looking:
 	// whoever came meanwhile watches the holder's node, and takes over when
 	// that is gone.
-	look := asked || g.lock.c.hints.get(g.lock.path).busy > 0 || now.sub(g.born) >= watchAfter ||
+	look := asked || g.lock.cache.hints.get(g.lock.path).busy > 0 || now.sub(g.born) >= watchAfter ||
 		g.req.LockDelay > 0 && g.Mode() == priority.Shared || // of several, each has its note in G
 		known != nil && known.followed ||
 		g.req.Hold != "" // of a hold, each leaves G clean
@@ -169,7 +169,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 			version, err := g.vacate(ctx, line, sent)
 			switch {
 			case err == nil:
-				l.c.hints.update(l.path, func(h *hint) {
+				l.cache.hints.update(l.path, func(h *hint) {
 					if h.idle = version >= 0 && h.busy == 0 && len(line.evicted) == 0; h.idle {
 						h.version, h.epoch, h.blind = version, g.epoch, min(h.blind+1, maxBlind)
 					}
@@ -196,15 +196,15 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 				continue
 			case err != nil:
 				return gone(err)
-			case !line.others && l.c.hints.get(l.path).busy == busyLooks:
+			case !line.others && l.cache.hints.get(l.path).busy == busyLooks:
 				// Whoever was here just now may be on the way back, and not have reached the
 				// server that this client reads from.
-				l.c.hints.update(l.path, func(h *hint) { h.busy-- })
+				l.cache.hints.update(l.path, func(h *hint) { h.busy-- })
 				_, _ = call(ctx, g.s, func(c *zk.Conn) (string, error) { return c.Sync(l.path) }) // the list fails likewise
 				continue
 			case len(line.heirs) == 0:
 				if !line.others { // else they hold as well, or are nobody that this version understands
-					l.c.hints.update(l.path, func(h *hint) { h.busy = max(0, h.busy-1) })
+					l.cache.hints.update(l.path, func(h *hint) { h.busy = max(0, h.busy-1) })
 				}
 				look = false
 				continue
@@ -213,7 +213,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 		err := g.handOver(ctx, line, sent) // T4
 		switch {
 		case err == nil:
-			l.c.hints.crowded(l.path)
+			l.cache.hints.crowded(l.path)
 			return nil
 		case errors.Is(err, errHolderGone) && !unsure:
 			return gone(err)

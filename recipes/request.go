@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -112,8 +111,6 @@ type Mark struct {
 func (m *Mark) valid() *Mark {
 	return &Mark{ID: valid(m.ID), By: valid(m.By), Reason: valid(m.Reason)}
 }
-
-func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // How long the texts of a Mark may be, in bytes.
 const (

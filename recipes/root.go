@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -12,9 +11,14 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
+// rooms are the children of the root, in order.
+var rooms = []string{
+	"approvals", roomAudit, "clock", "emergency", "gc", "groups", roomIdentities, "locks", roomOverrides, "requests", roomSeal, "ticks",
+}
+
 func (a access) rooms() []string {
 	all := []string{a.root}
-	for _, room := range slices.Sorted(maps.Keys(rooms)) {
+	for _, room := range rooms {
 		if room == roomOverrides { // there is one as soon as there are overrides
 			continue
 		}

@@ -53,13 +53,12 @@ type session struct {
 	tenants  map[tenant]struct{}
 	risk     bool // holders were told that they are at risk
 
-	comparing bool // holds are about to look whether the grant record names them
+	verifying bool // tenants are about to look whether they hold still
 
 	zxid atomic.Int64 // the latest that a reply to a parcel told of
 
-	watches watchTable
-	crowds  crowdTable
-	late    lateWatches
+	watches  watchTable
+	attached attachments
 
 	over    chan struct{}
 	overErr error
@@ -78,8 +77,8 @@ type tenant interface {
 	overdue(now instant) bool
 	// atRisk tells that ZooKeeper has been silent for long, and what is left.
 	atRisk(left time.Duration)
-	// lose ends it. The reason is LossSession.
-	lose(loss *LostError)
+	// sessionLost ends it: the session has ended, or may have.
+	sessionLost(cause error)
 }
 
 // A reassured tenant is told as well that ZooKeeper answers again after atRisk.
@@ -95,7 +94,14 @@ type evictable interface {
 	blind(now instant) bool
 }
 
-var _ evictable = (*Grant)(nil)
+// A verifiable tenant looks now and then whether ZooKeeper still says that it holds.
+type verifiable interface {
+	tenant
+	// verifyDue reports whether it is time to look.
+	verifyDue(now instant) bool
+	// verify looks. It ends the tenant that does not hold.
+	verify(ctx context.Context)
+}
 
 // errSessionOver wraps every error of a request whose session has ended.
 var errSessionOver = errors.New("the ZooKeeper session has ended")
@@ -503,3 +509,9 @@ func (h *hosts) Next() (server string, retryStart bool) {
 }
 
 func (h *hosts) Connected() {}
+
+func (s *session) sessionID() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
+}

@@ -334,8 +334,8 @@ func (s *session) acl(ctx context.Context, path string) ([]ACL, *zk.Stat, error)
 
 // --- what belongs where ------------------------------------------------------------
 
-// rooms are the children of the root, each with what its children are.
-var rooms = map[string]nodeKind{
+// kinds are the rooms below the root, each with what its children are.
+var kinds = map[string]nodeKind{
 	"approvals":  childOfApprovals,
 	"audit":      childOfAudit,
 	"clock":      nothing,
@@ -411,7 +411,7 @@ func decodeErrandNote(data []byte) error {
 }
 
 func childOfRoot(_ *surveyor, _ visit, name string) (nodeKind, string) {
-	if kind, known := rooms[name]; known {
+	if kind, known := kinds[name]; known {
 		return kind, ""
 	}
 	switch {

@@ -8,7 +8,7 @@ import (
 
 // TickTolerance is how far an instant may lie after the clock of ZooKeeper's
 // leader and still be decided: clocks that are kept right differ by less.
-const TickTolerance = time.Second
+const TickTolerance = timeTolerance
 
 // TickEarlyError is returned by Begin, Claim, RecordSkip and RecordMissed for an
 // instant that ZooKeeper's clock has not reached: the clock of the caller is ahead,

@@ -134,14 +134,14 @@ func (s *tickServer) children(path string) (names []string) {
 	return names
 }
 
-func (c *tickSession) await(ctx context.Context, path string, children bool, see func(tickSight) (bool, error)) error {
+func (c *tickSession) await(ctx context.Context, path string, children bool, see func(nodeSight) (bool, error)) error {
 	for {
 		s := c.server
 		s.mu.Lock()
 		moved := s.moved
-		var sight tickSight
+		var sight nodeSight
 		if n := s.nodes[path]; n != nil {
-			sight = tickSight{data: n.data, stat: n.stat()}
+			sight = nodeSight{data: n.data, stat: n.stat()}
 			if children {
 				sight.names = s.children(path)
 			}

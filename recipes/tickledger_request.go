@@ -111,7 +111,7 @@ func (h *TickRequestHandle) Withdraw(ctx context.Context) (taken bool, err error
 // run of that ID. If the request is gone for another reason, the error is a
 // *TickRequestLostError. It polls nothing.
 func (h *TickRequestHandle) AwaitTaken(ctx context.Context) error {
-	err := h.l.store.await(ctx, h.l.requestPath(h.request.ID), false, func(sight tickSight) (bool, error) {
+	err := h.l.store.await(ctx, h.l.requestPath(h.request.ID), false, func(sight nodeSight) (bool, error) {
 		return sight.stat == nil, nil
 	})
 	var taken bool
@@ -158,7 +158,7 @@ func (r TickRequests) same(s TickRequests) bool {
 // seen. It polls nothing.
 func (l *TickLedger) AwaitRequests(ctx context.Context, seen TickRequests) (all TickRequests, err error) {
 	for {
-		err = l.store.await(ctx, l.requests, true, func(sight tickSight) (bool, error) {
+		err = l.store.await(ctx, l.requests, true, func(sight nodeSight) (bool, error) {
 			if sight.stat == nil {
 				return false, zk.ErrNoNode
 			}

@@ -282,7 +282,7 @@ func (l *TickLedger) Await(ctx context.Context, job string, seen TickState) (sta
 	if err != nil {
 		return TickState{}, err
 	}
-	err = l.store.await(ctx, path, true, func(sight tickSight) (bool, error) {
+	err = l.store.await(ctx, path, true, func(sight nodeSight) (bool, error) {
 		if sight.stat == nil {
 			state = TickState{Job: job}
 			return seen.version != 0, nil
@@ -310,7 +310,7 @@ func (l *TickLedger) AwaitCancel(ctx context.Context, run TickRun) (by time.Time
 		return time.Time{}, err
 	}
 	gone := &TickInterruptedError{Job: run.Job, Instant: run.Instant}
-	err = l.store.await(ctx, path, false, func(sight tickSight) (bool, error) {
+	err = l.store.await(ctx, path, false, func(sight nodeSight) (bool, error) {
 		if sight.stat == nil {
 			return false, gone
 		}

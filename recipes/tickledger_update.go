@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -191,7 +190,7 @@ func (l *TickLedger) lookWhoLives(ctx context.Context, path string, v *tickView)
 }
 
 // view is what a sight of a job's node and its children shows.
-func (s tickSight) view() (*tickView, error) {
+func (s nodeSight) view() (*tickView, error) {
 	rec, err := decodeTick(s.data, s.stat)
 	return &tickView{record: rec, stat: s.stat, markers: markers(s.names)}, err
 }
@@ -239,21 +238,6 @@ func markers(names []string) (runs []string) {
 	}
 	slices.Sort(runs)
 	return runs
-}
-
-// pauseBefore waits a little before the third try and all later ones.
-func pauseBefore(ctx context.Context, try int) error {
-	if try < 2 {
-		return nil
-	}
-	timer := time.NewTimer(rand.N(min(2*time.Millisecond<<min(try, 10), 200*time.Millisecond)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // --- runs of this ledger ------------------------------------------------------

@@ -60,7 +60,7 @@ func (p *place) rely(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	p.trust = nil
-	p.a.l.c.hints.update(p.a.l.path, func(h *hint) { h.waiting = 0 })
+	p.a.l.cache.hints.update(p.a.l.path, func(h *hint) { h.waiting = 0 })
 	return 0, nil
 }
 

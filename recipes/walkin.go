@@ -81,7 +81,7 @@ func (a *attempt) isBehind() bool {
 // walksBlind is a T18 without a look, where the lock was open a while ago. It returns errCrowded where a
 // look is needed.
 func (a *attempt) walksBlind(ctx context.Context, s *session) (*Grant, error) {
-	h := a.l.c.hints.get(a.l.path)
+	h := a.l.cache.hints.get(a.l.path)
 	if !h.open.known || !a.mayWalk() || h.throng.there >= maxSharing {
 		return nil, errCrowded
 	}
@@ -107,7 +107,7 @@ func (a *attempt) walk(ctx context.Context, s *session, at walkIn) (*Grant, erro
 			Path:    l.path,
 			Version: at.version, // planted-bug walk-in-without-version: Version: -1,
 		})
-	l.c.hints.update(l.path, func(h *hint) {
+	l.cache.hints.update(l.path, func(h *hint) {
 		h.walking = max(0, h.walking-1)
 		switch {
 		case err == nil:
@@ -123,7 +123,7 @@ func (a *attempt) walk(ctx context.Context, s *session, at walkIn) (*Grant, erro
 			at: dataVersion{0, true}, version: -1, epoch: at.epoch, walkedIn: at,
 		})
 	case errors.Is(err, zk.ErrBadVersion) && failed == 0:
-		l.c.epoch.CompareAndSwap(at.epoch, -1)
+		l.cache.epoch.CompareAndSwap(at.epoch, -1)
 		return nil, errAgain
 	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
 		return nil, errCrowded
@@ -143,7 +143,7 @@ func (a *attempt) walk(ctx context.Context, s *session, at walkIn) (*Grant, erro
 
 // admit counts one more that is on its way in, unless there are too many.
 func (l *PriorityLock) admit() (admitted bool) {
-	l.c.hints.update(l.path, func(h *hint) {
+	l.cache.hints.update(l.path, func(h *hint) {
 		if admitted = h.walking < maxWalking; admitted {
 			h.walking++
 		}

@@ -81,7 +81,7 @@ func TestShortestLockThatWasWalkedIntoIsLongerThanThatOfOneHolder(t *testing.T) 
 
 // However many of one client ask at the same moment.
 func TestOnlySoManyOfOneClientAreOnTheirWayIn(t *testing.T) {
-	l := &PriorityLock{c: &Client{}, path: "/lock"}
+	l := newPriorityLock(&Client{}, "", "/lock")
 	var admitted atomic.Int32
 	var crowd sync.WaitGroup
 	for range 8 * maxWalking {
@@ -93,5 +93,5 @@ func TestOnlySoManyOfOneClientAreOnTheirWayIn(t *testing.T) {
 	}
 	crowd.Wait()
 	require.EqualValues(t, maxWalking, admitted.Load())
-	require.EqualValues(t, maxWalking, l.c.hints.get("/lock").walking)
+	require.EqualValues(t, maxWalking, l.cache.hints.get("/lock").walking)
 }

@@ -218,24 +218,8 @@ func (t *watchTable) reset(tell bool) {
 	}
 }
 
-// fireIdle makes a watch on a node fire that nobody needs any more: the node is
-// written so that it says the same. go-zookeeper cannot take a watch back, and a node that is
-// never deleted may not change for long.
-func (s *session) fireIdle(ctx context.Context, path string) {
-	const tries = 3 // each fails only if the node changes, and then the watch fires
-	for try := 0; try < tries && s.watches.idle(watchKey{path: path}); {
-		switch err := s.rewrite(ctx, path); {
-		case errors.Is(err, errAmbiguous): // the watch is set again with the connection
-		case err == nil, errors.Is(err, zk.ErrBadVersion):
-			try++
-		default:
-			return
-		}
-	}
-}
-
-// fireIdleChildren does that for a watch on a list: a child comes and goes in one
-// transaction, which nobody sees but as an event.
+// fireIdleChildren makes a watch on a list fire that nobody needs any more: a child comes and goes in one
+// transaction, which nobody sees but as an event. go-zookeeper cannot take a watch back.
 func (s *session) fireIdleChildren(ctx context.Context, path string) {
 	for s.watches.idle(watchKey{path: path, children: true}) {
 		child := path + "/watched-" + newGUID()
@@ -246,27 +230,6 @@ func (s *session) fireIdleChildren(ctx context.Context, path string) {
 			return
 		}
 	}
-}
-
-// rewrite writes a lock node so that it says the same.
-func (s *session) rewrite(ctx context.Context, path string) error {
-	// Nobody of ours need be at the lock any more, so it may be removed, and
-	// be there anew with the version that is read here: the epoch tells.
-	epoch, err := s.c.rootEpoch(ctx, s)
-	if err != nil {
-		return err
-	}
-	data, stat, err := s.get(ctx, path)
-	if err != nil {
-		return err
-	}
-	_, failed, err := s.multi(ctx,
-		&zk.CheckVersionRequest{Path: s.c.root, Version: epoch},
-		&zk.SetDataRequest{Path: path, Data: again(data, stat), Version: stat.Version})
-	if failed == 0 && errors.Is(err, zk.ErrBadVersion) {
-		s.c.epoch.CompareAndSwap(epoch, -1)
-	}
-	return err
 }
 
 // idle reports whether a watch stands at the server for nobody, or will when the

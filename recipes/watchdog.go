@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
 )
 
 // deadline is when whatever is held must have ended: before the server can
@@ -71,7 +72,7 @@ func (s *session) watchdog() {
 				s.loseExposed()
 			}
 			s.loseBlind(now)
-			s.compareHolds(now)
+			s.verify(now)
 		}
 		if stuck && s.timesDialled() == 0 {
 			s.end(fmt.Errorf("%w: the client library is stuck", errSessionOver))
@@ -202,7 +203,7 @@ func (s *session) reassure() {
 
 // lose ends everything that is held.
 func (s *session) lose(cause error) {
-	beside(s.holding(), func(t tenant) { t.lose(&LostError{Scope: t.holding(), Reason: LossSession, Err: cause}) })
+	beside(s.holding(), func(t tenant) { t.sessionLost(cause) })
 }
 
 // loseExposed ends what may be taken over while nobody can tell us: holds past
@@ -216,9 +217,7 @@ func (s *session) loseExposed() {
 	}
 	now := s.clock.awake()
 	overdue := slices.DeleteFunc(s.holding(), func(t tenant) bool { return !t.overdue(now) })
-	beside(overdue, func(t tenant) {
-		t.lose(&LostError{Scope: t.holding(), Reason: LossSession, Err: errors.New("cut off after the end of the lease or grace")})
-	})
+	beside(overdue, func(t tenant) { t.sessionLost(errExposed) })
 }
 
 // loseBlind ends what may have been taken over unheard of: nobody has been able to
@@ -228,7 +227,65 @@ func (s *session) loseBlind(now instant) {
 		e, ok := t.(evictable)
 		return !ok || !e.blind(now)
 	})
-	beside(blind, func(t tenant) { t.lose(&LostError{Scope: t.holding(), Reason: LossSession, Err: errBlind}) })
+	beside(blind, func(t tenant) { t.sessionLost(errBlind) })
+}
+
+// Why a tenant is lost before the session is.
+var (
+	errExposed = errors.New("cut off after the end of the lease or grace")
+	errBlind   = errors.New("no answer in time to the question whether it is held yet")
+)
+
+// check ends a tenant that does not certainly hold right now, with the time counted that the machine was suspended: a process
+// that was stopped for long may come here before its timers have noticed. It does not ask ZooKeeper.
+func (s *session) check(t tenant) {
+	now := s.clock.awake()
+	s.mu.Lock()
+	end, silent := s.deadlineLocked(), now.sub(s.lastAck)
+	exposed := s.down || s.atRiskLocked(now)
+	s.mu.Unlock()
+	e, _ := t.(evictable)
+	switch {
+	case now >= end:
+		t.sessionLost(fmt.Errorf("no answer for %s", silent.Round(time.Millisecond)))
+	case e != nil && e.blind(now):
+		t.sessionLost(errBlind)
+	case exposed && t.overdue(now):
+		t.sessionLost(errExposed)
+	}
+}
+
+// verify lets those look whether they hold still whose time has come.
+func (s *session) verify(now instant) {
+	s.mu.Lock()
+	busy := s.verifying || !s.isReady || len(s.tenants) == 0
+	s.mu.Unlock()
+	if busy {
+		return
+	}
+	var due []verifiable
+	for _, t := range s.holding() {
+		if v, ok := t.(verifiable); ok && v.verifyDue(now) {
+			due = append(due, v)
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.verifying = true
+	s.mu.Unlock()
+	s.c.backlog.Go(func() {
+		var looks errgroup.Group
+		looks.SetLimit(16)
+		for _, v := range due {
+			looks.Go(func() error { v.verify(s.c.closing); return nil })
+		}
+		_ = looks.Wait()
+		s.mu.Lock()
+		s.verifying = false
+		s.mu.Unlock()
+	})
 }
 
 // tellingTakes is how long the watchdog waits for listeners.
