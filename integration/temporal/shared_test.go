@@ -56,6 +56,18 @@ func (f *fixture) turns(who string) (n int) {
 	return n
 }
 
+// done are the activities of a worker that have left their critical section. Temporal runs one again whose end it has not
+// heard of.
+func (f *fixture) done(who string) map[string]bool {
+	keys := map[string]bool{}
+	for _, r := range f.reported("leave") {
+		if r.Worker == who {
+			keys[r.Key] = true
+		}
+	}
+	return keys
+}
+
 // Three kinds of work that know nothing of each other: activities in one namespace, activities and workflows in another
 // one, and a cron job.
 func TestTwoNamespacesAndACronJobShareOneLock(t *testing.T) {
@@ -83,8 +95,8 @@ func TestTwoNamespacesAndACronJobShareOneLock(t *testing.T) {
 	harness.Eventually(t, func() bool { return left.turns("cron") >= 3 }, "the cron job runs")
 
 	// then they were inside one after the other
-	require.Equal(t, rounds, left.turns("left"))
-	require.Equal(t, 2*rounds, left.turns("right"))
+	require.Len(t, left.done("left"), rounds)
+	require.Len(t, left.done("right"), 2*rounds)
 	left.oneAtATime()
 }
 
