@@ -9,6 +9,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // fast takes an idle lock in one transaction. It returns errCrowded when
@@ -167,7 +168,7 @@ func (a *attempt) deserted(ctx context.Context, s *session) *taking {
 	if epoch < 0 {
 		return nil
 	}
-	look := s.post(opChildren2, []any{nodeRead(l.path)}, true)
+	look := s.post(zkwire.OpGetChildren2, []any{nodeRead(l.path)}, true)
 	if look == nil || !look.arrives(ctx, s) || !look.succeeded() {
 		return nil
 	}
@@ -324,7 +325,7 @@ func (t *taking) operations(a *attempt) []any {
 func (t *taking) post(a *attempt) bool {
 	ops := t.operations(a)
 	if fits(ops...) == nil {
-		t.sent = t.s.post(opMulti, ops, true)
+		t.sent = t.s.post(zkwire.OpMulti, ops, true)
 	}
 	return t.sent != nil
 }

@@ -1,6 +1,10 @@
 package recipes
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/zkwire"
+)
 
 // Health is how a client and ZooKeeper get on at one moment.
 type Health struct {
@@ -100,53 +104,40 @@ func (c *Client) OnOperation(f func(Operation)) {
 
 // tell is for a request that was sent at some time; without anybody who listens it
 // costs an atomic load.
-func (c *Client) tell(op int32, sent, now instant, result OperationResult) {
-	if f := c.operations.Load(); f != nil && op != opClose {
+func (c *Client) tell(op zkwire.Op, sent, now instant, result OperationResult) {
+	if f := c.operations.Load(); f != nil && op != zkwire.OpCloseSession {
 		(*f)(Operation{Name: operationName(op), Result: result, Took: max(0, now.sub(sent))})
 	}
 }
-
-const (
-	opExists      = 3
-	opGetData     = 4
-	opGetACL      = 6
-	opSetACL      = 7
-	opGetChildren = 8
-	opPing        = 11
-	opChildren2   = 12
-	opCheck       = 13
-	opCreate2     = 15
-	opClose       = -11
-)
 
 // OperationNames returns the names of operations.
 func OperationNames() []string {
 	return []string{"acl", "check", "children", "create", "delete", "exists", "get", "multi", "other", "ping", "set", "sync"}
 }
 
-func operationName(op int32) string {
+func operationName(op zkwire.Op) string {
 	switch op {
-	case opGetACL, opSetACL:
+	case zkwire.OpGetACL, zkwire.OpSetACL:
 		return "acl"
-	case opCheck:
+	case zkwire.OpCheck:
 		return "check"
-	case opGetChildren, opChildren2:
+	case zkwire.OpGetChildren, zkwire.OpGetChildren2:
 		return "children"
-	case opCreate, opCreate2:
+	case zkwire.OpCreate, zkwire.OpCreate2:
 		return "create"
-	case opDelete:
+	case zkwire.OpDelete:
 		return "delete"
-	case opExists:
+	case zkwire.OpExists:
 		return "exists"
-	case opGetData:
+	case zkwire.OpGetData:
 		return "get"
-	case opMulti:
+	case zkwire.OpMulti:
 		return "multi"
-	case opPing:
+	case zkwire.OpPing:
 		return "ping"
-	case opSetData:
+	case zkwire.OpSetData:
 		return "set"
-	case opSync:
+	case zkwire.OpSync:
 		return "sync"
 	}
 	return "other"

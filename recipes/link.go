@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A link is one TCP connection of a session. It sits between go-zookeeper and
@@ -49,25 +51,10 @@ type link struct {
 	frame  frameReader
 }
 
-// Operations and reserved xids of ZooKeeper's wire protocol.
-const (
-	opCreate     = 1
-	opDelete     = 2
-	opSetData    = 5
-	opSync       = 9
-	opMulti      = 14
-	opSetAuth    = 100
-	opSetWatches = 101
-
-	xidEvent = -1
-	xidPing  = -2
-	xidAuth  = -4
-)
-
 // sentRequest is a request that was not answered yet.
 type sentRequest struct {
 	at     instant
-	op     int32
+	op     zkwire.Op
 	led    bool
 	bytes  int
 	parcel *parcel // nil: the library's
@@ -76,9 +63,9 @@ type sentRequest struct {
 // throughLeader reports whether an operation is answered through the leader: by a
 // server that is in touch with it. A follower that is cut off from the leader goes
 // on answering pings and reads for a while. See touches for what such an answer proves.
-func throughLeader(op int32) bool {
+func throughLeader(op zkwire.Op) bool {
 	switch op {
-	case opCreate, opDelete, opSetData, opSync, opMulti:
+	case zkwire.OpCreate, zkwire.OpDelete, zkwire.OpSetData, zkwire.OpSync, zkwire.OpMulti:
 		return true
 	}
 	return false
@@ -88,7 +75,9 @@ func throughLeader(op int32) bool {
 // about data, from NoNode (-101) to NotEmpty (-111). Other errors may be the server's own,
 // or say that the session is no more. So may NoAuth (-102): with enableEagerACLCheck (3.6 and
 // later) a follower refuses a write without asking the leader.
-func saysLeader(code int32) bool { return code == 0 || code <= -101 && code >= -111 && code != -102 }
+func saysLeader(code zkwire.Code) bool {
+	return code == zkwire.OK || code <= zkwire.NoNode && code >= zkwire.NotEmpty && code != zkwire.NoAuth
+}
 
 // maxGreeting is how many bytes a greeting may have: it has 37.
 const maxGreeting = 256
@@ -156,7 +145,7 @@ func (l *link) Write(b []byte) (int, error) {
 	if len(b) < 12 || int(binary.BigEndian.Uint32(b)) != len(b)-4 {
 		return 0, fmt.Errorf("lockkeeper: unexpected framing from the ZooKeeper client library (%d bytes)", len(b))
 	}
-	if l.isGreeted() && binary.BigEndian.Uint32(b[8:]) == opSetWatches {
+	if l.isGreeted() && zkwire.Op(binary.BigEndian.Uint32(b[8:])) == zkwire.OpSetWatches {
 		l.watchesSent() // they are read, though another frame may keep them from being written
 	}
 	l.out <- struct{}{}
@@ -172,10 +161,10 @@ func (l *link) Write(b []byte) (int, error) {
 	xid := int32(binary.BigEndian.Uint32(b[4:]))
 	switch {
 	case first:
-	case xid == xidPing:
+	case xid == zkwire.XidPing:
 		l.pings = append(l.pings, now)
 	case xid > 0:
-		op := int32(binary.BigEndian.Uint32(b[8:]))
+		op := zkwire.Op(binary.BigEndian.Uint32(b[8:]))
 		l.sent[xid] = sentRequest{at: now, op: op, led: throughLeader(op), bytes: len(b)}
 		l.theirs, l.unanswered = int64(xid), l.unanswered+len(b)
 	}
@@ -333,9 +322,9 @@ func (l *link) header(h []byte, greeting bool) *parcel {
 	known := false
 	l.mu.Lock()
 	switch {
-	case xid == xidPing:
+	case xid == zkwire.XidPing:
 		if known = len(l.pings) > 0; known {
-			request = sentRequest{at: l.pings[0], op: opPing}
+			request = sentRequest{at: l.pings[0], op: zkwire.OpPing}
 			l.pings = l.pings[1:]
 		}
 	case xid > 0:
@@ -346,10 +335,10 @@ func (l *link) header(h []byte, greeting bool) *parcel {
 	}
 	now := l.received
 	l.mu.Unlock()
-	code := int32(binary.BigEndian.Uint32(h[12:]))
+	code := zkwire.Code(binary.BigEndian.Uint32(h[12:]))
 	if known {
 		result := OperationOK
-		if code != 0 {
+		if code != zkwire.OK {
 			result = OperationRefused
 		}
 		l.s.c.tell(request.op, request.at, now, result)
@@ -357,10 +346,10 @@ func (l *link) header(h []byte, greeting bool) *parcel {
 	switch {
 	case request.led && saysLeader(code):
 		zxid := int64(binary.BigEndian.Uint64(h[4:]))
-		l.s.acked(l, leaderReply{sent: request.at, answered: now, zxid: zxid}, request.op != opSync)
-	case xid == xidAuth:
-		if code != 0 {
-			l.s.refused(fmt.Errorf("ZooKeeper refused the credentials (error %d); check the digest user and password", code))
+		l.s.acked(l, leaderReply{sent: request.at, answered: now, zxid: zxid}, request.op != zkwire.OpSync)
+	case xid == zkwire.XidAuth:
+		if code != zkwire.OK {
+			l.s.refused(fmt.Errorf("ZooKeeper refused the credentials (error %d); check the digest user and password", int32(code)))
 		}
 	}
 	return request.parcel
@@ -413,17 +402,10 @@ func (l *link) wasMute() bool {
 func appendAuth(b []byte, d *Digest) []byte {
 	cred := d.User + ":" + d.Password
 	start := len(b)
-	b = binary.BigEndian.AppendUint32(b, 0)
-	auth := int32(xidAuth)
-	b = binary.BigEndian.AppendUint32(b, uint32(auth))
-	b = binary.BigEndian.AppendUint32(b, opSetAuth)
-	b = binary.BigEndian.AppendUint32(b, 0)
-	b = binary.BigEndian.AppendUint32(b, uint32(len("digest")))
-	b = append(b, "digest"...)
-	b = binary.BigEndian.AppendUint32(b, uint32(len(cred)))
-	b = append(b, cred...)
-	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
-	return b
+	b = zkwire.Int32(zkwire.BeginFrame(b), zkwire.XidAuth)
+	b = zkwire.Int32(zkwire.Int32(b, int32(zkwire.OpAuth)), 0)
+	b = zkwire.RawString(zkwire.RawString(b, "digest"), cred)
+	return zkwire.EndFrame(b, start)
 }
 
 // frameReader cuts a byte stream into frames and shows the first bytes of each.

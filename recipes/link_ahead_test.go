@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // setReply is the length of a reply to a write of data: its own, and a stat.
@@ -40,7 +42,7 @@ func connected(t *testing.T) (*link, net.Conn) {
 func asks(t *testing.T, l *link, far net.Conn) *parcel {
 	t.Helper()
 	sent := make(chan *parcel)
-	go func() { sent <- l.s.post(opSetData, []any{&zk.SetDataRequest{Path: "/a"}}, false) }()
+	go func() { sent <- l.s.post(zkwire.OpSetData, []any{&zk.SetDataRequest{Path: "/a"}}, false) }()
 	_, err := far.Read(make([]byte, 1<<10))
 	require.NoError(t, err)
 	p := <-sent
@@ -56,7 +58,7 @@ func TestAReaderThatReadsOnEndsTheConnectionWhenItGetsAParcel(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			// given two parcels, of which the replies come behind that to a request of the library
 			l, far := connected(t)
-			l.sent[theirs] = sentRequest{op: opGetData}
+			l.sent[theirs] = sentRequest{op: zkwire.OpGetData}
 			first, second := asks(t, l, far), asks(t, l, far)
 			require.Len(t, l.sent, 3)
 			stream := answerTo(theirs)
@@ -96,7 +98,7 @@ func TestAReaderThatReadsOnEndsTheConnectionWhenItGetsAParcel(t *testing.T) {
 func TestAReaderThatReadsOnGetsWhatIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, far := connected(t)
-		l.sent[1], l.sent[2] = sentRequest{op: opGetData}, sentRequest{op: opGetData}
+		l.sent[1], l.sent[2] = sentRequest{op: zkwire.OpGetData}, sentRequest{op: zkwire.OpGetData}
 		p := asks(t, l, far)
 		var mine int32
 		for xid, request := range l.sent {
@@ -104,7 +106,7 @@ func TestAReaderThatReadsOnGetsWhatIsItsOwn(t *testing.T) {
 				mine = xid
 			}
 		}
-		own := append(append(answerTo(1), answerTo(xidEvent)...), answerTo(2)...)
+		own := append(append(answerTo(1), answerTo(zkwire.XidNotification)...), answerTo(2)...)
 		go func() { _, _ = far.Write(append(append([]byte(nil), own...), answerTo(mine)...)) }()
 		b := make([]byte, len(own))
 		n, err := l.Read(b)

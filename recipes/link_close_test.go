@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/zktest"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // clientThrough returns a client in a bubble of virtual time whose connections are wrapped. Who waits for the
@@ -196,7 +197,7 @@ func TestAnErrorEndsAConnectionThatCouldBeReadOn(t *testing.T) {
 
 					left.Store(int64(cut))
 					begin := time.Now()
-					p := s.post(opGetData, []any{nodeRead("/a")}, false)
+					p := s.post(zkwire.OpGetData, []any{nodeRead("/a")}, false)
 					require.NotNil(t, p)
 					inAMinute(t, p.done)
 					require.ErrorIs(t, p.err, zk.ErrConnectionClosed)

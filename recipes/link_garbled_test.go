@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A garblingConn shows to its reader another message in place of the next one of the server for which
@@ -148,14 +150,14 @@ func TestAReplyThatCannotBeReadIsNone(t *testing.T) {
 			return slices.Concat(frame[:len(frame)-last-stat-result], frame[len(frame)-last:])
 		},
 		"with results that follow": func(frame []byte) []byte {
-			return slices.Concat(frame[:len(frame)-last], []byte{0, 0, 0, opCheck, 0, 0, 0, 0, 0}, frame[len(frame)-last:])
+			return slices.Concat(frame[:len(frame)-last], []byte{0, 0, 0, byte(zkwire.OpCheck), 0, 0, 0, 0, 0}, frame[len(frame)-last:])
 		},
 		"with all of them refused for no reason": func(frame []byte) []byte {
 			refused := []byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 			return slices.Concat(frame[:header], refused, refused, refused, frame[len(frame)-last:])
 		},
 		"with another operation": func(frame []byte) []byte {
-			return slices.Concat(frame[:len(frame)-last-stat-result], []byte{0, 0, 0, opCheck, 0, 0, 0, 0, 0}, frame[len(frame)-last:])
+			return slices.Concat(frame[:len(frame)-last-stat-result], []byte{0, 0, 0, byte(zkwire.OpCheck), 0, 0, 0, 0, 0}, frame[len(frame)-last:])
 		},
 		"with an unknown one": func(frame []byte) []byte { frame[header+3] = 77; return frame },
 	} {

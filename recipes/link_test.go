@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 func TestFrameHeadersAreSeenHoweverTheStreamIsCut(t *testing.T) {
@@ -50,8 +52,8 @@ func TestCredentialsTravelAsOneFrame(t *testing.T) {
 	b := appendAuth([]byte("greeting"), &Digest{User: "ana", Password: "s3cret"})
 	frame := b[len("greeting"):]
 	require.Equal(t, int(binary.BigEndian.Uint32(frame)), len(frame)-4)
-	require.Equal(t, int32(xidAuth), int32(binary.BigEndian.Uint32(frame[4:])))
-	require.Equal(t, uint32(opSetAuth), binary.BigEndian.Uint32(frame[8:]))
+	require.Equal(t, int32(zkwire.XidAuth), int32(binary.BigEndian.Uint32(frame[4:])))
+	require.Equal(t, uint32(zkwire.OpAuth), binary.BigEndian.Uint32(frame[8:]))
 	require.True(t, bytes.HasSuffix(frame, []byte("ana:s3cret")))
 }
 
@@ -65,12 +67,12 @@ func TestOnlyAnswersThatTookTheLeaderKeepTheSessionAlive(t *testing.T) {
 	}
 
 	l.pings = []instant{7}
-	answer(xidPing)
+	answer(zkwire.XidPing)
 	l.sent[1] = sentRequest{at: 8, led: throughLeader(4)} // getData
 	answer(1)
 	require.Zero(t, s.lastAck, "a follower answers these without its leader")
 
-	l.sent[2] = sentRequest{at: 9, led: throughLeader(opSync)}
+	l.sent[2] = sentRequest{at: 9, led: throughLeader(zkwire.OpSync)}
 	answer(2)
 	require.Equal(t, instant(9), s.lastAck)
 	require.Empty(t, l.sent)
@@ -129,7 +131,7 @@ func TestErrorsThatAreNoAnswersOfTheLeaderKeepNoSessionAlive(t *testing.T) {
 	} {
 		s := &session{c: &Client{}, clock: newClock()}
 		l := newLink(nil, s)
-		l.sent[1] = sentRequest{at: 9, op: opMulti, led: true}
+		l.sent[1] = sentRequest{at: 9, op: zkwire.OpMulti, led: true}
 		head := make([]byte, 16)
 		binary.BigEndian.PutUint32(head, 1)
 		binary.BigEndian.PutUint32(head[12:], uint32(code))
@@ -178,7 +180,7 @@ func TestAnswerAfterASuspendThatNobodyHasNoticedIsNotTakenForAnEarlierOne(t *tes
 	s.link = l
 	s.clock.before -= time.Minute // as if the machine had slept since
 	l.received = s.clock.now()
-	l.sent[1] = sentRequest{at: 9, op: opSync, led: true}
+	l.sent[1] = sentRequest{at: 9, op: zkwire.OpSync, led: true}
 	head := make([]byte, 16)
 	binary.BigEndian.PutUint32(head, 1)
 	l.header(head, false)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A relay is T17 to the next in line.
@@ -31,7 +33,7 @@ func (g *Grant) passOnAtOnce(at dataVersion, asked bool) *relay {
 	r := &relay{t: t, behind: behind}
 	ops, sent := g.passingOn(t, at, behind), g.s.clock.now()
 	if fits(ops...) == nil {
-		r.sent = g.s.postThen(opMulti, ops, true, func(p *parcel) {
+		r.sent = g.s.postThen(zkwire.OpMulti, ops, true, func(p *parcel) {
 			if p.err == nil {
 				result, _, _ := g.s.concluded(p.ops, p.sent, p.results, nil)
 				g.passTo(t, g.inTurn(t, result, sent))

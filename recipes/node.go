@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // nodeData is what a read of a node returns.
@@ -33,7 +35,7 @@ func (s *session) get(ctx context.Context, path string) ([]byte, *zk.Stat, error
 }
 
 func (s *session) read(c *zk.Conn, path string) (nodeData, error) {
-	if p := s.post(opGetData, []any{nodeRead(path)}, false); p != nil {
+	if p := s.post(zkwire.OpGetData, []any{nodeRead(path)}, false); p != nil {
 		r, err := p.reply(s)
 		if err != nil {
 			return nodeData{}, err
@@ -51,7 +53,7 @@ func (s *session) list(ctx context.Context, path string) ([]string, *zk.Stat, er
 }
 
 func (s *session) readList(c *zk.Conn, path string) (nodeList, error) {
-	if p := s.post(opChildren2, []any{nodeRead(path)}, false); p != nil {
+	if p := s.post(zkwire.OpGetChildren2, []any{nodeRead(path)}, false); p != nil {
 		r, err := p.reply(s)
 		if err != nil {
 			return nodeList{}, err
@@ -64,7 +66,7 @@ func (s *session) readList(c *zk.Conn, path string) (nodeList, error) {
 
 func (s *session) delete(ctx context.Context, node string, version int32) error {
 	_, err := call(ctx, s, func(c *zk.Conn) (struct{}, error) {
-		if p := s.post(opDelete, []any{&zk.DeleteRequest{Path: node, Version: version}}, false); p != nil {
+		if p := s.post(zkwire.OpDelete, []any{&zk.DeleteRequest{Path: node, Version: version}}, false); p != nil {
 			_, err := p.reply(s)
 			return struct{}{}, err
 		}
@@ -92,7 +94,7 @@ func (s *session) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, in
 		return nil, -1, err
 	}
 	r, err := call(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) {
-		if p := s.post(opMulti, ops, false); p != nil {
+		if p := s.post(zkwire.OpMulti, ops, false); p != nil {
 			return p.reply(s)
 		}
 		return c.Multi(ops...)
@@ -212,7 +214,7 @@ func (s *session) create(ctx context.Context, node string, data []byte, flags in
 		return "", err
 	}
 	created, err := call(ctx, s, func(c *zk.Conn) (string, error) {
-		if p := s.post(opCreate, []any{&zk.CreateRequest{Path: node, Data: data, Acl: acl, Flags: flags}}, false); p != nil {
+		if p := s.post(zkwire.OpCreate, []any{&zk.CreateRequest{Path: node, Data: data, Acl: acl, Flags: flags}}, false); p != nil {
 			r, err := p.reply(s)
 			if err != nil {
 				return "", err
@@ -230,7 +232,7 @@ func (s *session) set(ctx context.Context, path string, data []byte, version int
 		return nil, err
 	}
 	stat, err := call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) {
-		if p := s.post(opSetData, []any{&zk.SetDataRequest{Path: path, Data: data, Version: version}}, false); p != nil {
+		if p := s.post(zkwire.OpSetData, []any{&zk.SetDataRequest{Path: path, Data: data, Version: version}}, false); p != nil {
 			r, err := p.reply(s)
 			if err != nil {
 				return nil, err

@@ -5,8 +5,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A parcel is one request that goes past go-zookeeper: whoever sends it writes it to
@@ -18,7 +21,7 @@ import (
 // the reply either, which it never sees. Those come in order with all else: what the
 // server sent before has been dealt with by then.
 type parcel struct {
-	op   int32
+	op   zkwire.Op
 	ops  []any
 	sent instant       // by the clock of clusterTime
 	then func(*parcel) // see postThen; nil: nothing
@@ -49,13 +52,13 @@ const maxReply = 64 << 20
 
 // post sends a request as a parcel. It returns nil when the library has to send
 // it: there is no connection, or not for sure.
-func (s *session) post(op int32, ops []any, inline bool) *parcel {
+func (s *session) post(op zkwire.Op, ops []any, inline bool) *parcel {
 	return s.postThen(op, ops, inline, nil)
 }
 
 // postThen does something with the reply before anybody else hears of it, on the goroutine
 // that reads: it must not wait for anything.
-func (s *session) postThen(op int32, ops []any, inline bool, then func(*parcel)) *parcel {
+func (s *session) postThen(op zkwire.Op, ops []any, inline bool, then func(*parcel)) *parcel {
 	s.mu.Lock()
 	l, fit := s.link, s.isReady && s.overErr == nil
 	s.mu.Unlock()
@@ -131,8 +134,8 @@ func (p *parcel) arrived() {
 // deliver reads the reply, header included. With an error that is none to this request: then
 // nobody has heard of it.
 func (p *parcel) deliver(reply []byte) error {
-	p.err = wireError(int32(binary.BigEndian.Uint32(reply[12:])))
-	if p.err == nil && !p.read(&wireReader{b: reply[replyHeader:]}) {
+	p.err = wireError(zkwire.Code(binary.BigEndian.Uint32(reply[12:])))
+	if p.err == nil && !p.read(zkwire.NewDecoder(reply[replyHeader:])) {
 		return fmt.Errorf("the reply to a request (%s) cannot be read: %w", operationName(p.op), errGarbled)
 	}
 	p.arrived()
@@ -140,27 +143,27 @@ func (p *parcel) deliver(reply []byte) error {
 }
 
 // read reports whether the reply is one to the request.
-func (p *parcel) read(r *wireReader) bool {
+func (p *parcel) read(r *zkwire.Decoder) bool {
 	p.results = p.few[:0]
 	switch p.op {
-	case opMulti:
+	case zkwire.OpMulti:
 	default:
 		p.results = append(p.results, p.result(p.op, r))
-		return !r.short
+		return r.Err() == nil
 	}
 	for done := 0; ; { // operations that are answered as such
-		op, last := r.int32(), r.bool()
-		_ = r.int32() // the error again, or nothing
+		op, last := zkwire.Op(r.Int32()), r.Bool()
+		_ = r.Int32() // the error again, or nothing
 		at := len(p.results)
 		switch {
-		case r.short:
+		case r.Err() != nil:
 			return false
 		case last:
 			return p.err != nil || done == len(p.ops)
 		case at == len(p.ops):
 			return false
-		case op == opError:
-		case op == opOf(p.ops[at]), op == opCreate2 && opOf(p.ops[at]) == opCreate: // so the creation of a container is answered
+		case op == zkwire.OpError:
+		case op == opOf(p.ops[at]), op == zkwire.OpCreate2 && opOf(p.ops[at]) == zkwire.OpCreate: // so the creation of a container is answered
 			done++
 		default:
 			return false
@@ -174,31 +177,31 @@ func (p *parcel) read(r *wireReader) bool {
 }
 
 // result reads what one operation has returned.
-func (p *parcel) result(op int32, r *wireReader) (result zk.MultiResponse) {
+func (p *parcel) result(op zkwire.Op, r *zkwire.Decoder) (result zk.MultiResponse) {
 	switch op {
-	case opError:
-		result.Error = wireError(r.int32())
-	case opCreate:
-		result.String = r.string()
-	case opCreate2:
-		result.String = r.string()
-		r.stat(new(zk.Stat))
-	case opSetData:
+	case zkwire.OpError:
+		result.Error = wireError(zkwire.Code(r.Int32()))
+	case zkwire.OpCreate:
+		result.String = r.RawString()
+	case zkwire.OpCreate2:
+		result.String = r.RawString()
+		_ = r.Stat()
+	case zkwire.OpSetData:
 		if p.used < len(p.stats) {
 			result.Stat = &p.stats[p.used]
 			p.used++
 		} else {
 			result.Stat = new(zk.Stat)
 		}
-		r.stat(result.Stat)
-	case opGetData:
-		p.data = r.buffer()
+		*result.Stat = zk.Stat(r.Stat())
+	case zkwire.OpGetData:
+		p.data = slices.Clone(r.Buffer())
 		result.Stat = new(zk.Stat) // which may be kept
-		r.stat(result.Stat)
-	case opChildren2:
-		p.names = r.strings()
+		*result.Stat = zk.Stat(r.Stat())
+	case zkwire.OpGetChildren2:
+		p.names = r.RawStrings()
 		result.Stat = new(zk.Stat)
-		r.stat(result.Stat)
+		*result.Stat = zk.Stat(r.Stat())
 	}
 	return result
 }

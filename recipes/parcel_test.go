@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/zktest"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A tap keeps what goes through a connection.
@@ -91,7 +92,7 @@ func TestAParcelIsWhatTheLibraryWritesAndReads(t *testing.T) {
 	wire.mu.Unlock()
 
 	world := zk.WorldACL(zk.PermAll)
-	same := func(op int32, ops []any, ask func() *parcel) {
+	same := func(op zkwire.Op, ops []any, ask func() *parcel) {
 		t.Helper()
 		want := ask()
 		request, reply := wire.exchange(t)
@@ -104,7 +105,7 @@ func TestAParcelIsWhatTheLibraryWritesAndReads(t *testing.T) {
 		require.NoError(t, p.deliver(reply[4:]))
 		require.Equal(t, want.err, p.err)
 		require.Equal(t, want.err == nil, p.succeeded())
-		if want.err == nil || op == opMulti {
+		if want.err == nil || op == zkwire.OpMulti {
 			require.Equal(t, want.results, slices.Clone(p.results))
 		}
 		require.Equal(t, want.data, p.data)
@@ -118,42 +119,42 @@ func TestAParcelIsWhatTheLibraryWritesAndReads(t *testing.T) {
 	}
 	multi := func(ops ...any) {
 		t.Helper()
-		same(opMulti, ops, func() *parcel {
+		same(zkwire.OpMulti, ops, func() *parcel {
 			r, err := conn.Multi(ops...)
 			return &parcel{results: r, err: err}
 		})
 	}
 	create := func(r zk.CreateRequest) {
 		t.Helper()
-		same(opCreate, []any{&r}, func() *parcel {
+		same(zkwire.OpCreate, []any{&r}, func() *parcel {
 			path, err := conn.Create(r.Path, r.Data, r.Flags, r.Acl)
 			return &parcel{results: []zk.MultiResponse{{String: path}}, err: err}
 		})
 	}
 	set := func(r zk.SetDataRequest) {
 		t.Helper()
-		same(opSetData, []any{&r}, func() *parcel {
+		same(zkwire.OpSetData, []any{&r}, func() *parcel {
 			stat, err := conn.Set(r.Path, r.Data, r.Version)
 			return &parcel{results: []zk.MultiResponse{{Stat: stat}}, err: err}
 		})
 	}
 	get := func(path string) {
 		t.Helper()
-		same(opGetData, []any{nodeRead(path)}, func() *parcel {
+		same(zkwire.OpGetData, []any{nodeRead(path)}, func() *parcel {
 			data, stat, err := conn.Get(path)
 			return &parcel{results: []zk.MultiResponse{{Stat: stat}}, data: data, err: err}
 		})
 	}
 	list := func(path string) {
 		t.Helper()
-		same(opChildren2, []any{nodeRead(path)}, func() *parcel {
+		same(zkwire.OpGetChildren2, []any{nodeRead(path)}, func() *parcel {
 			names, stat, err := conn.Children(path)
 			return &parcel{results: []zk.MultiResponse{{Stat: stat}}, names: names, err: err}
 		})
 	}
 	remove := func(path string, version int32) {
 		t.Helper()
-		same(opDelete, []any{&zk.DeleteRequest{Path: path, Version: version}}, func() *parcel {
+		same(zkwire.OpDelete, []any{&zk.DeleteRequest{Path: path, Version: version}}, func() *parcel {
 			return &parcel{results: []zk.MultiResponse{{}}, err: conn.Delete(path, version)}
 		})
 	}
@@ -186,34 +187,34 @@ func TestAParcelIsWhatTheLibraryWritesAndReads(t *testing.T) {
 // Whoever gets results has one of the right kind for each operation.
 func TestAReplyToAnotherTransactionIsNoReply(t *testing.T) {
 	type answer struct {
-		op   int32
+		op   zkwire.Op
 		code int32 // of an error
 	}
-	check, remove, failed := answer{op: opCheck}, answer{op: opDelete}, func(code int32) answer { return answer{opError, code} }
+	check, remove, failed := answer{op: zkwire.OpCheck}, answer{op: zkwire.OpDelete}, func(code int32) answer { return answer{zkwire.OpError, code} }
 	for _, c := range []struct {
 		answers []answer
 		want    error
 	}{
 		{[]answer{check, remove}, nil},
-		{[]answer{check, {op: opCreate2}}, errGarbled},
+		{[]answer{check, {op: zkwire.OpCreate2}}, errGarbled},
 		{[]answer{failed(0), failed(-101)}, zk.ErrNoNode},
 		{[]answer{}, errGarbled},
 		{[]answer{check}, errGarbled},
 		{[]answer{failed(0), failed(0)}, errGarbled},
 		{[]answer{check, check}, errGarbled},
-		{[]answer{check, {op: opSetAuth}}, errGarbled},
+		{[]answer{check, {op: zkwire.OpAuth}}, errGarbled},
 		{[]answer{check, remove, remove}, errGarbled},
 		{[]answer{failed(0), failed(0), failed(-101)}, errGarbled},
 	} {
 		reply := make([]byte, replyHeader)
 		for _, a := range c.answers {
-			reply = appendMultiHeader(reply, a.op, false)
-			if a.op == opError {
+			reply = zkwire.MultiHeader(reply, a.op, false, -1)
+			if a.op == zkwire.OpError {
 				reply = binary.BigEndian.AppendUint32(reply, uint32(a.code))
 			}
 		}
-		reply = appendMultiHeader(reply, opError, true)
-		p := &parcel{op: opMulti, ops: []any{&zk.CheckVersionRequest{}, &zk.DeleteRequest{}}, done: make(chan struct{})}
+		reply = zkwire.MultiHeader(reply, zkwire.OpError, true, -1)
+		p := &parcel{op: zkwire.OpMulti, ops: []any{&zk.CheckVersionRequest{}, &zk.DeleteRequest{}}, done: make(chan struct{})}
 		err := p.deliver(reply)
 		if err == nil {
 			err = p.err
@@ -248,7 +249,7 @@ func TestAReplyOfImpossibleLengthEndsTheConnection(t *testing.T) {
 		s := &session{c: &Client{}, clock: newClock()}
 		l := newLink(client, s)
 		l.frame.greeting = false
-		l.sent[7] = sentRequest{op: opGetData, parcel: &parcel{op: opGetData, done: make(chan struct{})}}
+		l.sent[7] = sentRequest{op: zkwire.OpGetData, parcel: &parcel{op: zkwire.OpGetData, done: make(chan struct{})}}
 		go func() {
 			_, _ = server.Write(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, length), 7))
 			_ = server.Close()
@@ -270,7 +271,7 @@ func TestEveryErrorOfAServerIsTheLibrarys(t *testing.T) {
 		rule := server.On(zktest.Op(zktest.Delete).Nth(1)).Fail(zktest.Code(code))
 		err := conn.Delete("/x", -1)
 		require.Error(t, err)
-		require.Equal(t, err, wireError(code), "%d", code)
+		require.Equal(t, err, wireError(zkwire.Code(code)), "%d", code)
 		require.Equal(t, 1, rule.Fired())
 	}
 	require.NoError(t, wireError(0))
@@ -300,7 +301,7 @@ func TestParcelsInTheirCallersHandsDoNotBlock(t *testing.T) {
 	s := &session{c: &Client{}, clock: newClock()}
 	l := newLink(client, s)
 	parcelOf := func(bytes int) *parcel {
-		return &parcel{op: opSetData, ops: []any{&zk.SetDataRequest{Path: "/a", Data: make([]byte, bytes)}}, done: make(chan struct{})}
+		return &parcel{op: zkwire.OpSetData, ops: []any{&zk.SetDataRequest{Path: "/a", Data: make([]byte, bytes)}}, done: make(chan struct{})}
 	}
 	require.False(t, l.post(parcelOf(1), true), "there is no connection yet")
 	l.welcome = true
@@ -433,16 +434,16 @@ func TestAReplyComesAfterWhatWasSentBeforeIt(t *testing.T) {
 	s := &session{c: &Client{}, clock: newClock()}
 	l := newLink(client, s)
 	l.welcome, l.frame.greeting = true, false
-	p := &parcel{op: opDelete, done: make(chan struct{})}
-	l.sent[5] = sentRequest{op: opDelete, led: true, parcel: p}
+	p := &parcel{op: zkwire.OpDelete, done: make(chan struct{})}
+	l.sent[5] = sentRequest{op: zkwire.OpDelete, led: true, parcel: p}
 	frame := func(xid int32) []byte {
 		b := binary.BigEndian.AppendUint32(nil, 16)
 		b = binary.BigEndian.AppendUint32(b, uint32(xid))
 		return append(b, make([]byte, 12)...)
 	}
-	event := frame(xidEvent)
+	event := frame(zkwire.XidNotification)
 	event[4+7] = 5 // within it, something looks like the reply
-	go func() { _, _ = server.Write(slices.Concat(event, frame(5), frame(xidPing))) }()
+	go func() { _, _ = server.Write(slices.Concat(event, frame(5), frame(zkwire.XidPing))) }()
 
 	length, body := make([]byte, 4), make([]byte, 16)
 	for _, b := range [][]byte{length, body} { // as the library reads
@@ -456,7 +457,7 @@ func TestAReplyComesAfterWhatWasSentBeforeIt(t *testing.T) {
 	require.True(t, p.succeeded())
 	_, err = l.Read(body)
 	require.NoError(t, err)
-	require.Equal(t, xidPing, int(int32(binary.BigEndian.Uint32(body))), "the library does not see it")
+	require.Equal(t, zkwire.XidPing, int32(binary.BigEndian.Uint32(body)), "the library does not see it")
 }
 
 // What was acknowledged is, though the session has ended since.
@@ -464,7 +465,7 @@ func TestAReplyThatHasComeCountsWhateverBecomesOfTheSession(t *testing.T) {
 	s := &session{c: &Client{}, clock: newClock(), over: make(chan struct{})}
 	s.overErr = errSessionOver
 	close(s.over)
-	p := &parcel{op: opDelete, done: make(chan struct{})}
+	p := &parcel{op: zkwire.OpDelete, done: make(chan struct{})}
 	close(p.done)
 	for range 100 {
 		_, _, err := s.outcome(p)

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // Release gives the lock back: to the first in line if there is one (T4), in
@@ -102,14 +103,14 @@ func (g *Grant) leaveAtOnce(next *heir) *parcel {
 	case g.walkedIn.known:
 		ops = g.walkingOut()
 	case next == nil:
-		return g.s.post(opDelete, []any{&zk.DeleteRequest{Path: g.path, Version: -1}}, true)
+		return g.s.post(zkwire.OpDelete, []any{&zk.DeleteRequest{Path: g.path, Version: -1}}, true)
 	default:
 		ops = g.handOverTo(g.known(next))
 	}
 	if fits(ops...) != nil {
 		return nil
 	}
-	return g.s.post(opMulti, ops, true)
+	return g.s.post(zkwire.OpMulti, ops, true)
 }
 
 // known is the succession of an heir that was seen before.

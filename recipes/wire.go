@@ -1,206 +1,110 @@
 package recipes
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
-// The part of ZooKeeper's wire protocol that parcels need: transactions, each of
-// their operations by itself, and reads. It is what go-zookeeper writes and reads, byte for byte.
-
-// opError is the kind of an operation that has failed, and the mark of the end.
-const opError = -1
+// The part of ZooKeeper's protocol that parcels need: transactions, each of their operations by itself, and reads. It is what
+// go-zookeeper writes and reads, byte for byte.
 
 // A nodeRead is the path of a node whose data or children are read, without a watch.
 type nodeRead string
 
 // opOf is the code of an operation of a transaction; 0 for what is none.
-func opOf(op any) int32 {
+func opOf(op any) zkwire.Op {
 	switch op.(type) {
 	case *zk.CheckVersionRequest:
-		return opCheck
+		return zkwire.OpCheck
 	case *zk.CreateRequest:
-		return opCreate
+		return zkwire.OpCreate
 	case *zk.DeleteRequest:
-		return opDelete
+		return zkwire.OpDelete
 	case *zk.SetDataRequest:
-		return opSetData
+		return zkwire.OpSetData
 	}
 	return 0
 }
 
 // appendFrame appends a request: a transaction of ops, or the one of them that op
 // is. Its length is written, its xid is 0.
-func appendFrame(b []byte, op int32, ops []any) []byte {
+func appendFrame(b []byte, op zkwire.Op, ops []any) []byte {
 	start := len(b)
-	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0)
-	b = binary.BigEndian.AppendUint32(b, uint32(op))
-	if op != opMulti {
+	b = zkwire.Int32(zkwire.BeginFrame(b), 0)
+	b = zkwire.Int32(b, int32(op))
+	if op != zkwire.OpMulti {
 		b = appendOperation(b, ops[0])
 	} else {
 		for _, o := range ops {
-			b = appendMultiHeader(b, opOf(o), false)
+			b = zkwire.MultiHeader(b, opOf(o), false, -1)
 			b = appendOperation(b, o)
 		}
-		b = appendMultiHeader(b, opError, true)
+		b = zkwire.MultiHeader(b, zkwire.OpError, true, -1)
 	}
-	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
-	return b
-}
-
-func appendMultiHeader(b []byte, op int32, done bool) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(op))
-	last := byte(0)
-	if done {
-		last = 1
-	}
-	return append(b, last, 0xff, 0xff, 0xff, 0xff)
+	return zkwire.EndFrame(b, start)
 }
 
 func appendOperation(b []byte, op any) []byte {
-	version := func(n int32) { b = binary.BigEndian.AppendUint32(b, uint32(n)) }
 	switch op := op.(type) {
 	case *zk.CheckVersionRequest:
-		b = appendString(b, op.Path)
-		version(op.Version)
+		return zkwire.Int32(zkwire.RawString(b, op.Path), op.Version)
 	case nodeRead:
-		b = append(appendString(b, string(op)), 0) // no watch
+		return zkwire.Bool(zkwire.RawString(b, string(op)), false) // no watch
 	case *zk.DeleteRequest:
-		b = appendString(b, op.Path)
-		version(op.Version)
+		return zkwire.Int32(zkwire.RawString(b, op.Path), op.Version)
 	case *zk.SetDataRequest:
-		b = appendString(b, op.Path)
-		b = appendBuffer(b, op.Data)
-		version(op.Version)
+		return zkwire.Int32(zkwire.Buffer(zkwire.RawString(b, op.Path), op.Data), op.Version)
 	case *zk.CreateRequest:
-		b = appendString(b, op.Path)
-		b = appendBuffer(b, op.Data)
-		b = binary.BigEndian.AppendUint32(b, uint32(len(op.Acl)))
+		b = zkwire.Buffer(zkwire.RawString(b, op.Path), op.Data)
+		b = zkwire.Int32(b, int32(len(op.Acl)))
 		for _, acl := range op.Acl {
-			b = binary.BigEndian.AppendUint32(b, uint32(acl.Perms))
-			b = appendString(b, acl.Scheme)
-			b = appendString(b, acl.ID)
+			b = zkwire.Int32(b, acl.Perms)
+			b = zkwire.RawString(b, acl.Scheme)
+			b = zkwire.RawString(b, acl.ID)
 		}
-		version(op.Flags)
+		return zkwire.Int32(b, op.Flags)
 	}
 	return b
-}
-
-func appendString(b []byte, s string) []byte {
-	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
-}
-
-func appendBuffer(b, data []byte) []byte {
-	if data == nil {
-		return append(b, 0xff, 0xff, 0xff, 0xff)
-	}
-	return append(binary.BigEndian.AppendUint32(b, uint32(len(data))), data...)
-}
-
-// A wireReader reads a reply. Once it was too short, all is zero.
-type wireReader struct {
-	b     []byte
-	short bool
-}
-
-func (r *wireReader) take(n int) []byte {
-	if n < 0 || n > len(r.b) {
-		r.short, r.b = true, nil
-		return nil
-	}
-	b := r.b[:n]
-	r.b = r.b[n:]
-	return b
-}
-
-func (r *wireReader) int32() int32 {
-	if b := r.take(4); b != nil {
-		return int32(binary.BigEndian.Uint32(b))
-	}
-	return 0
-}
-
-func (r *wireReader) int64() int64 {
-	if b := r.take(8); b != nil {
-		return int64(binary.BigEndian.Uint64(b))
-	}
-	return 0
-}
-
-func (r *wireReader) bool() bool {
-	b := r.take(1)
-	return b != nil && b[0] != 0
-}
-
-func (r *wireReader) string() string { return string(r.take(int(r.int32()))) }
-
-// buffer returns a copy.
-func (r *wireReader) buffer() []byte {
-	n := r.int32()
-	if n < 0 {
-		return nil
-	}
-	return append([]byte{}, r.take(int(n))...)
-}
-
-func (r *wireReader) strings() []string {
-	n := r.int32()
-	if n < 0 || int(n) > len(r.b)/4 { // each says how long it is
-		r.short = r.short || n != 0
-		return []string{}
-	}
-	all := make([]string, n)
-	for i := range all {
-		all[i] = r.string()
-	}
-	return all
-}
-
-func (r *wireReader) stat(s *zk.Stat) {
-	*s = zk.Stat{
-		Czxid: r.int64(), Mzxid: r.int64(), Ctime: r.int64(), Mtime: r.int64(),
-		Version: r.int32(), Cversion: r.int32(), Aversion: r.int32(),
-		EphemeralOwner: r.int64(), DataLength: r.int32(), NumChildren: r.int32(), Pzxid: r.int64(),
-	}
 }
 
 // wireError is the error of a code that a server has sent.
-func wireError(code int32) error {
+func wireError(code zkwire.Code) error {
 	switch code {
-	case 0:
+	case zkwire.OK:
 		return nil
-	case -8:
+	case zkwire.BadArguments:
 		return zk.ErrBadArguments
 	case -100:
 		return zk.ErrAPIError
-	case -101:
+	case zkwire.NoNode:
 		return zk.ErrNoNode
-	case -102:
+	case zkwire.NoAuth:
 		return zk.ErrNoAuth
-	case -103:
+	case zkwire.BadVersion:
 		return zk.ErrBadVersion
-	case -108:
+	case zkwire.NoChildrenEphemeral:
 		return zk.ErrNoChildrenForEphemerals
-	case -110:
+	case zkwire.NodeExists:
 		return zk.ErrNodeExists
-	case -111:
+	case zkwire.NotEmpty:
 		return zk.ErrNotEmpty
-	case -112:
+	case zkwire.SessionExpired:
 		return zk.ErrSessionExpired
-	case -114:
+	case zkwire.InvalidACL:
 		return zk.ErrInvalidACL
-	case -115:
+	case zkwire.AuthFailed:
 		return zk.ErrAuthFailed
 	case -116:
 		return zk.ErrClosing
 	case -117:
 		return zk.ErrNothing
-	case -118:
+	case zkwire.SessionMoved:
 		return zk.ErrSessionMoved
-	case -123:
+	case zkwire.ReconfigDisabled:
 		return zk.ErrReconfigDisabled
 	}
-	return fmt.Errorf("unknown error: %d", code)
+	return fmt.Errorf("unknown error: %d", int32(code))
 }

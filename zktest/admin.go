@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // Create makes a persistent node that everybody may use, and the nodes above
@@ -21,13 +21,13 @@ func (s *Server) Create(path string, data []byte) error {
 		if c != '/' || i == 0 {
 			continue
 		}
-		if _, code := s.leader.tree.Exists(path[:i]); code == wire.NoNode {
-			if err := s.administer(&wire.Request{Op: wire.OpCreate, Path: path[:i], Data: []byte{}, ACL: tree.OpenACL, TTL: -1}); err != nil {
+		if _, code := s.leader.tree.Exists(path[:i]); code == zkwire.NoNode {
+			if err := s.administer(&zkwire.Request{Op: zkwire.OpCreate, Path: path[:i], Data: []byte{}, ACL: tree.OpenACL, TTL: -1}); err != nil {
 				return err
 			}
 		}
 	}
-	return s.administer(&wire.Request{Op: wire.OpCreate, Path: path, Data: slices.Clone(data), ACL: tree.OpenACL, TTL: -1})
+	return s.administer(&zkwire.Request{Op: zkwire.OpCreate, Path: path, Data: slices.Clone(data), ACL: tree.OpenACL, TTL: -1})
 }
 
 // Set replaces the data of a node, whatever its version and its access control
@@ -35,7 +35,7 @@ func (s *Server) Create(path string, data []byte) error {
 func (s *Server) Set(path string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.administer(&wire.Request{Op: wire.OpSetData, Path: path, Data: slices.Clone(data), Version: -1})
+	return s.administer(&zkwire.Request{Op: zkwire.OpSetData, Path: path, Data: slices.Clone(data), Version: -1})
 }
 
 // Delete deletes a node and all below it, each in a transaction of its own,
@@ -47,12 +47,12 @@ func (s *Server) Delete(path string) error {
 		return BadArguments // the server's own
 	}
 	var paths []string
-	s.leader.tree.Walk(path, func(path string, _ []byte, _ []wire.ACL, _ wire.Stat) { paths = append(paths, path) })
+	s.leader.tree.Walk(path, func(path string, _ []byte, _ []zkwire.ACL, _ zkwire.Stat) { paths = append(paths, path) })
 	if len(paths) == 0 {
 		return NoNode
 	}
 	for _, path := range slices.Backward(paths) {
-		if err := s.administer(&wire.Request{Op: wire.OpDelete, Path: path, Version: -1}); err != nil {
+		if err := s.administer(&zkwire.Request{Op: zkwire.OpDelete, Path: path, Version: -1}); err != nil {
 			return err
 		}
 	}
@@ -64,7 +64,7 @@ func (s *Server) Get(path string) (Node, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []Node
-	s.leader.tree.Walk(path, func(at string, data []byte, _ []wire.ACL, stat wire.Stat) {
+	s.leader.tree.Walk(path, func(at string, data []byte, _ []zkwire.ACL, stat zkwire.Stat) {
 		if len(found) == 0 {
 			found = append(found, Node{Path: at, Data: slices.Clone(data), Stat: publicStat(stat)})
 		}
@@ -77,11 +77,11 @@ func (s *Server) Get(path string) (Node, error) {
 
 // administer executes a request of nobody who is connected, and past all
 // access control.
-func (s *Server) administer(r *wire.Request) error {
+func (s *Server) administer(r *zkwire.Request) error {
 	if s.closed {
 		return errClosed
 	}
-	if answer := s.write(r, tree.Caller{Super: true}); answer.code != wire.OK {
+	if answer := s.write(r, tree.Caller{Super: true}); answer.code != zkwire.OK {
 		return Code(answer.code)
 	}
 	return nil

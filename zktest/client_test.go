@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A client is one connection, which says and hears frames. It is used by one
@@ -63,22 +63,22 @@ func (c *client) reopen(s *Server) int64 {
 // greet sends the connect request and returns the session that it was given.
 func (c *client) greet() int64 {
 	c.t.Helper()
-	b := wire.BeginFrame(nil)
-	b = wire.Int32(b, 0)
-	b = wire.Int64(b, c.seen)
-	b = wire.Int32(b, int32(c.timeout/time.Millisecond))
-	b = wire.Int64(b, c.session)
+	b := zkwire.BeginFrame(nil)
+	b = zkwire.Int32(b, 0)
+	b = zkwire.Int64(b, c.seen)
+	b = zkwire.Int32(b, int32(c.timeout/time.Millisecond))
+	b = zkwire.Int64(b, c.session)
 	password := c.password
 	if password == nil {
 		password = make([]byte, 16)
 	}
-	b = wire.Bool(wire.Buffer(b, password), false)
-	c.write(wire.EndFrame(b, 0))
+	b = zkwire.Bool(zkwire.Buffer(b, password), false)
+	c.write(zkwire.EndFrame(b, 0))
 	body, err := c.frame()
 	if err != nil {
 		return 0
 	}
-	r, err := wire.ParseConnectResponse(body)
+	r, err := zkwire.ParseConnectResponse(body)
 	require.NoError(c.t, err)
 	if r.Session != 0 {
 		c.session, c.password, c.timeout = r.Session, r.Password, time.Duration(r.Timeout)*time.Millisecond
@@ -104,15 +104,15 @@ func (c *client) frame() ([]byte, error) {
 }
 
 // ask sends a request without waiting for the answer, and returns its xid.
-func (c *client) ask(op wire.Op, fields ...any) int32 {
+func (c *client) ask(op zkwire.Op, fields ...any) int32 {
 	c.t.Helper()
-	xid := wire.XidPing
-	if op != wire.OpPing {
+	xid := zkwire.XidPing
+	if op != zkwire.OpPing {
 		c.xid++
 		xid = c.xid
 	}
-	b := wire.Int32(wire.Int32(wire.BeginFrame(nil), xid), int32(op))
-	c.write(wire.EndFrame(c.fields(b, fields...), 0))
+	b := zkwire.Int32(zkwire.Int32(zkwire.BeginFrame(nil), xid), int32(op))
+	c.write(zkwire.EndFrame(c.fields(b, fields...), 0))
 	return xid
 }
 
@@ -120,21 +120,21 @@ func (c *client) fields(b []byte, fields ...any) []byte {
 	for _, f := range fields {
 		switch f := f.(type) {
 		case int:
-			b = wire.Int32(b, int32(f))
+			b = zkwire.Int32(b, int32(f))
 		case int32:
-			b = wire.Int32(b, f)
+			b = zkwire.Int32(b, f)
 		case int64:
-			b = wire.Int64(b, f)
+			b = zkwire.Int64(b, f)
 		case bool:
-			b = wire.Bool(b, f)
+			b = zkwire.Bool(b, f)
 		case string:
-			b = wire.String(b, f)
+			b = zkwire.String(b, f)
 		case []byte:
-			b = wire.Buffer(b, f)
+			b = zkwire.Buffer(b, f)
 		case []string:
-			b = wire.Strings(b, f)
-		case []wire.ACL:
-			b = wire.ACLs(b, f)
+			b = zkwire.Strings(b, f)
+		case []zkwire.ACL:
+			b = zkwire.ACLs(b, f)
 		default:
 			require.FailNow(c.t, "no such field", "%T", f)
 		}
@@ -143,27 +143,27 @@ func (c *client) fields(b []byte, fields ...any) []byte {
 }
 
 // answer reads until the reply to a request, and keeps the events before it.
-func (c *client) answer(xid int32) (wire.ReplyHeader, *wire.Decoder) {
+func (c *client) answer(xid int32) (zkwire.ReplyHeader, *zkwire.Decoder) {
 	c.t.Helper()
 	for {
 		body, err := c.frame()
 		require.NoError(c.t, err, "while waiting for the answer to %d", xid)
-		h, rest, err := wire.ParseReplyHeader(body)
+		h, rest, err := zkwire.ParseReplyHeader(body)
 		require.NoError(c.t, err)
-		if h.Xid == wire.XidNotification {
-			event, path, err := wire.ParseNotification(rest)
+		if h.Xid == zkwire.XidNotification {
+			event, path, err := zkwire.ParseNotification(rest)
 			require.NoError(c.t, err)
 			c.events = append(c.events, event.String()+" "+path)
 			continue
 		}
 		require.Equal(c.t, xid, h.Xid)
 		c.seen = max(c.seen, h.Zxid)
-		return h, wire.NewDecoder(rest)
+		return h, zkwire.NewDecoder(rest)
 	}
 }
 
 // do sends a request and returns how it was answered.
-func (c *client) do(op wire.Op, fields ...any) (wire.Code, *wire.Decoder) {
+func (c *client) do(op zkwire.Op, fields ...any) (zkwire.Code, *zkwire.Decoder) {
 	c.t.Helper()
 	h, d := c.answer(c.ask(op, fields...))
 	return h.Code, d
@@ -171,22 +171,22 @@ func (c *client) do(op wire.Op, fields ...any) (wire.Code, *wire.Decoder) {
 
 func (c *client) create(path string, flags int32) string {
 	c.t.Helper()
-	code, d := c.do(wire.OpCreate, path, []byte("data"), tree.OpenACL, flags)
-	require.Equal(c.t, wire.OK, code, "create %s", path)
+	code, d := c.do(zkwire.OpCreate, path, []byte("data"), tree.OpenACL, flags)
+	require.Equal(c.t, zkwire.OK, code, "create %s", path)
 	return d.String()
 }
 
-func (c *client) exists(path string, watch bool) wire.Code {
+func (c *client) exists(path string, watch bool) zkwire.Code {
 	c.t.Helper()
-	code, _ := c.do(wire.OpExists, path, watch)
+	code, _ := c.do(zkwire.OpExists, path, watch)
 	return code
 }
 
 // heard returns the events that have come, up to now.
 func (c *client) heard() []string {
 	c.t.Helper()
-	code, _ := c.do(wire.OpPing)
-	require.Equal(c.t, wire.OK, code)
+	code, _ := c.do(zkwire.OpPing)
+	require.Equal(c.t, zkwire.OK, code)
 	heard := c.events
 	c.events = nil
 	return heard

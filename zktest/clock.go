@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A clock is the server's time. Inside a bubble of testing/synctest it is the
@@ -70,7 +70,7 @@ func (s *Server) sweep() bool {
 	}
 	expired := s.leader.tree.Expired(s.clock.now())
 	for _, path := range expired {
-		s.write(&wire.Request{Op: wire.OpDeleteContainer, Path: path}, tree.Caller{})
+		s.write(&zkwire.Request{Op: zkwire.OpDeleteContainer, Path: path}, tree.Caller{})
 	}
 	return len(expired) > 0
 }

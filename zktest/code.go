@@ -1,6 +1,6 @@
 package zktest
 
-import "github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+import "github.com/lockkeeper/lockkeeper/zkwire"
 
 // A Code is an error that ZooKeeper answers with. As an error it can be compared
 // with errors.Is.
@@ -8,28 +8,28 @@ type Code int32
 
 // Error codes, by their numbers on the wire.
 const (
-	SystemError          = Code(wire.SystemError)
-	RuntimeInconsistency = Code(wire.RuntimeInconsistency)
-	ConnectionLoss       = Code(wire.ConnectionLoss)
-	MarshallingError     = Code(wire.MarshallingError)
-	Unimplemented        = Code(wire.Unimplemented)
-	OperationTimeout     = Code(wire.OperationTimeout)
-	BadArguments         = Code(wire.BadArguments)
-	NoNode               = Code(wire.NoNode)
-	NoAuth               = Code(wire.NoAuth)
-	BadVersion           = Code(wire.BadVersion)
-	NoChildrenEphemeral  = Code(wire.NoChildrenEphemeral)
-	NodeExists           = Code(wire.NodeExists)
-	NotEmpty             = Code(wire.NotEmpty)
-	SessionExpired       = Code(wire.SessionExpired)
-	InvalidACL           = Code(wire.InvalidACL)
-	AuthFailed           = Code(wire.AuthFailed)
-	SessionMoved         = Code(wire.SessionMoved)
-	NoWatcher            = Code(wire.NoWatcher)
+	SystemError          = Code(zkwire.SystemError)
+	RuntimeInconsistency = Code(zkwire.RuntimeInconsistency)
+	ConnectionLoss       = Code(zkwire.ConnectionLoss)
+	MarshallingError     = Code(zkwire.MarshallingError)
+	Unimplemented        = Code(zkwire.Unimplemented)
+	OperationTimeout     = Code(zkwire.OperationTimeout)
+	BadArguments         = Code(zkwire.BadArguments)
+	NoNode               = Code(zkwire.NoNode)
+	NoAuth               = Code(zkwire.NoAuth)
+	BadVersion           = Code(zkwire.BadVersion)
+	NoChildrenEphemeral  = Code(zkwire.NoChildrenEphemeral)
+	NodeExists           = Code(zkwire.NodeExists)
+	NotEmpty             = Code(zkwire.NotEmpty)
+	SessionExpired       = Code(zkwire.SessionExpired)
+	InvalidACL           = Code(zkwire.InvalidACL)
+	AuthFailed           = Code(zkwire.AuthFailed)
+	SessionMoved         = Code(zkwire.SessionMoved)
+	NoWatcher            = Code(zkwire.NoWatcher)
 )
 
 // Error returns the text of the code, after "zookeeper: ".
-func (c Code) Error() string { return wire.Code(c).Error() }
+func (c Code) Error() string { return zkwire.Code(c).Error() }
 
 // String returns the text of the code, such as "no node".
-func (c Code) String() string { return wire.Code(c).String() }
+func (c Code) String() string { return zkwire.Code(c).String() }

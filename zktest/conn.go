@@ -7,7 +7,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // maxUnread is how much a client may leave unread, in bytes, before it is cut
@@ -27,8 +27,8 @@ type conn struct {
 
 	// These belong to the server's lock.
 	session *session
-	ids     []wire.ID // who the client has shown to be
-	gone    bool      // nothing of it counts any more
+	ids     []zkwire.ID // who the client has shown to be
+	gone    bool        // nothing of it counts any more
 	seen    traffic
 
 	// These are used in an ensemble.
@@ -40,7 +40,7 @@ type conn struct {
 // traffic is what the four-letter words tell of a connection.
 type traffic struct {
 	received, sent int
-	last           wire.Op
+	last           zkwire.Op
 	lastXid        int32
 	lastZxid       int64
 }
@@ -53,7 +53,7 @@ func (s *Server) serve(l *Listener, nc net.Conn, name string) bool {
 		_ = nc.Close()
 		return false
 	}
-	c := &conn{server: s, listener: l, name: name, nc: nc, ids: []wire.ID{{Scheme: "ip", Name: hostOf(nc)}}}
+	c := &conn{server: s, listener: l, name: name, nc: nc, ids: []zkwire.ID{{Scheme: "ip", Name: hostOf(nc)}}}
 	c.out = newOutbox(nc, maxUnread)
 	for _, n := range []string{l.name, name} {
 		if n != "" {
@@ -95,7 +95,7 @@ func (c *conn) readFrames() {
 			return
 		}
 		n := binary.BigEndian.Uint32(head)
-		if n > wire.MaxFrame {
+		if n > zkwire.MaxFrame {
 			c.server.mu.Lock()
 			c.server.sever(c)
 			c.server.mu.Unlock()

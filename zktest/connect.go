@@ -3,13 +3,13 @@ package zktest
 import (
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // connect answers the first frame of a connection.
 func (s *Server) connect(c *conn, body []byte) {
 	s.count(c)
-	r, err := wire.ParseConnect(body)
+	r, err := zkwire.ParseConnect(body)
 	if err != nil || r.LastZxid > c.listener.replica.zxid {
 		// A client that has seen more than this server must try another one.
 		s.sever(c)
@@ -26,7 +26,7 @@ func (s *Server) connect(c *conn, body []byte) {
 			s.drop(x.conn) // even if the password is wrong
 		}
 		if x == nil || !x.knows(r.Password) {
-			c.sent(wire.ConnectResponse{Password: make([]byte, 16), Old: r.Old}.Append(nil))
+			c.sent(zkwire.ConnectResponse{Password: make([]byte, 16), Old: r.Old}.Append(nil))
 			s.drop(c)
 			return
 		}
@@ -34,7 +34,7 @@ func (s *Server) connect(c *conn, body []byte) {
 		s.touch(x)
 	}
 	c.session, x.conn = x, c
-	c.sent(wire.ConnectResponse{
+	c.sent(zkwire.ConnectResponse{
 		Timeout: int32(x.timeout / time.Millisecond), Session: x.id, Password: x.password, Old: r.Old,
 	}.Append(nil))
 }

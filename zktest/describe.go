@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // maxOps is how many operations of a transaction a description names.
@@ -14,13 +14,13 @@ const maxOps = 16
 
 // describe says in one line what a frame is. op is that of the request, or of
 // the request that is answered; of an event 0.
-func describe(op wire.Op, body []byte, toClient bool) string {
+func describe(op zkwire.Op, body []byte, toClient bool) string {
 	switch {
-	case !toClient && op == wire.OpConnect:
+	case !toClient && op == zkwire.OpConnect:
 		return describeConnect(body)
 	case !toClient:
 		return describeRequest(body)
-	case op == wire.OpConnect:
+	case op == zkwire.OpConnect:
 		return describeConnected(body)
 	default:
 		return describeReply(op, body)
@@ -28,9 +28,9 @@ func describe(op wire.Op, body []byte, toClient bool) string {
 }
 
 func describeConnect(body []byte) string {
-	r, err := wire.ParseConnect(body)
+	r, err := zkwire.ParseConnect(body)
 	if err != nil {
-		return unreadable(wire.OpConnect, body)
+		return unreadable(zkwire.OpConnect, body)
 	}
 	timeout := time.Duration(r.Timeout) * time.Millisecond
 	if r.Session == 0 {
@@ -40,10 +40,10 @@ func describeConnect(body []byte) string {
 }
 
 func describeConnected(body []byte) string {
-	r, err := wire.ParseConnectResponse(body)
+	r, err := zkwire.ParseConnectResponse(body)
 	switch {
 	case err != nil:
-		return unreadable(wire.OpConnect, body)
+		return unreadable(zkwire.OpConnect, body)
 	case r.Session == 0 || r.Timeout == 0:
 		return "session expired"
 	}
@@ -51,15 +51,15 @@ func describeConnected(body []byte) string {
 }
 
 func describeRequest(body []byte) string {
-	r, err := wire.ParseRequest(body)
+	r, err := zkwire.ParseRequest(body)
 	if err != nil {
 		return unreadable(r.Op, body)
 	}
 	return fmt.Sprintf("#%d %s", r.Xid, describeOp(&r))
 }
 
-func describeOp(r *wire.Request) string {
-	versioned := []wire.Op{wire.OpDelete, wire.OpSetData, wire.OpSetACL, wire.OpCheck}
+func describeOp(r *zkwire.Request) string {
+	versioned := []zkwire.Op{zkwire.OpDelete, zkwire.OpSetData, zkwire.OpSetACL, zkwire.OpCheck}
 	b := &strings.Builder{}
 	b.WriteString(r.Op.String())
 	if len(r.Ops) > 0 {
@@ -94,27 +94,27 @@ func describeOp(r *wire.Request) string {
 	return b.String()
 }
 
-func describeReply(op wire.Op, body []byte) string {
-	h, rest, err := wire.ParseReplyHeader(body)
+func describeReply(op zkwire.Op, body []byte) string {
+	h, rest, err := zkwire.ParseReplyHeader(body)
 	if err != nil {
 		return unreadable(op, body)
 	}
-	if h.Xid == wire.XidNotification {
-		kind, path, err := wire.ParseNotification(rest)
+	if h.Xid == zkwire.XidNotification {
+		kind, path, err := zkwire.ParseNotification(rest)
 		if err != nil {
 			return unreadable(op, body)
 		}
 		return fmt.Sprintf("%s %s", kind, path)
 	}
 	text := fmt.Sprintf("#%d %s %s, zxid %#x", h.Xid, op, h.Code.String(), h.Zxid)
-	if h.Code == wire.OK && op.Creates() {
-		if path := wire.NewDecoder(rest).String(); path != "" {
+	if h.Code == zkwire.OK && op.Creates() {
+		if path := zkwire.NewDecoder(rest).String(); path != "" {
 			text += ", " + path
 		}
 	}
 	return text
 }
 
-func unreadable(op wire.Op, body []byte) string {
+func unreadable(op zkwire.Op, body []byte) string {
 	return fmt.Sprintf("%s, unreadable, %d bytes", op, len(body))
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // closes fails the test if the server does not close soon.
@@ -36,12 +36,12 @@ func TestCloseWaitsForNoPartitionAndNoRule(t *testing.T) {
 		},
 		"last answer held": func(s *Server, c *client) {
 			rule := s.On(Op(CloseSession)).HoldReply()
-			c.ask(wire.OpCloseSession)
+			c.ask(zkwire.OpCloseSession)
 			<-rule.Reached()
 		},
 		"last answer delayed": func(s *Server, c *client) {
 			rule := s.On(Op(CloseSession)).DelayReply(time.Hour)
-			c.ask(wire.OpCloseSession)
+			c.ask(zkwire.OpCloseSession)
 			<-rule.Reached()
 		},
 		"dial behind a partition": func(s *Server, _ *client) {
@@ -149,7 +149,7 @@ func TestClientThatReadsNothingIsCutOff(t *testing.T) {
 	c := dial(t, s)
 	require.NoError(t, s.Create("/big", make([]byte, 1<<20-100)))
 	for range 90 {
-		c.ask(wire.OpGetData, "/big", false)
+		c.ask(zkwire.OpGetData, "/big", false)
 	}
 	require.Eventually(t, func() bool { return !s.Sessions()[0].Connected }, 30*time.Second, time.Millisecond)
 }
@@ -247,8 +247,8 @@ func TestFailNeverGoesBackInTime(t *testing.T) {
 	seen := c.seen
 	s.On(Op(Exists).Times(1)).Fail(NoNode)
 	require.NotZero(t, c.reopen(s))
-	h, _ := c.answer(c.ask(wire.OpExists, "/a", false))
-	require.Equal(t, wire.NoNode, h.Code)
+	h, _ := c.answer(c.ask(zkwire.OpExists, "/a", false))
+	require.Equal(t, zkwire.NoNode, h.Code)
 	require.GreaterOrEqual(t, h.Zxid, seen)
 }
 
@@ -259,14 +259,14 @@ func TestExpiredSessionBehindALaggingListenerReadsThePastAndWritesNothing(t *tes
 	c := &client{t: t, timeout: 10 * time.Second}
 	c.open(s, "", follower.Addr())
 	require.NotZero(t, c.greet())
-	c.create("/mine", wire.Ephemeral)
+	c.create("/mine", zkwire.Ephemeral)
 	follower.Lag(-1)
 
 	require.True(t, s.Expire(c.session))
 
 	require.Empty(t, s.Tree("/mine"))
-	require.Equal(t, wire.OK, c.exists("/mine", false), "it does not know yet")
-	c.ask(wire.OpSetData, "/zookeeper/quota", []byte("x"), -1)
+	require.Equal(t, zkwire.OK, c.exists("/mine", false), "it does not know yet")
+	c.ask(zkwire.OpSetData, "/zookeeper/quota", []byte("x"), -1)
 	c.isCut() // a write makes it catch up
 	node, err := s.Get("/zookeeper/quota")
 	require.NoError(t, err)
@@ -306,9 +306,9 @@ func TestAdvanceSweepsAsOftenAsTimeWouldHave(t *testing.T) {
 	s := RunT(t, FrozenClock())
 	c := dial(t, s)
 	for _, path := range []string{"/a", "/a/b", "/a/b/c"} {
-		_, _ = c.do(wire.OpCreateContainer, path, []byte{}, []wire.ACL{{Perms: wire.PermAll, ID: wire.ID{Scheme: "world", Name: "anyone"}}}, wire.Container)
+		_, _ = c.do(zkwire.OpCreateContainer, path, []byte{}, []zkwire.ACL{{Perms: zkwire.PermAll, ID: zkwire.ID{Scheme: "world", Name: "anyone"}}}, zkwire.Container)
 	}
-	c.create("/a/b/c/d", wire.Persistent)
+	c.create("/a/b/c/d", zkwire.Persistent)
 	require.NoError(t, s.Delete("/a/b/c/d"))
 	s.Advance(time.Hour)
 	require.Empty(t, s.Tree("/a"))

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 const ms = time.Millisecond
@@ -59,8 +59,8 @@ func (c *client) moveTo(m *Member) int64 { return c.reopen(m.server) }
 
 func (c *client) sync() {
 	c.t.Helper()
-	code, _ := c.do(wire.OpSync, "/")
-	require.Equal(c.t, wire.OK, code)
+	code, _ := c.do(zkwire.OpSync, "/")
+	require.Equal(c.t, zkwire.OK, code)
 }
 
 // silent tells that a request has no answer in a while.
@@ -137,7 +137,7 @@ func TestRequestAtTheLeaderCountsAtOnce(t *testing.T) {
 		c := dial(t, e.Leader().server)
 		require.Equal(t, 12*time.Second, expires(t, e, start, c))
 		until(start, 4900*ms)
-		c.do(wire.OpPing)
+		c.do(zkwire.OpPing)
 		s, _ := e.Session(c.session)
 		require.Equal(t, 4900*ms, s.Touched.Sub(start))
 		require.Equal(t, 16*time.Second, expires(t, e, start, c))
@@ -221,13 +221,13 @@ func TestDeposedLeaderAnswersSyncsButNoWritesUntilItFindsOut(t *testing.T) {
 		// then it answers syncs and reads of its side
 		atLeader.sync()
 		atFollower.sync()
-		require.Equal(t, wire.NoNode, atLeader.exists("/x", false))
+		require.Equal(t, zkwire.NoNode, atLeader.exists("/x", false))
 
 		// and no write, nor a sync of a follower behind one
 		until(start, 11*time.Second)
 		atLeader.sync()
-		writer.silent(writer.ask(wire.OpCreate, "/x", []byte{}, tree.OpenACL, 0), time.Second)
-		atFollower.silent(atFollower.ask(wire.OpSync, "/"), time.Second-1)
+		writer.silent(writer.ask(zkwire.OpCreate, "/x", []byte{}, tree.OpenACL, 0), time.Second)
+		atFollower.silent(atFollower.ask(zkwire.OpSync, "/"), time.Second-1)
 		atLeader.sync()
 
 		// and it steps down at its quorum check: the others were silent for 5 ticks, since 4s
@@ -245,7 +245,7 @@ func TestDeposedLeaderAnswersSyncsButNoWritesUntilItFindsOut(t *testing.T) {
 		until(start, 15*time.Second)
 		require.True(t, old.Serves())
 		require.NotZero(t, atLeader.moveTo(old), "a new leader gave it its whole timeout")
-		require.Equal(t, wire.NoNode, atLeader.exists("/x", false))
+		require.Equal(t, zkwire.NoNode, atLeader.exists("/x", false))
 		sameTrees(t, e)
 	}, Members(5))
 }
@@ -256,8 +256,8 @@ func TestDeposedLeaderSaysSoToItsOwnClientOfASessionThatIsOver(t *testing.T) {
 		until(start, 2500*ms)
 		e.Split(e.Leader())
 		until(start, 12*time.Second)
-		code, _ := c.do(wire.OpSync, "/")
-		require.Equal(t, wire.SessionExpired, code)
+		code, _ := c.do(zkwire.OpSync, "/")
+		require.Equal(t, zkwire.SessionExpired, code)
 		s, _ := e.Session(c.session)
 		require.Zero(t, s.Ended, "no majority has heard of it")
 	}, SyncLimit(10))
@@ -272,8 +272,8 @@ func TestFollowerThatIsStoppedAnswersWhenItGoesOn(t *testing.T) {
 		c.sync()
 		until(start, 3600*ms)
 		f.Stop()
-		ping := c.ask(wire.OpPing)
-		xid := c.ask(wire.OpSync, "/")
+		ping := c.ask(zkwire.OpPing)
+		xid := c.ask(zkwire.OpSync, "/")
 		c.silent(xid, 4*time.Second)
 
 		// then the leader hears of the session when it goes on
@@ -282,13 +282,13 @@ func TestFollowerThatIsStoppedAnswersWhenItGoesOn(t *testing.T) {
 		f.Resume()
 		c.answer(ping)
 		h, _ := c.answer(xid)
-		require.Equal(t, wire.OK, h.Code)
+		require.Equal(t, zkwire.OK, h.Code)
 		s, _ := e.Session(c.session)
 		require.Equal(t, 8200*ms, s.Touched.Sub(start))
 
 		// and when it is stopped for longer, it has lost its leader
 		until(start, 8600*ms)
-		c.do(wire.OpPing)
+		c.do(zkwire.OpPing)
 		f.Stop()
 		until(start, 40*time.Second)
 		require.Equal(t, 20*time.Second, ended(t, e, start, c))
@@ -311,15 +311,15 @@ func TestLeaderThatIsStoppedAnswersItsClientBeforeItFindsOut(t *testing.T) {
 		require.NotZero(t, other.moveTo(e.Leader()))
 		other.create("/x", 0)
 
-		xid := c.ask(wire.OpExists, "/x", false)
+		xid := c.ask(zkwire.OpExists, "/x", false)
 		synctest.Wait()
 		old.Resume()
 		h, _ := c.answer(xid)
-		require.Equal(t, wire.NoNode, h.Code, "it knows nothing yet")
+		require.Equal(t, zkwire.NoNode, h.Code, "it knows nothing yet")
 		c.isCut()
 		until(start, 18*time.Second)
 		require.NotZero(t, c.moveTo(old))
-		require.Equal(t, wire.OK, c.exists("/x", false))
+		require.Equal(t, zkwire.OK, c.exists("/x", false))
 		sameTrees(t, e)
 	})
 }
@@ -358,7 +358,7 @@ func TestSessionSurvivesTheDeathOfItsFollowerByReconnecting(t *testing.T) {
 		c.isCut()
 		require.Equal(t, c.session, c.moveTo(second))
 		other := dial(t, e.Leader().server)
-		require.Equal(t, wire.OK, other.exists(path, true))
+		require.Equal(t, zkwire.OK, other.exists(path, true))
 		for at := 5 * time.Second; at < 30*time.Second; at += 3 * time.Second {
 			until(start, at)
 			c.sync()
@@ -368,7 +368,7 @@ func TestSessionSurvivesTheDeathOfItsFollowerByReconnecting(t *testing.T) {
 		until(start, 31*time.Second)
 		require.True(t, first.Serves())
 		require.NotZero(t, c.moveTo(first))
-		require.Equal(t, wire.OK, c.exists(path, false))
+		require.Equal(t, zkwire.OK, c.exists(path, false))
 		sameTrees(t, e)
 
 		until(start, 38*time.Second)
@@ -383,7 +383,7 @@ func TestWriteThatAMajorityHasLoggedOutlivesItsLeader(t *testing.T) {
 	inEnsemble(t, func(t *testing.T, e *Ensemble, start time.Time) {
 		old := e.Leader()
 		c := dial(t, old.server)
-		c.ask(wire.OpCreate, "/x", []byte{}, tree.OpenACL, 0)
+		c.ask(zkwire.OpCreate, "/x", []byte{}, tree.OpenACL, 0)
 		time.Sleep(150 * ms) // logged by all, committed by none
 		synctest.Wait()
 		require.Empty(t, old.Tree("/x"))
@@ -401,7 +401,7 @@ func TestWriteThatNoOtherHasLoggedIsLostWithItsLeader(t *testing.T) {
 		old := e.Leader()
 		c := dial(t, old.server)
 		e.Split(old)
-		c.silent(c.ask(wire.OpCreate, "/x", []byte{}, tree.OpenACL, 0), ms)
+		c.silent(c.ask(zkwire.OpCreate, "/x", []byte{}, tree.OpenACL, 0), ms)
 		until(start, 15*time.Second)
 		require.NotEqual(t, old, e.Leader())
 		e.Heal()
@@ -424,10 +424,10 @@ func TestFollowerReadsThePastByTheDelayOfItsLink(t *testing.T) {
 		writer, reader := dial(t, e.Leader().server), dial(t, slow.server)
 		slow.SetDelay(time.Second)
 		writer.create("/x", 0)
-		require.Equal(t, wire.NoNode, reader.exists("/x", true))
+		require.Equal(t, zkwire.NoNode, reader.exists("/x", true))
 		reader.sync()
 		require.Equal(t, []string{"NodeCreated /x"}, reader.events)
-		require.Equal(t, wire.OK, reader.exists("/x", false))
+		require.Equal(t, zkwire.OK, reader.exists("/x", false))
 	})
 }
 
@@ -438,9 +438,9 @@ func TestClientThatHasMovedIsRefusedWhereItWas(t *testing.T) {
 		was := *c
 		c.open(second.server, "", second.Addr())
 		require.Equal(t, was.session, c.greet())
-		was.ask(wire.OpCreate, "/x", []byte{}, tree.OpenACL, 0)
+		was.ask(zkwire.OpCreate, "/x", []byte{}, tree.OpenACL, 0)
 		was.isCut()
-		require.Equal(t, wire.NoNode, c.exists("/x", false))
+		require.Equal(t, zkwire.NoNode, c.exists("/x", false))
 	})
 }
 
@@ -448,8 +448,8 @@ func TestClosedSessionIsGoneAtOnceEverywhere(t *testing.T) {
 	inEnsemble(t, func(t *testing.T, e *Ensemble, start time.Time) {
 		c := dial(t, e.Followers()[0].server)
 		c.create("/mine", 1)
-		code, _ := c.do(wire.OpCloseSession)
-		require.Equal(t, wire.OK, code)
+		code, _ := c.do(zkwire.OpCloseSession)
+		require.Equal(t, zkwire.OK, code)
 		c.isCut()
 		sameTrees(t, e)
 		require.Empty(t, e.Leader().Tree("/mine"))
@@ -478,5 +478,5 @@ func TestEnsembleOnTheNetwork(t *testing.T) {
 	require.NoError(t, old.Start())
 	require.Eventually(t, old.Serves, time.Minute, ms)
 	require.NotZero(t, c.moveTo(old))
-	require.Equal(t, wire.OK, c.exists("/x", false))
+	require.Equal(t, zkwire.OK, c.exists("/x", false))
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // An Exchange is a line of a trace: a frame that a client or the server has
@@ -18,7 +18,7 @@ type Exchange struct {
 	ToClient bool          // which way the frame goes
 	Rule     *Rule         // that acts on the frame; nil: the frame was sent
 
-	op   wire.Op // of the request that the frame is, or answers
+	op   zkwire.Op // of the request that the frame is, or answers
 	body []byte
 	text string // instead of a long body
 }

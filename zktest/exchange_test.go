@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 func TestTraceReadsLikeAConversation(t *testing.T) {
@@ -19,8 +19,8 @@ func TestTraceReadsLikeAConversation(t *testing.T) {
 		drop := h.On(Op(Delete)).DropReply()
 		time.Sleep(1204 * time.Millisecond)
 		w.ask(create("/locks/x"), exists("/locks"))
-		w.ask(multi(body{wire.OpCheck, wire.Int32(wire.String(nil, "/locks"), 3)}, create("/locks/y")))
-		w.tell(wire.NodeDeleted, "/locks/x")
+		w.ask(multi(body{zkwire.OpCheck, zkwire.Int32(zkwire.String(nil, "/locks"), 3)}, create("/locks/y")))
+		w.tell(zkwire.NodeDeleted, "/locks/x")
 		w.ask(remove("/locks/y"))
 
 		var lines []string
@@ -65,7 +65,7 @@ func TestTraceKeepsTheTextOfLongFramesOnly(t *testing.T) {
 	h := newHouse()
 	w := h.dial(t)
 	data := []byte(strings.Repeat("x", 1<<16))
-	w.ask(body{wire.OpSetData, wire.Int32(wire.Buffer(wire.String(nil, "/big"), data), 4)})
+	w.ask(body{zkwire.OpSetData, zkwire.Int32(zkwire.Buffer(zkwire.String(nil, "/big"), data), 4)})
 	e := h.exchanges()[2]
 	require.Nil(t, e.body)
 	require.Contains(t, e.String(), "#1 setData /big (65536 bytes) v4")

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // version is the release whose behaviour this server has.
@@ -119,13 +119,13 @@ func (s *Server) writeConns(w io.Writer, details bool) {
 }
 
 // lastOp is how the server abbreviates an operation.
-func lastOp(op wire.Op) string {
+func lastOp(op zkwire.Op) string {
 	switch op {
-	case wire.OpPing:
+	case zkwire.OpPing:
 		return "PING"
-	case wire.OpGetData:
+	case zkwire.OpGetData:
 		return "GETD"
-	case wire.OpGetChildren, wire.OpGetChildren2:
+	case zkwire.OpGetChildren, zkwire.OpGetChildren2:
 		return "GETC"
 	case 0:
 		return "SESS"

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A gate stands in one connection, between the client's stream of frames and the
@@ -49,8 +49,8 @@ func (g *gate) inbound(body []byte) {
 		f.op = opOf(body)
 	} else {
 		g.arrived = true
-		f.op = wire.OpConnect
-		r, _ := wire.ParseConnect(body)
+		f.op = zkwire.OpConnect
+		r, _ := zkwire.ParseConnect(body)
 		g.session, g.zxid = r.Session, r.LastZxid
 	}
 	g.trace(&f, false, nil)
@@ -287,8 +287,8 @@ func (g *gate) judgeEvent(f *frame) {
 	if g.faults.idle() {
 		return
 	}
-	_, rest, _ := wire.ParseReplyHeader(f.bytes[lengthSize:])
-	kind, path, _ := wire.ParseNotification(rest)
+	_, rest, _ := zkwire.ParseReplyHeader(f.bytes[lengthSize:])
+	kind, path, _ := zkwire.ParseNotification(rest)
 	f.rule = g.faults.judge(func(r *Rule) bool {
 		return r.match.matchesEvent(kind.String(), path, g.session, g.names)
 	})

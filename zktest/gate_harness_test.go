@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // house is a fake server with gates in front of its connections. As the real
@@ -56,9 +56,9 @@ func (w *wireTap) connect() {
 }
 
 func connectBody(session int64) []byte {
-	b := wire.Int64(wire.Int32(nil, 0), 0)
-	b = wire.Int64(wire.Int32(b, 10_000), session)
-	return wire.Bool(wire.Buffer(b, make([]byte, 16)), false)
+	b := zkwire.Int64(zkwire.Int32(nil, 0), 0)
+	b = zkwire.Int64(zkwire.Int32(b, 10_000), session)
+	return zkwire.Bool(zkwire.Buffer(b, make([]byte, 16)), false)
 }
 
 func (w *wireTap) execute(body []byte) {
@@ -81,29 +81,29 @@ func (w *wireTap) execute(body []byte) {
 	switch {
 	case mute:
 	case connect:
-		w.gate.outbound(wire.ConnectResponse{Timeout: 10_000, Session: 7, Password: make([]byte, 16)}.Append(nil))
+		w.gate.outbound(zkwire.ConnectResponse{Timeout: 10_000, Session: 7, Password: make([]byte, 16)}.Append(nil))
 	default:
-		r, _, err := wire.ParseHeader(body)
+		r, _, err := zkwire.ParseHeader(body)
 		require.NoError(w.t, err)
-		w.gate.outbound(replyFrame(r.Xid, int64(len(w.executed)), wire.OK))
+		w.gate.outbound(replyFrame(r.Xid, int64(len(w.executed)), zkwire.OK))
 	}
 }
 
-func replyFrame(xid int32, zxid int64, code wire.Code) []byte {
-	return wire.EndFrame(wire.ReplyHeader{Xid: xid, Zxid: zxid, Code: code}.Append(wire.BeginFrame(nil)), 0)
+func replyFrame(xid int32, zxid int64, code zkwire.Code) []byte {
+	return zkwire.EndFrame(zkwire.ReplyHeader{Xid: xid, Zxid: zxid, Code: code}.Append(zkwire.BeginFrame(nil)), 0)
 }
 
 // answer answers a request late.
 func (w *wireTap) answer(xid int32) {
 	w.house.mu.Lock()
 	defer w.house.mu.Unlock()
-	w.gate.outbound(replyFrame(xid, 1, wire.OK))
+	w.gate.outbound(replyFrame(xid, 1, zkwire.OK))
 }
 
-func (w *wireTap) tell(kind wire.EventType, path string) {
+func (w *wireTap) tell(kind zkwire.EventType, path string) {
 	w.house.mu.Lock()
 	defer w.house.mu.Unlock()
-	w.gate.outbound(wire.AppendNotification(nil, kind, path))
+	w.gate.outbound(zkwire.AppendNotification(nil, kind, path))
 }
 
 // receive is called with the house's lock held, or not: it may not take it.
@@ -114,10 +114,10 @@ func (w *wireTap) receive(frame []byte) {
 		w.received = append(w.received, "connected")
 		return
 	}
-	h, rest, err := wire.ParseReplyHeader(frame[lengthSize:])
+	h, rest, err := zkwire.ParseReplyHeader(frame[lengthSize:])
 	require.NoError(w.t, err)
-	if h.Xid == wire.XidNotification {
-		kind, path, err := wire.ParseNotification(rest)
+	if h.Xid == zkwire.XidNotification {
+		kind, path, err := zkwire.ParseNotification(rest)
 		require.NoError(w.t, err)
 		w.received = append(w.received, kind.String()+" "+path)
 		return
@@ -151,7 +151,7 @@ func (w *wireTap) isCut() bool {
 
 // A body makes what follows the header of a request.
 type body struct {
-	op   wire.Op
+	op   zkwire.Op
 	rest []byte
 }
 
@@ -163,28 +163,28 @@ func (w *wireTap) ask(bodies ...body) {
 }
 
 func requestBody(xid int32, b body) []byte {
-	return append(wire.Int32(wire.Int32(nil, xid), int32(b.op)), b.rest...)
+	return append(zkwire.Int32(zkwire.Int32(nil, xid), int32(b.op)), b.rest...)
 }
 
 func create(path string) body {
-	b := wire.Buffer(wire.String(nil, path), nil)
-	return body{wire.OpCreate, wire.Int32(wire.ACLs(b, nil), wire.Persistent)}
+	b := zkwire.Buffer(zkwire.String(nil, path), nil)
+	return body{zkwire.OpCreate, zkwire.Int32(zkwire.ACLs(b, nil), zkwire.Persistent)}
 }
 
 func remove(path string) body {
-	return body{wire.OpDelete, wire.Int32(wire.String(nil, path), -1)}
+	return body{zkwire.OpDelete, zkwire.Int32(zkwire.String(nil, path), -1)}
 }
 
 func exists(path string) body {
-	return body{wire.OpExists, wire.Bool(wire.String(nil, path), true)}
+	return body{zkwire.OpExists, zkwire.Bool(zkwire.String(nil, path), true)}
 }
 
 func multi(ops ...body) body {
 	var b []byte
 	for _, op := range ops {
-		b = append(wire.MultiHeader(b, op.op, false, -1), op.rest...)
+		b = append(zkwire.MultiHeader(b, op.op, false, -1), op.rest...)
 	}
-	return body{wire.OpMulti, wire.MultiHeader(b, -1, true, -1)}
+	return body{zkwire.OpMulti, zkwire.MultiHeader(b, -1, true, -1)}
 }
 
 func reached(r *Rule) bool {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 func TestPartitionKeepsEverythingUntilHealed(t *testing.T) {
@@ -21,7 +21,7 @@ func TestPartitionKeepsEverythingUntilHealed(t *testing.T) {
 	require.False(t, other.gate.partitioned())
 
 	cutOff.ask(create("/a"))
-	cutOff.tell(wire.NodeDeleted, "/x")
+	cutOff.tell(zkwire.NodeDeleted, "/x")
 	other.ask(create("/b"))
 	require.Empty(t, cutOff.saw())
 	require.Empty(t, cutOff.got())
@@ -118,7 +118,7 @@ func TestServersEndComesInItsTurn(t *testing.T) {
 	require.Equal(t, []string{"#1 ok"}, w.got())
 
 	w.ask(create("/b"))
-	w.tell(wire.NodeCreated, "/b")
+	w.tell(zkwire.NodeCreated, "/b")
 	require.Len(t, w.saw(), 1, "nothing passes behind the end")
 	require.Len(t, w.got(), 1)
 }
@@ -132,7 +132,7 @@ func TestServersEndDoesNotWaitForAClientThatHasHungUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := h.dial(t, name)
 			h.Partition(name)
-			w.tell(wire.NodeCreated, "/kept")
+			w.tell(zkwire.NodeCreated, "/kept")
 			ended := 0
 			steps(w, func() { w.gate.end(func() { ended++ }) })
 			require.Equal(t, 1, ended)
@@ -154,7 +154,7 @@ func TestClosedGateForgetsEverything(t *testing.T) {
 		hold.Release()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		w.tell(wire.NodeCreated, "/b")
+		w.tell(zkwire.NodeCreated, "/b")
 		w.gate.hangUp()
 		w.gate.end(func() { t.Error("the gate is closed") })
 		require.Equal(t, []string{"#1 delete /a"}, w.saw())
@@ -204,14 +204,14 @@ func TestReplyIsKnownByItsNumberAmongPings(t *testing.T) {
 	w := h.dial(t)
 	w.mute = true
 	rule := h.On(Op(Ping).Nth(2)).HoldReply()
-	ping := requestBody(wire.XidPing, body{op: wire.OpPing})
+	ping := requestBody(zkwire.XidPing, body{op: zkwire.OpPing})
 	w.gate.inbound(ping)
 	w.ask(create("/a"))
 	w.gate.inbound(ping)
 	w.answer(1) // pings may be answered later than what follows
-	w.answer(wire.XidPing)
+	w.answer(zkwire.XidPing)
 	require.Equal(t, []string{"#1 ok", "#-2 ok"}, w.got())
-	w.answer(wire.XidPing)
+	w.answer(zkwire.XidPing)
 	require.True(t, reached(rule))
 	require.Len(t, w.got(), 2)
 }
@@ -222,7 +222,7 @@ func TestUnreadableFramesAreTheServersBusiness(t *testing.T) {
 	var delivered [][]byte
 	g := h.open(nil, func(b []byte) { delivered = append(delivered, b) }, func([]byte) {}, func() {})
 	defer g.close()
-	frames := [][]byte{{}, {1, 2, 3}, wire.Int32(wire.Int32(nil, 1), int32(wire.OpCreate)), {0xff}}
+	frames := [][]byte{{}, {1, 2, 3}, zkwire.Int32(zkwire.Int32(nil, 1), int32(zkwire.OpCreate)), {0xff}}
 	for _, f := range frames {
 		g.inbound(f)
 	}
@@ -258,7 +258,7 @@ func TestOneFrameAtATimePassesInEachDirection(t *testing.T) {
 		}
 	}
 	ask := func(xid int32) { g.inbound(requestBody(xid, exists("/"))) }
-	tell := func(xid int32) { g.outbound(replyFrame(xid, 1, wire.OK)) }
+	tell := func(xid int32) { g.outbound(replyFrame(xid, 1, zkwire.OK)) }
 	g = f.open(nil, pass("request ", ask), pass("reply ", tell), func() {})
 	defer g.close()
 	ask(1)
@@ -287,7 +287,7 @@ func TestOrderIsKeptWhateverHappensAtOnce(t *testing.T) {
 		})
 		clients.Go(func() {
 			for n := range frames {
-				w.tell(wire.NodeCreated, "/"+strconv.Itoa(n))
+				w.tell(zkwire.NodeCreated, "/"+strconv.Itoa(n))
 			}
 		})
 	}

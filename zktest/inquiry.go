@@ -4,13 +4,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // An inquiry is a request that was delivered, or is to be answered here.
 type inquiry struct {
 	xid  int32
-	op   wire.Op
+	op   zkwire.Op
 	rule *Rule // acts on the reply
 	code Code  // to be answered with by the gate; 0: the server answers
 }
@@ -22,8 +22,8 @@ func (g *gate) answers(f *frame) {
 	f.judged = true
 	if !g.greeted {
 		g.greeted = true
-		f.op = wire.OpConnect
-		if r, err := wire.ParseConnectResponse(body); err == nil {
+		f.op = zkwire.OpConnect
+		if r, err := zkwire.ParseConnectResponse(body); err == nil {
 			g.session = r.Session
 		}
 		if len(g.inFlight) > 0 {
@@ -32,14 +32,14 @@ func (g *gate) answers(f *frame) {
 		}
 		return
 	}
-	h, _, err := wire.ParseReplyHeader(body)
+	h, _, err := zkwire.ParseReplyHeader(body)
 	if err != nil {
 		return
 	}
 	if h.Zxid > 0 {
 		g.zxid = h.Zxid
 	}
-	if h.Xid == wire.XidNotification {
+	if h.Xid == zkwire.XidNotification {
 		f.judged = false
 		return
 	}
@@ -79,9 +79,9 @@ func (g *gate) failNext() {
 }
 
 func (g *gate) fail(asked inquiry) {
-	header := wire.ReplyHeader{Xid: asked.xid, Zxid: g.zxid, Code: wire.Code(asked.code)}
+	header := zkwire.ReplyHeader{Xid: asked.xid, Zxid: g.zxid, Code: zkwire.Code(asked.code)}
 	f := frame{
-		bytes:  wire.EndFrame(header.Append(wire.BeginFrame(nil)), 0),
+		bytes:  zkwire.EndFrame(header.Append(zkwire.BeginFrame(nil)), 0),
 		at:     time.Now(),
 		op:     asked.op,
 		judged: true,
@@ -92,24 +92,24 @@ func (g *gate) fail(asked inquiry) {
 
 // opOf returns the operation of any request but the first; 0 if it cannot be
 // read.
-func opOf(body []byte) wire.Op {
-	r, _, _ := wire.ParseHeader(body)
+func opOf(body []byte) zkwire.Op {
+	r, _, _ := zkwire.ParseHeader(body)
 	return r.Op
 }
 
 // xidOf returns the number of a request. Connect requests have none.
 func xidOf(f *frame) int32 {
-	if f.op == wire.OpConnect {
+	if f.op == zkwire.OpConnect {
 		return 0
 	}
-	r, _, _ := wire.ParseHeader(f.bytes)
+	r, _, _ := zkwire.ParseHeader(f.bytes)
 	return r.Xid
 }
 
 func requestOf(f *frame) Request {
-	if f.op == wire.OpConnect {
+	if f.op == zkwire.OpConnect {
 		return Request{Op: Connect}
 	}
-	r, _ := wire.ParseRequest(f.bytes) // what cannot be read is the server's business
+	r, _ := zkwire.ParseRequest(f.bytes) // what cannot be read is the server's business
 	return newRequest(&r)
 }

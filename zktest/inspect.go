@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A Node is a node as the server has it, whoever may read it.
@@ -27,7 +27,7 @@ type Stat struct {
 	NumChildren                 int
 }
 
-func publicStat(s wire.Stat) Stat {
+func publicStat(s zkwire.Stat) Stat {
 	return Stat{
 		Czxid: s.Czxid, Mzxid: s.Mzxid, Pzxid: s.Pzxid, Ctime: time.UnixMilli(s.Ctime), Mtime: time.UnixMilli(s.Mtime),
 		Version: s.Version, Cversion: s.Cversion, Aversion: s.Aversion,
@@ -51,7 +51,7 @@ func (s *Server) Tree(path string) []Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var nodes []Node
-	s.leader.tree.Walk(path, func(path string, data []byte, _ []wire.ACL, stat wire.Stat) {
+	s.leader.tree.Walk(path, func(path string, data []byte, _ []zkwire.ACL, stat zkwire.Stat) {
 		nodes = append(nodes, Node{Path: path, Data: slices.Clone(data), Stat: publicStat(stat)})
 	})
 	return nodes

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 const (
@@ -75,7 +75,7 @@ func (l *link) run() {
 			if err != nil {
 				return
 			}
-			frame := wire.Int32(make([]byte, 0, lengthSize+n), int32(n))
+			frame := zkwire.Int32(make([]byte, 0, lengthSize+n), int32(n))
 			if _, err := io.ReadFull(l.server.conn, frame[lengthSize:cap(frame)]); err != nil {
 				return
 			}
@@ -103,7 +103,7 @@ func (l *link) deliver(body []byte) {
 		l.server.finish()
 		return
 	}
-	l.server.put(append(wire.Int32(make([]byte, 0, lengthSize+len(body)), int32(len(body))), body...))
+	l.server.put(append(zkwire.Int32(make([]byte, 0, lengthSize+len(body)), int32(len(body))), body...))
 }
 
 // finish is called by the gate when the server has ended the connection, or a

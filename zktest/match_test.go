@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 func TestPatternsOfPaths(t *testing.T) {
@@ -40,7 +40,7 @@ func TestPatternsOfPaths(t *testing.T) {
 
 func TestConditionsOfAMatch(t *testing.T) {
 	parse := func(b body) Request {
-		r, err := wire.ParseRequest(requestBody(5, b))
+		r, err := zkwire.ParseRequest(requestBody(5, b))
 		require.NoError(t, err)
 		q := newRequest(&r)
 		q.Session, q.From = 7, []string{"A", "listener"}
@@ -48,10 +48,10 @@ func TestConditionsOfAMatch(t *testing.T) {
 	}
 	transaction := parse(multi(create("/locks/a"), remove("/jobs/b")))
 	sequential := parse(body{
-		wire.OpCreate2, wire.Int32(wire.ACLs(wire.Buffer(wire.String(nil, "/locks/n-"), []byte("data")), nil), wire.EphemeralSequential),
+		zkwire.OpCreate2, zkwire.Int32(zkwire.ACLs(zkwire.Buffer(zkwire.String(nil, "/locks/n-"), []byte("data")), nil), zkwire.EphemeralSequential),
 	})
-	watches := parse(body{wire.OpSetWatches2, append(wire.Int64(nil, 0), wire.Strings(wire.Strings(wire.Strings(
-		wire.Strings(wire.Strings(nil, []string{"/d"}), []string{"/e"}), []string{"/c"}), nil), []string{"/r"})...)})
+	watches := parse(body{zkwire.OpSetWatches2, append(zkwire.Int64(nil, 0), zkwire.Strings(zkwire.Strings(zkwire.Strings(
+		zkwire.Strings(zkwire.Strings(nil, []string{"/d"}), []string{"/e"}), []string{"/c"}), nil), []string{"/r"})...)})
 
 	for name, c := range map[string]struct {
 		match   Match

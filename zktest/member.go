@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A Member is one server of an Ensemble: it leads, follows, observes, looks for
@@ -406,10 +406,10 @@ func (m *Member) end(p *proposal) {
 }
 
 // writes tells whether an operation takes a transaction.
-func writes(op wire.Op) bool {
+func writes(op zkwire.Op) bool {
 	switch op {
-	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL, wire.OpDelete,
-		wire.OpDeleteContainer, wire.OpSetData, wire.OpSetACL, wire.OpCheck, wire.OpMulti, wire.OpReconfig:
+	case zkwire.OpCreate, zkwire.OpCreate2, zkwire.OpCreateContainer, zkwire.OpCreateTTL, zkwire.OpDelete,
+		zkwire.OpDeleteContainer, zkwire.OpSetData, zkwire.OpSetACL, zkwire.OpCheck, zkwire.OpMulti, zkwire.OpReconfig:
 		return true
 	}
 	return false

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A pending is a request of a member's client without an answer: the leader has
@@ -13,8 +13,8 @@ import (
 type pending struct {
 	member  *Member
 	conn    *conn
-	ids     []wire.ID
-	request wire.Request
+	ids     []zkwire.ID
+	request zkwire.Request
 	err     error // of reading it
 
 	done   bool
@@ -41,7 +41,7 @@ func (m *Member) receive(c *conn, body []byte) {
 func (m *Member) connect(c *conn, body []byte) {
 	s := m.server
 	s.count(c)
-	r, err := wire.ParseConnect(body)
+	r, err := zkwire.ParseConnect(body)
 	if err != nil || r.LastZxid > s.leader.zxid {
 		s.sever(c)
 		return
@@ -51,7 +51,7 @@ func (m *Member) connect(c *conn, body []byte) {
 	if r.Session == 0 {
 		x := newIdentity(m.next, timeout)
 		m.next++
-		origin := &pending{member: m, conn: c, request: wire.Request{Op: wire.OpConnect}}
+		origin := &pending{member: m, conn: c, request: zkwire.Request{Op: zkwire.OpConnect}}
 		m.toLeader(func(t *term) { t.create(origin, x) })
 		return
 	}
@@ -82,7 +82,7 @@ func (m *Member) revalidated(c *conn, x *session, old bool) {
 		return
 	}
 	if x == nil {
-		c.sent(wire.ConnectResponse{Password: make([]byte, 16), Old: old}.Append(nil))
+		c.sent(zkwire.ConnectResponse{Password: make([]byte, 16), Old: old}.Append(nil))
 		m.server.drop(c)
 		return
 	}
@@ -102,7 +102,7 @@ func (m *Member) greet(c *conn, x *session, old bool) {
 		m.server.drop(other)
 	}
 	c.session, x.conn = x, c
-	c.sent(wire.ConnectResponse{
+	c.sent(zkwire.ConnectResponse{
 		Timeout: int32(x.timeout / time.Millisecond), Session: x.id, Password: x.password, Old: old,
 	}.Append(nil))
 	early := c.early
@@ -118,13 +118,13 @@ func (m *Member) greet(c *conn, x *session, old bool) {
 func (m *Member) request(c *conn, body []byte) {
 	s := m.server
 	s.count(c)
-	r, err := wire.ParseRequest(body)
+	r, err := zkwire.ParseRequest(body)
 	if err != nil && len(body) < 8 {
 		s.sever(c)
 		return
 	}
 	c.seen.last, c.seen.lastXid = r.Op, r.Xid
-	if r.Op == wire.OpAuth {
+	if r.Op == zkwire.OpAuth {
 		s.authenticate(c, &r, err)
 		return
 	}
@@ -132,11 +132,11 @@ func (m *Member) request(c *conn, body []byte) {
 	p := &pending{member: m, conn: c, ids: slices.Clone(c.ids), request: r, err: err}
 	c.waiting = append(c.waiting, p)
 	switch {
-	case r.Op == wire.OpCloseSession:
+	case r.Op == zkwire.OpCloseSession:
 		m.toLeader(func(t *term) { t.close(c.session.id, p) })
 	case writes(r.Op):
 		m.toLeader(func(t *term) { t.write(p) })
-	case r.Op == wire.OpSync && m.term == nil:
+	case r.Op == zkwire.OpSync && m.term == nil:
 		m.toLeader(func(t *term) { t.sync(m, p) })
 	default:
 		p.done = true
@@ -184,18 +184,18 @@ func (p *pending) reply() {
 	switch {
 	case p.moved:
 		s.drop(c)
-	case r.Op == wire.OpCloseSession:
+	case r.Op == zkwire.OpCloseSession:
 		s.answer(c, r.Xid, zxid, reply{})
 		s.drop(c)
 	case !known(r.Op):
-		s.answer(c, r.Xid, -1, failed(wire.Unimplemented))
+		s.answer(c, r.Xid, -1, failed(zkwire.Unimplemented))
 		s.drop(c)
 	default:
 		answer := p.answer
-		if r.Op == wire.OpPing {
-			r.Xid = wire.XidPing
+		if r.Op == zkwire.OpPing {
+			r.Xid = zkwire.XidPing
 		}
-		if !p.wrote && answer.code == wire.OK {
+		if !p.wrote && answer.code == zkwire.OK {
 			answer = c.read(r, p.err, tree.Caller{Session: c.session.id, IDs: p.ids})
 		}
 		if !answer.silent {

@@ -1,6 +1,6 @@
 package zktest
 
-import "github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+import "github.com/lockkeeper/lockkeeper/zkwire"
 
 // An OpType is a kind of request, as rules and traces name it. Variants of one
 // request that differ in what they answer only are one kind. Requests that have
@@ -33,13 +33,13 @@ const (
 	SetWatches    OpType = "setWatches" // also setWatches2
 )
 
-func opType(op wire.Op) OpType {
+func opType(op zkwire.Op) OpType {
 	switch {
 	case op.Creates():
 		return Create
-	case op == wire.OpGetChildren2:
+	case op == zkwire.OpGetChildren2:
 		return GetChildren
-	case op == wire.OpSetWatches2:
+	case op == zkwire.OpSetWatches2:
 		return SetWatches
 	}
 	return OpType(op.String())

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // through connects a client to the server through a proxy.
@@ -34,7 +34,7 @@ func TestProxyTellsTheClientThatTheServerHasHungUp(t *testing.T) {
 	s := RunT(t)
 	p := RunProxyT(t, s.Addr())
 	c := through(t, p, "A")
-	c.create("/a", wire.Ephemeral)
+	c.create("/a", zkwire.Ephemeral)
 
 	require.True(t, s.Expire(c.session))
 
@@ -55,11 +55,11 @@ func TestProxyDropsAReplyInFrontOfAServer(t *testing.T) {
 	c, other := through(t, p, "A"), through(t, p, "B")
 	rule := p.On(Op(Create).Path("/a").From("A")).DropReply()
 
-	c.ask(wire.OpCreate, "/a", []byte{}, tree.OpenACL, wire.Persistent)
+	c.ask(zkwire.OpCreate, "/a", []byte{}, tree.OpenACL, zkwire.Persistent)
 
 	c.isCut()
 	require.Equal(t, 1, rule.Fired())
-	require.Equal(t, wire.OK, other.exists("/a", false), "it was executed")
+	require.Equal(t, zkwire.OK, other.exists("/a", false), "it was executed")
 }
 
 func TestProxyLetsGoOfAClientThatDoesNotCloseItsSide(t *testing.T) {
@@ -70,7 +70,7 @@ func TestProxyLetsGoOfAClientThatDoesNotCloseItsSide(t *testing.T) {
 	require.NotZero(t, c.greet())
 	p.On(Op(Create)).DropRequest()
 
-	c.ask(wire.OpCreate, "/a", []byte{}, tree.OpenACL, wire.Persistent)
+	c.ask(zkwire.OpCreate, "/a", []byte{}, tree.OpenACL, zkwire.Persistent)
 
 	require.Eventually(t, func() bool { return p.connections() == 0 }, 30*time.Second, 10*time.Millisecond, "after a moment")
 }
@@ -93,7 +93,7 @@ func TestClosedProxyHasCutItsConnections(t *testing.T) {
 	p := RunProxyT(t, s.Addr())
 	c := through(t, p, "A")
 	rule := p.On(Op(Create)).Hold()
-	c.ask(wire.OpCreate, "/a", []byte{}, tree.OpenACL, wire.Persistent)
+	c.ask(zkwire.OpCreate, "/a", []byte{}, tree.OpenACL, zkwire.Persistent)
 	<-rule.Reached()
 	require.NoError(t, p.Close())
 	require.NoError(t, p.Close())

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A replica is the state as the clients of some listeners see it.
@@ -33,11 +33,11 @@ func newReplica(ttl bool) *replica {
 
 // tell sends an event to a watcher, unless it may not read the node: real
 // servers since CVE-2024-23944 keep quiet then.
-func tell(to *conn, event wire.EventType, path string, acl []wire.ACL) {
-	if acl != nil && !tree.Allowed(acl, wire.PermRead, to.ids) {
+func tell(to *conn, event zkwire.EventType, path string, acl []zkwire.ACL) {
+	if acl != nil && !tree.Allowed(acl, zkwire.PermRead, to.ids) {
 		return
 	}
-	to.sent(wire.AppendNotification(nil, event, path))
+	to.sent(zkwire.AppendNotification(nil, event, path))
 }
 
 // commit hands a transaction of the leader on to the lagging replicas. Its

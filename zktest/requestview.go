@@ -3,7 +3,7 @@ package zktest
 import (
 	"slices"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A Request is what a client asked for, as Match.Where sees it. It is for
@@ -26,7 +26,7 @@ type Request struct {
 	watched []string // SetWatches
 }
 
-func newRequest(r *wire.Request) Request {
+func newRequest(r *zkwire.Request) Request {
 	q := Request{
 		Op:      opType(r.Op),
 		Xid:     r.Xid,
@@ -36,8 +36,8 @@ func newRequest(r *wire.Request) Request {
 		Watch:   r.Watch,
 	}
 	if q.Op == Create {
-		q.Ephemeral = r.Flags == wire.Ephemeral || r.Flags == wire.EphemeralSequential
-		q.Sequential = wire.Sequential(r.Flags)
+		q.Ephemeral = r.Flags == zkwire.Ephemeral || r.Flags == zkwire.EphemeralSequential
+		q.Sequential = zkwire.Sequential(r.Flags)
 	}
 	for i := range r.Ops {
 		q.Ops = append(q.Ops, newRequest(&r.Ops[i]))

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A Fault is what On returns: a Match that waits for the name of an action. Each
@@ -146,7 +146,7 @@ func (r *Rule) String() string {
 
 // takes tells whether the rule acts on a request.
 func (r *Rule) takes(q *Request) bool {
-	if r.verb == failing && q.Op == opType(wire.OpConnect) {
+	if r.verb == failing && q.Op == opType(zkwire.OpConnect) {
 		return false
 	}
 	return r.match.matchesRequest(q)

@@ -7,13 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 func TestWithoutRulesEverythingPasses(t *testing.T) {
 	w := newHouse().dial(t)
 	w.ask(create("/a"), remove("/a"))
-	w.tell(wire.NodeDeleted, "/a")
+	w.tell(zkwire.NodeDeleted, "/a")
 	require.Equal(t, []string{"#1 create /a", "#2 delete /a"}, w.saw())
 	require.Equal(t, []string{"#1 ok", "#2 ok", "NodeDeleted /a"}, w.got())
 	require.False(t, w.isCut())
@@ -44,7 +44,7 @@ func TestDroppedReplyIsExecutedAndTheConnectionIsCut(t *testing.T) {
 	require.Equal(t, []string{"#1 ok"}, w.got())
 	require.True(t, w.isCut())
 	require.Equal(t, 1, rule.Fired())
-	w.tell(wire.NodeCreated, "/b")
+	w.tell(zkwire.NodeCreated, "/b")
 	require.Equal(t, []string{"#1 ok"}, w.got(), "nothing is sent behind a dropped reply")
 }
 
@@ -56,7 +56,7 @@ func TestDroppedReplyTakesNothingBeforeItAway(t *testing.T) {
 	w.ask(create("/a"), create("/b"), create("/c"))
 	require.Zero(t, rule.Fired(), "the reply is not there yet")
 	w.answer(1)
-	w.tell(wire.NodeCreated, "/b")
+	w.tell(zkwire.NodeCreated, "/b")
 	require.False(t, w.isCut())
 	w.answer(2)
 	w.answer(3)
@@ -95,7 +95,7 @@ func TestDelayedReplyComesLaterAndSoDoesWhatFollows(t *testing.T) {
 		w := h.dial(t)
 		rule := h.On(Op(Create)).DelayReply(3 * time.Second)
 		w.ask(create("/a"), remove("/a"))
-		w.tell(wire.NodeDeleted, "/a")
+		w.tell(zkwire.NodeDeleted, "/a")
 		require.Equal(t, []string{"#1 create /a", "#2 delete /a"}, w.saw())
 
 		time.Sleep(3*time.Second - 1)
@@ -117,7 +117,7 @@ func TestHeldRequestIsExecutedOnceReleased(t *testing.T) {
 	other.ask(remove("/x"))
 	require.Equal(t, []string{"#1 exists /, watch"}, w.saw())
 	require.Equal(t, []string{"#1 delete /x"}, other.saw(), "other connections go on")
-	w.tell(wire.NodeDeleted, "/x")
+	w.tell(zkwire.NodeDeleted, "/x")
 	require.Equal(t, []string{"#1 ok", "NodeDeleted /x"}, w.got(), "so does the other direction")
 
 	rule.Release()
@@ -180,12 +180,12 @@ func TestFailureTellsTheLastTransactionThatTheClientKnows(t *testing.T) {
 	g := h.open(nil, func([]byte) {}, func(frame []byte) { last = frame }, func() {})
 	defer g.close()
 	g.inbound(connectBody(0))
-	g.outbound(wire.ConnectResponse{Session: 7, Timeout: 1}.Append(nil))
+	g.outbound(zkwire.ConnectResponse{Session: 7, Timeout: 1}.Append(nil))
 	g.inbound(requestBody(1, exists("/")))
-	g.outbound(replyFrame(1, 42, wire.OK))
+	g.outbound(replyFrame(1, 42, zkwire.OK))
 	h.On(Any()).Fail(BadVersion)
 	g.inbound(requestBody(2, remove("/")))
-	require.Equal(t, replyFrame(2, 42, wire.BadVersion), last)
+	require.Equal(t, replyFrame(2, 42, zkwire.BadVersion), last)
 }
 
 func TestFailureIsNotStuckBehindARequestThatTheServerNeverAnswers(t *testing.T) {
@@ -215,19 +215,19 @@ func TestEventsAreHeldDelayedAndDropped(t *testing.T) {
 		delay := h.On(Event().Path("/slow")).Delay(time.Second)
 		drop := h.On(Event(NodeCreated)).DropEvent()
 
-		w.tell(wire.NodeDeleted, "/held")
+		w.tell(zkwire.NodeDeleted, "/held")
 		w.ask(create("/a"))
 		require.Empty(t, w.got(), "the reply is behind the event")
 		hold.Release()
 		require.Equal(t, []string{"NodeDeleted /held", "#1 ok"}, w.got())
 
-		w.tell(wire.NodeDataChanged, "/slow")
+		w.tell(zkwire.NodeDataChanged, "/slow")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, []string{"NodeDeleted /held", "#1 ok", "NodeDataChanged /slow"}, w.got())
 
 		require.False(t, w.isCut())
-		w.tell(wire.NodeCreated, "/a")
+		w.tell(zkwire.NodeCreated, "/a")
 		require.True(t, w.isCut())
 		require.Len(t, w.got(), 3)
 		for _, rule := range []*Rule{hold, delay, drop} {

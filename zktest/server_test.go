@@ -10,19 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 func TestSessionLivesOnWhenItsClientComesBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := RunT(t, Pipe())
 		c := dial(t, s)
-		c.create("/lock", wire.Ephemeral)
+		c.create("/lock", zkwire.Ephemeral)
 		for range 5 {
 			<-time.After(9 * time.Second)
 			require.NotZero(t, c.reopen(s))
 		}
-		require.Equal(t, wire.OK, c.exists("/lock", false))
+		require.Equal(t, zkwire.OK, c.exists("/lock", false))
 		require.Len(t, s.Sessions(), 1)
 	})
 }
@@ -30,7 +30,7 @@ func TestSessionLivesOnWhenItsClientComesBackInTime(t *testing.T) {
 func TestExpireEndsASessionAtOnce(t *testing.T) {
 	s := RunT(t)
 	c, witness := dial(t, s), dial(t, s)
-	c.create("/lock", wire.Ephemeral)
+	c.create("/lock", zkwire.Ephemeral)
 	witness.exists("/lock", true)
 
 	require.True(t, s.Expire(c.session))
@@ -44,26 +44,26 @@ func TestExpireEndsASessionAtOnce(t *testing.T) {
 func TestDisconnectLeavesTheSession(t *testing.T) {
 	s := RunT(t)
 	c := dial(t, s)
-	c.create("/lock", wire.Ephemeral)
+	c.create("/lock", zkwire.Ephemeral)
 
 	require.True(t, s.Disconnect(c.session))
 
 	c.isCut()
 	require.False(t, s.Disconnect(c.session), "it has no connection any more")
 	require.NotZero(t, c.reopen(s))
-	require.Equal(t, wire.OK, c.exists("/lock", false))
+	require.Equal(t, zkwire.OK, c.exists("/lock", false))
 }
 
 func TestStallPingsLetsASessionDieThatIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := RunT(t, Pipe())
 		c := dial(t, s)
-		c.create("/lock", wire.Ephemeral)
+		c.create("/lock", zkwire.Ephemeral)
 		require.True(t, s.StallPings(c.session))
 		start := time.Now()
 		for range 11 {
 			<-time.After(time.Second)
-			require.Equal(t, wire.OK, c.exists("/lock", false))
+			require.Equal(t, zkwire.OK, c.exists("/lock", false))
 		}
 		c.isCut()
 		require.Equal(t, 12*time.Second, time.Since(start))
@@ -77,7 +77,7 @@ func TestRestartKeepsNodesAndSessionsButNoWatches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := RunT(t, opts...)
 			c := dial(t, s)
-			c.create("/lock", wire.Ephemeral)
+			c.create("/lock", zkwire.Ephemeral)
 			c.exists("/lock", true)
 			address := s.Addr()
 
@@ -87,7 +87,7 @@ func TestRestartKeepsNodesAndSessionsButNoWatches(t *testing.T) {
 			require.Equal(t, address, s.Addr())
 			require.Empty(t, s.Watches())
 			require.NotZero(t, c.reopen(s))
-			require.Equal(t, wire.OK, c.exists("/lock", false))
+			require.Equal(t, zkwire.OK, c.exists("/lock", false))
 		})
 	}
 }
@@ -96,7 +96,7 @@ func TestStoppedServerRefusesConnectionsAndEndsNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := RunT(t, Pipe())
 		c := dial(t, s)
-		c.create("/lock", wire.Ephemeral)
+		c.create("/lock", zkwire.Ephemeral)
 
 		s.Stop()
 		_, err := s.Dial(t.Context(), "tcp", s.Addr())
@@ -105,14 +105,14 @@ func TestStoppedServerRefusesConnectionsAndEndsNoSession(t *testing.T) {
 		require.NoError(t, s.Restart())
 
 		require.NotZero(t, c.reopen(s), "its timeout begins anew")
-		require.Equal(t, wire.OK, c.exists("/lock", false))
+		require.Equal(t, zkwire.OK, c.exists("/lock", false))
 	})
 }
 
 func TestLoseDataTurnsClientsAwayThatHaveSeenMore(t *testing.T) {
 	s := RunT(t)
 	c := dial(t, s)
-	c.create("/a", wire.Persistent)
+	c.create("/a", zkwire.Persistent)
 
 	s.LoseData()
 
@@ -120,19 +120,19 @@ func TestLoseDataTurnsClientsAwayThatHaveSeenMore(t *testing.T) {
 	require.Zero(t, c.reopen(s))
 	require.Empty(t, s.Sessions())
 	fresh := dial(t, s)
-	require.Equal(t, wire.NoNode, fresh.exists("/a", false))
+	require.Equal(t, zkwire.NoNode, fresh.exists("/a", false))
 	require.Equal(t, int64(1), s.Zxid())
 }
 
 func TestAdvanceMovesTheClock(t *testing.T) {
 	s := RunT(t, FrozenClock(), TTL())
 	c := dial(t, s)
-	c.create("/lock", wire.Ephemeral)
-	_, _ = c.do(wire.OpCreateTTL, "/brief", []byte{}, tree.OpenACL, wire.TTL, int64(60_000))
+	c.create("/lock", zkwire.Ephemeral)
+	_, _ = c.do(zkwire.OpCreateTTL, "/brief", []byte{}, tree.OpenACL, zkwire.TTL, int64(60_000))
 
 	s.Advance(9 * time.Second)
 	require.Len(t, s.Sessions(), 1)
-	require.Equal(t, wire.OK, c.exists("/lock", false), "which keeps it alive")
+	require.Equal(t, zkwire.OK, c.exists("/lock", false), "which keeps it alive")
 	s.Advance(12 * time.Second)
 	require.Empty(t, s.Sessions())
 	require.Empty(t, s.Tree("/lock"))
@@ -143,8 +143,8 @@ func TestAdvanceMovesTheClock(t *testing.T) {
 
 func TestNodesWithATimeToLiveAreUnknownUnlessAllowed(t *testing.T) {
 	c := dial(t, RunT(t))
-	code, _ := c.do(wire.OpCreateTTL, "/a", []byte{}, tree.OpenACL, wire.TTL, int64(1000))
-	require.Equal(t, wire.Unimplemented, code)
+	code, _ := c.do(zkwire.OpCreateTTL, "/a", []byte{}, tree.OpenACL, zkwire.TTL, int64(1000))
+	require.Equal(t, zkwire.Unimplemented, code)
 }
 
 func TestLaggingListenerShowsThePastUntilItsClientWritesOrSyncs(t *testing.T) {
@@ -158,32 +158,32 @@ func TestLaggingListenerShowsThePastUntilItsClientWritesOrSyncs(t *testing.T) {
 	reader.exists("/a", true)
 
 	follower.Lag(2)
-	writer.create("/a", wire.Persistent)
-	require.Equal(t, wire.NoNode, reader.exists("/a", false))
-	writer.create("/b", wire.Persistent)
+	writer.create("/a", zkwire.Persistent)
+	require.Equal(t, zkwire.NoNode, reader.exists("/a", false))
+	writer.create("/b", zkwire.Persistent)
 	require.Empty(t, reader.heard())
-	writer.create("/c", wire.Persistent)
+	writer.create("/c", zkwire.Persistent)
 	require.Equal(t, []string{"NodeCreated /a"}, reader.heard(), "two behind, not three")
-	require.Equal(t, wire.NoNode, reader.exists("/b", false))
+	require.Equal(t, zkwire.NoNode, reader.exists("/b", false))
 
-	_, _ = reader.do(wire.OpSync, "/")
-	require.Equal(t, wire.OK, reader.exists("/c", false))
+	_, _ = reader.do(zkwire.OpSync, "/")
+	require.Equal(t, zkwire.OK, reader.exists("/c", false))
 	follower.Lag(-1)
-	writer.create("/d", wire.Persistent)
-	writer.create("/e", wire.Persistent)
-	require.Equal(t, wire.NoNode, reader.exists("/d", false))
-	reader.create("/own", wire.Persistent)
-	require.Equal(t, wire.OK, reader.exists("/e", false), "what one writes one sees, and all before it")
+	writer.create("/d", zkwire.Persistent)
+	writer.create("/e", zkwire.Persistent)
+	require.Equal(t, zkwire.NoNode, reader.exists("/d", false))
+	reader.create("/own", zkwire.Persistent)
+	require.Equal(t, zkwire.OK, reader.exists("/e", false), "what one writes one sees, and all before it")
 
 	ahead := &client{t: t, timeout: time.Minute}
-	writer.create("/f", wire.Persistent)
+	writer.create("/f", zkwire.Persistent)
 	ahead.seen = s.Zxid()
 	ahead.open(s, "", follower.Addr())
 	require.Zero(t, ahead.greet(), "who has seen more must go elsewhere")
 	follower.Lag(0)
-	require.Equal(t, wire.OK, reader.exists("/f", false))
-	writer.create("/g", wire.Persistent)
-	require.Equal(t, wire.OK, reader.exists("/g", false))
+	require.Equal(t, zkwire.OK, reader.exists("/f", false))
+	writer.create("/g", zkwire.Persistent)
+	require.Equal(t, zkwire.OK, reader.exists("/g", false))
 }
 
 func TestListenersWithTLS(t *testing.T) {
@@ -193,7 +193,7 @@ func TestListenersWithTLS(t *testing.T) {
 	require.NoError(t, err)
 	c := &client{t: t, nc: nc, timeout: time.Minute}
 	require.NotZero(t, c.greet())
-	c.create("/a", wire.Persistent)
+	c.create("/a", zkwire.Persistent)
 
 	plain := &client{t: t, timeout: time.Minute}
 	plain.open(s, "", s.Addr())

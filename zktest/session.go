@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A session is a client as the server knows it. Its fields belong to the
@@ -125,7 +125,7 @@ func (s *Server) endSession(x *session) {
 func deleteEphemerals(on *tree.Tree, session int64, t *transaction) []tree.Effect {
 	var effects []tree.Effect
 	for _, path := range on.Ephemerals(session) {
-		change := tree.Change{Op: wire.OpDelete, Path: path}
+		change := tree.Change{Op: zkwire.OpDelete, Path: path}
 		t.changes = append(t.changes, change)
 		effects = append(effects, on.Apply(change, t.zxid, t.now))
 	}

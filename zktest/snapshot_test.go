@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 func TestDataDirKeepsNodesAndSessions(t *testing.T) {
@@ -18,10 +18,10 @@ func TestDataDirKeepsNodesAndSessions(t *testing.T) {
 	first, err := Start(DataDir(dir), TTL())
 	require.NoError(t, err)
 	c := dial(t, first)
-	c.create("/a", wire.Persistent)
-	c.create("/a/n-", wire.EphemeralSequential)
-	_, _ = c.do(wire.OpCreate, "/null", []byte(nil), tree.OpenACL, wire.Persistent)
-	_, _ = c.do(wire.OpCreateTTL, "/brief", []byte{}, tree.OpenACL, wire.TTL, int64(1000))
+	c.create("/a", zkwire.Persistent)
+	c.create("/a/n-", zkwire.EphemeralSequential)
+	_, _ = c.do(zkwire.OpCreate, "/null", []byte(nil), tree.OpenACL, zkwire.Persistent)
+	_, _ = c.do(zkwire.OpCreateTTL, "/brief", []byte{}, tree.OpenACL, zkwire.TTL, int64(1000))
 	before, zxid := first.Tree("/"), first.Zxid()
 	require.NoError(t, first.Close())
 
@@ -30,7 +30,7 @@ func TestDataDirKeepsNodesAndSessions(t *testing.T) {
 	require.Equal(t, before, second.Tree("/"))
 	require.Equal(t, zxid, second.Zxid())
 	require.Equal(t, c.session, c.reopen(second))
-	require.Equal(t, "/a/n-0000000001", c.create("/a/n-", wire.EphemeralSequential), "the count goes on")
+	require.Equal(t, "/a/n-0000000001", c.create("/a/n-", zkwire.EphemeralSequential), "the count goes on")
 	require.NotEqual(t, c.session, dial(t, second).session)
 	require.True(t, second.Expire(c.session))
 	require.Len(t, second.Tree("/a"), 1, "it knows whose nodes these were")

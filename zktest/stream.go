@@ -3,7 +3,7 @@ package zktest
 import (
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A stream is what waits to pass a gate in one direction. It is part of the gate
@@ -21,10 +21,10 @@ type frame struct {
 	at    time.Time // of its arrival
 	end   func()    // called in its turn, instead of passing bytes
 
-	op     wire.Op // of the request that it is, or answers; 0: an event, or unknown
-	judged bool    // rule has been looked for
-	rule   *Rule   // that acts on it
-	acts   bool    // the rule has begun to act
+	op     zkwire.Op // of the request that it is, or answers; 0: an event, or unknown
+	judged bool      // rule has been looked for
+	rule   *Rule     // that acts on it
+	acts   bool      // the rule has begun to act
 
 	onReply *Rule // that acts on the reply to it
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/zktest/internal/tree"
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A term is the time of a member as the leader.
@@ -208,15 +208,15 @@ func (t *term) revalidate(m *Member, id int64, password []byte, timeout time.Dur
 }
 
 // check tells whether a session lives and is that of a member's client.
-func (t *term) check(id int64, m *Member) (code wire.Code, moved bool) {
+func (t *term) check(id int64, m *Member) (code zkwire.Code, moved bool) {
 	x := t.tracked[id]
 	switch {
 	case x == nil || x.closing:
-		return wire.SessionExpired, false
+		return zkwire.SessionExpired, false
 	case x.owner == nil:
 		x.owner = m
 	}
-	return wire.OK, x.owner != m
+	return zkwire.OK, x.owner != m
 }
 
 // --- requests ------------------------------------------------------------------
@@ -233,22 +233,22 @@ func (t *term) write(p *pending) {
 	}
 	r := p.request
 	switch {
-	case r.Op == wire.OpDeleteContainer:
-		r = wire.Request{Xid: r.Xid, Op: wire.OpDelete} // for the leader itself: takes no client's path
+	case r.Op == zkwire.OpDeleteContainer:
+		r = zkwire.Request{Xid: r.Xid, Op: zkwire.OpDelete} // for the leader itself: takes no client's path
 	case p.err != nil:
-		r = wire.Request{Xid: r.Xid, Op: wire.OpError} // takes its transaction all the same
+		r = zkwire.Request{Xid: r.Xid, Op: zkwire.OpError} // takes its transaction all the same
 	}
 	session := p.conn.session.id
 	code, moved := t.check(session, p.member)
 	x := &proposal{transaction: t.next(), origin: p, moved: moved}
 	switch {
 	case moved:
-	case code == wire.OK && tripsOver(&r):
+	case code == zkwire.OK && tripsOver(&r):
 		p.wrote, p.answer = true, brokenOff(nil)
 		t.toMember(p.member, p.synced)
 		return
 	default:
-		by := tree.Caller{Session: session, IDs: p.ids, Over: code != wire.OK}
+		by := tree.Caller{Session: session, IDs: p.ids, Over: code != zkwire.OK}
 		_, x.answer = execute(t.head, &r, by, &x.transaction)
 	}
 	t.submit(x)
@@ -289,7 +289,7 @@ func (t *term) sweep() {
 	if !m.stopped {
 		for _, path := range t.head.Expired(m.server.clock.now()) {
 			p := &proposal{transaction: t.next()}
-			r := wire.Request{Op: wire.OpDeleteContainer, Path: path}
+			r := zkwire.Request{Op: zkwire.OpDeleteContainer, Path: path}
 			_, p.answer = execute(t.head, &r, tree.Caller{}, &p.transaction)
 			t.submit(p)
 		}

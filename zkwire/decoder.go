@@ -1,4 +1,4 @@
-package wire
+package zkwire
 
 import (
 	"encoding/binary"
@@ -80,10 +80,6 @@ func (d *Decoder) Buffer() []byte {
 	if d.err != nil || n == -1 {
 		return nil
 	}
-	if n < 0 || n > MaxFrame {
-		d.fail("unreasonable length")
-		return nil
-	}
 	b := d.take(int(n), "buffer")
 	if b == nil {
 		return nil
@@ -103,11 +99,25 @@ func (d *Decoder) NullString() (s string, null bool) {
 	if d.err != nil || n == -1 {
 		return "", d.err == nil
 	}
-	if n < 0 || n > MaxFrame {
-		d.fail("unreasonable length")
-		return "", false
-	}
 	return text(d.take(int(n), "string")), false
+}
+
+// RawString reads a string as the bytes that were sent, as go-zookeeper does. Null is "".
+func (d *Decoder) RawString() string {
+	n := d.Int32()
+	if d.err != nil || n == -1 {
+		return ""
+	}
+	return string(d.take(int(n), "string"))
+}
+
+// Stat reads a Stat.
+func (d *Decoder) Stat() Stat {
+	return Stat{
+		Czxid: d.Int64(), Mzxid: d.Int64(), Ctime: d.Int64(), Mtime: d.Int64(),
+		Version: d.Int32(), Cversion: d.Int32(), Aversion: d.Int32(),
+		EphemeralOwner: d.Int64(), DataLength: d.Int32(), NumChildren: d.Int32(), Pzxid: d.Int64(),
+	}
 }
 
 // count reads the length of a list, of elements that have at least size bytes.
@@ -128,14 +138,19 @@ func (d *Decoder) count(size int) int {
 }
 
 // Strings reads a list of strings; null is nil, empty is not.
-func (d *Decoder) Strings() []string {
+func (d *Decoder) Strings() []string { return d.strings((*Decoder).String) }
+
+// RawStrings is Strings as the bytes that were sent: see RawString.
+func (d *Decoder) RawStrings() []string { return d.strings((*Decoder).RawString) }
+
+func (d *Decoder) strings(next func(*Decoder) string) []string {
 	n := d.count(4)
 	if n < 0 || d.err != nil {
 		return nil
 	}
 	list := make([]string, 0, n)
 	for range n {
-		list = append(list, d.String())
+		list = append(list, next(d))
 	}
 	if d.err != nil {
 		return nil

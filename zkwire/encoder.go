@@ -1,4 +1,4 @@
-package wire
+package zkwire
 
 import (
 	"encoding/binary"
@@ -48,6 +48,9 @@ func String(b []byte, v string) []byte {
 	}
 	return append(Int32(b, int32(len(units))), units...)
 }
+
+// RawString appends a string as it is, as go-zookeeper does.
+func RawString(b []byte, v string) []byte { return append(Int32(b, int32(len(v))), v...) }
 
 // Strings appends a list of strings.
 func Strings(b []byte, v []string) []byte {

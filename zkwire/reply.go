@@ -1,4 +1,4 @@
-package wire
+package zkwire
 
 // A ConnectResponse is the server's first frame.
 type ConnectResponse struct {

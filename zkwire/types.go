@@ -1,4 +1,4 @@
-package wire
+package zkwire
 
 // A Stat is what ZooKeeper tells of a node beside its data.
 type Stat struct {

@@ -7,16 +7,16 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // OpenACL lets everybody do everything.
-var OpenACL = []wire.ACL{{Perms: wire.PermAll, ID: wire.ID{Scheme: "world", Name: "anyone"}}}
+var OpenACL = []zkwire.ACL{{Perms: zkwire.PermAll, ID: zkwire.ID{Scheme: "world", Name: "anyone"}}}
 
-var readACL = []wire.ACL{{Perms: wire.PermRead, ID: wire.ID{Scheme: "world", Name: "anyone"}}}
+var readACL = []zkwire.ACL{{Perms: zkwire.PermRead, ID: zkwire.ID{Scheme: "world", Name: "anyone"}}}
 
 // Allowed tells whether one of ids has one of perms.
-func Allowed(acl []wire.ACL, perms int32, ids []wire.ID) bool {
+func Allowed(acl []zkwire.ACL, perms int32, ids []zkwire.ID) bool {
 	if len(acl) == 0 {
 		return true
 	}
@@ -37,7 +37,7 @@ func Allowed(acl []wire.ACL, perms int32, ids []wire.ID) bool {
 	return false
 }
 
-func matches(id wire.ID, expression string) bool {
+func matches(id zkwire.ID, expression string) bool {
 	switch id.Scheme {
 	case "digest":
 		return id.Name == expression
@@ -89,15 +89,15 @@ func javaSplit(s, separator string) []string {
 }
 
 // fix checks an ACL that a client sent and puts its ids in the place of "auth".
-func fix(acl []wire.ACL, ids []wire.ID) ([]wire.ACL, wire.Code) {
+func fix(acl []zkwire.ACL, ids []zkwire.ID) ([]zkwire.ACL, zkwire.Code) {
 	acl, code := distinct(acl)
-	if code != wire.OK {
+	if code != zkwire.OK {
 		return nil, code
 	}
-	var fixed []wire.ACL
+	var fixed []zkwire.ACL
 	for _, a := range acl {
 		if a.NullScheme {
-			return nil, wire.InvalidACL
+			return nil, zkwire.InvalidACL
 		}
 		var valid bool
 		switch a.ID.Scheme {
@@ -110,31 +110,31 @@ func fix(acl []wire.ACL, ids []wire.ID) ([]wire.ACL, wire.Code) {
 		case "auth":
 			mine := own(a.Perms, ids)
 			if len(mine) == 0 {
-				return nil, wire.InvalidACL
+				return nil, zkwire.InvalidACL
 			}
 			fixed = append(fixed, mine...)
 			continue
 		default:
-			return nil, wire.InvalidACL
+			return nil, zkwire.InvalidACL
 		}
 		if a.NullName {
-			return nil, wire.MarshallingError // ZooKeeper trips over it
+			return nil, zkwire.MarshallingError // ZooKeeper trips over it
 		}
 		if !valid {
-			return nil, wire.InvalidACL
+			return nil, zkwire.InvalidACL
 		}
 		fixed = append(fixed, a)
 	}
 	if len(fixed) == 0 {
-		return nil, wire.InvalidACL
+		return nil, zkwire.InvalidACL
 	}
-	return fixed, wire.OK
+	return fixed, zkwire.OK
 }
 
 // distinct leaves out what was said before. ZooKeeper trips over a null in what
 // it has to compare.
-func distinct(acl []wire.ACL) ([]wire.ACL, wire.Code) {
-	var kept []wire.ACL
+func distinct(acl []zkwire.ACL) ([]zkwire.ACL, zkwire.Code) {
+	var kept []zkwire.ACL
 	for _, a := range acl {
 		again := false
 		for _, k := range kept {
@@ -142,13 +142,13 @@ func distinct(acl []wire.ACL) ([]wire.ACL, wire.Code) {
 				continue
 			}
 			if a.NullScheme {
-				return nil, wire.MarshallingError
+				return nil, zkwire.MarshallingError
 			}
 			if k.NullScheme || a.ID.Scheme != k.ID.Scheme {
 				continue
 			}
 			if a.NullName {
-				return nil, wire.MarshallingError
+				return nil, zkwire.MarshallingError
 			}
 			if again = !k.NullName && a.ID.Name == k.ID.Name; again {
 				break
@@ -158,16 +158,16 @@ func distinct(acl []wire.ACL) ([]wire.ACL, wire.Code) {
 			kept = append(kept, a)
 		}
 	}
-	return kept, wire.OK
+	return kept, zkwire.OK
 }
 
 // own lets the client do something that has shown who it is; an address proves
 // nothing.
-func own(perms int32, ids []wire.ID) []wire.ACL {
-	var acl []wire.ACL
+func own(perms int32, ids []zkwire.ID) []zkwire.ACL {
+	var acl []zkwire.ACL
 	for _, id := range ids {
 		if id.Scheme == "digest" {
-			acl = append(acl, wire.ACL{Perms: perms, ID: id})
+			acl = append(acl, zkwire.ACL{Perms: perms, ID: id})
 		}
 	}
 	return acl
@@ -176,14 +176,14 @@ func own(perms int32, ids []wire.ID) []wire.ACL {
 func validDigest(name string) bool { return len(javaSplit(name, ":")) == 2 }
 
 // Digest is who somebody is that knows "user:password".
-func Digest(secret string) wire.ID {
+func Digest(secret string) zkwire.ID {
 	user, _, _ := strings.Cut(secret, ":")
 	sum := sha1.Sum([]byte(secret)) //nolint:gosec // see the import
-	return wire.ID{Scheme: "digest", Name: user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
+	return zkwire.ID{Scheme: "digest", Name: user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
 }
 
 // hide replaces the hashes of digests.
-func hide(acl []wire.ACL) []wire.ACL {
+func hide(acl []zkwire.ACL) []zkwire.ACL {
 	hidden := slices.Clone(acl)
 	for i := range hidden {
 		if id := &hidden[i].ID; id.Scheme == "digest" {

@@ -1,6 +1,6 @@
 package tree
 
-import "github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+import "github.com/lockkeeper/lockkeeper/zkwire"
 
 // A Kind says when a node goes by itself.
 type Kind uint8
@@ -20,12 +20,12 @@ type node struct {
 	kind                       Kind
 	owner                      int64 // session, or milliseconds to live
 	data                       []byte
-	acl                        []wire.ACL
+	acl                        []zkwire.ACL
 	children                   set
 }
 
-func (n *node) stat() wire.Stat {
-	s := wire.Stat{
+func (n *node) stat() zkwire.Stat {
+	s := zkwire.Stat{
 		Czxid: n.czxid, Mzxid: n.mzxid, Ctime: n.ctime, Mtime: n.mtime,
 		Version: n.version, Cversion: n.creates*2 - int32(n.children.len()), Aversion: n.aversion,
 		DataLength: int32(len(n.data)), NumChildren: int32(n.children.len()), Pzxid: n.pzxid,

@@ -3,58 +3,58 @@ package tree
 import (
 	"strings"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // Exists returns the stat of a node, whoever asks.
-func (t *Tree) Exists(path string) (wire.Stat, wire.Code) {
+func (t *Tree) Exists(path string) (zkwire.Stat, zkwire.Code) {
 	n := t.find(path)
 	if n == nil {
-		return wire.Stat{}, wire.NoNode
+		return zkwire.Stat{}, zkwire.NoNode
 	}
-	return n.stat(), wire.OK
+	return n.stat(), zkwire.OK
 }
 
 // Data returns the data of a node.
-func (t *Tree) Data(path string, by Caller) ([]byte, wire.Stat, wire.Code) {
-	n, code := t.read(path, wire.PermRead, by)
-	if code != wire.OK {
-		return nil, wire.Stat{}, code
+func (t *Tree) Data(path string, by Caller) ([]byte, zkwire.Stat, zkwire.Code) {
+	n, code := t.read(path, zkwire.PermRead, by)
+	if code != zkwire.OK {
+		return nil, zkwire.Stat{}, code
 	}
-	return n.data, n.stat(), wire.OK
+	return n.data, n.stat(), zkwire.OK
 }
 
 // Children returns the names of a node's children, in no order. The list is
 // valid until the next change.
-func (t *Tree) Children(path string, by Caller) ([]string, wire.Stat, wire.Code) {
-	n, code := t.read(path, wire.PermRead, by)
-	if code != wire.OK {
-		return nil, wire.Stat{}, code
+func (t *Tree) Children(path string, by Caller) ([]string, zkwire.Stat, zkwire.Code) {
+	n, code := t.read(path, zkwire.PermRead, by)
+	if code != zkwire.OK {
+		return nil, zkwire.Stat{}, code
 	}
-	return n.children.names, n.stat(), wire.OK
+	return n.children.names, n.stat(), zkwire.OK
 }
 
 // ACL returns the access control list of a node. Who may not change it sees no
 // hashes of passwords.
-func (t *Tree) ACL(path string, by Caller) ([]wire.ACL, wire.Stat, wire.Code) {
-	n, code := t.read(path, wire.PermRead|wire.PermAdmin, by)
-	if code != wire.OK {
-		return nil, wire.Stat{}, code
+func (t *Tree) ACL(path string, by Caller) ([]zkwire.ACL, zkwire.Stat, zkwire.Code) {
+	n, code := t.read(path, zkwire.PermRead|zkwire.PermAdmin, by)
+	if code != zkwire.OK {
+		return nil, zkwire.Stat{}, code
 	}
 	acl := n.acl
-	if !by.may(wire.PermAdmin, acl) {
+	if !by.may(zkwire.PermAdmin, acl) {
 		acl = hide(acl)
 	}
-	return acl, n.stat(), wire.OK
+	return acl, n.stat(), zkwire.OK
 }
 
 // Below returns how many nodes are below path.
-func (t *Tree) Below(path string, by Caller) (int, wire.Code) {
-	if _, code := t.read(path, wire.PermRead, by); code != wire.OK {
+func (t *Tree) Below(path string, by Caller) (int, zkwire.Code) {
+	if _, code := t.read(path, zkwire.PermRead, by); code != zkwire.OK {
 		return 0, code
 	}
 	if path == "/" {
-		return len(t.nodes) - 1, wire.OK
+		return len(t.nodes) - 1, zkwire.OK
 	}
 	below := 0
 	for p := range t.nodes {
@@ -65,16 +65,16 @@ func (t *Tree) Below(path string, by Caller) (int, wire.Code) {
 			below++
 		}
 	}
-	return below, wire.OK
+	return below, zkwire.OK
 }
 
-func (t *Tree) read(path string, perms int32, by Caller) (*node, wire.Code) {
+func (t *Tree) read(path string, perms int32, by Caller) (*node, zkwire.Code) {
 	n := t.find(path)
 	if n == nil {
-		return nil, wire.NoNode
+		return nil, zkwire.NoNode
 	}
 	if !by.may(perms, n.acl) {
-		return nil, wire.NoAuth
+		return nil, zkwire.NoAuth
 	}
-	return n, wire.OK
+	return n, zkwire.OK
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A Snapshot is a tree as it is written down.
@@ -15,20 +15,20 @@ type Snapshot struct {
 
 // A SavedNode is a node of a Snapshot.
 type SavedNode struct {
-	Path     string     `json:"path"`
-	Data     []byte     `json:"data"`
-	Null     bool       `json:"null,omitempty"` // the data is null, not empty
-	ACL      []wire.ACL `json:"acl"`
-	Czxid    int64      `json:"czxid"`
-	Mzxid    int64      `json:"mzxid"`
-	Pzxid    int64      `json:"pzxid"`
-	Ctime    int64      `json:"ctime"`
-	Mtime    int64      `json:"mtime"`
-	Version  int32      `json:"version"`
-	Aversion int32      `json:"aversion"`
-	Creates  int32      `json:"creates"`
-	Kind     Kind       `json:"kind,omitempty"`
-	Owner    int64      `json:"owner,omitempty"`
+	Path     string       `json:"path"`
+	Data     []byte       `json:"data"`
+	Null     bool         `json:"null,omitempty"` // the data is null, not empty
+	ACL      []zkwire.ACL `json:"acl"`
+	Czxid    int64        `json:"czxid"`
+	Mzxid    int64        `json:"mzxid"`
+	Pzxid    int64        `json:"pzxid"`
+	Ctime    int64        `json:"ctime"`
+	Mtime    int64        `json:"mtime"`
+	Version  int32        `json:"version"`
+	Aversion int32        `json:"aversion"`
+	Creates  int32        `json:"creates"`
+	Kind     Kind         `json:"kind,omitempty"`
+	Owner    int64        `json:"owner,omitempty"`
 }
 
 // Save returns the tree as it is now.

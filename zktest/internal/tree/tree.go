@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A Tree is the nodes of a server. It is not safe for concurrent use.
@@ -80,19 +80,19 @@ func (t *Tree) DataSize() int {
 // A Caller is who asks.
 type Caller struct {
 	Session int64
-	IDs     []wire.ID
+	IDs     []zkwire.ID
 	Super   bool // may do everything
 	Over    bool // the session has ended, and a lagging server does not know it
 }
 
-func (c Caller) may(perms int32, acl []wire.ACL) bool { return c.Super || Allowed(acl, perms, c.IDs) }
+func (c Caller) may(perms int32, acl []zkwire.ACL) bool { return c.Super || Allowed(acl, perms, c.IDs) }
 
 // A Change is a write that was found good.
 type Change struct {
-	Op    wire.Op // OpCreate, OpDelete, OpSetData, OpSetACL or OpCheck
+	Op    zkwire.Op // OpCreate, OpDelete, OpSetData, OpSetACL or OpCheck
 	Path  string
 	Data  []byte
-	ACL   []wire.ACL
+	ACL   []zkwire.ACL
 	Kind  Kind
 	Owner int64
 	// Version is what the data or the ACL has afterwards.
@@ -100,149 +100,149 @@ type Change struct {
 }
 
 // Check tells what a write would do. Multi is not one write but several.
-func (t *Tree) Check(r *wire.Request, by Caller) (Change, wire.Code) {
+func (t *Tree) Check(r *zkwire.Request, by Caller) (Change, zkwire.Code) {
 	switch r.Op {
-	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
+	case zkwire.OpCreate, zkwire.OpCreate2, zkwire.OpCreateContainer, zkwire.OpCreateTTL:
 		return t.checkCreate(r, by)
-	case wire.OpDelete, wire.OpDeleteContainer:
+	case zkwire.OpDelete, zkwire.OpDeleteContainer:
 		return t.checkDelete(r, by)
-	case wire.OpSetData, wire.OpSetACL, wire.OpCheck:
+	case zkwire.OpSetData, zkwire.OpSetACL, zkwire.OpCheck:
 		return t.checkSet(r, by)
 	}
-	return Change{}, wire.Unimplemented
+	return Change{}, zkwire.Unimplemented
 }
 
 // maxTTL is what fits beside the marks in the owner of a node.
 const maxTTL = 1<<40 - 1
 
-func (t *Tree) checkCreate(r *wire.Request, by Caller) (Change, wire.Code) {
-	if r.Flags < wire.Persistent || r.Flags > wire.TTLSequential {
-		return Change{}, wire.BadArguments
+func (t *Tree) checkCreate(r *zkwire.Request, by Caller) (Change, zkwire.Code) {
+	if r.Flags < zkwire.Persistent || r.Flags > zkwire.TTLSequential {
+		return Change{}, zkwire.BadArguments
 	}
-	lives := r.Flags == wire.TTL || r.Flags == wire.TTLSequential
+	lives := r.Flags == zkwire.TTL || r.Flags == zkwire.TTLSequential
 	if lives && !t.TTLs {
-		return Change{}, wire.Unimplemented
+		return Change{}, zkwire.Unimplemented
 	}
-	if lives != (r.Op == wire.OpCreateTTL) || lives && (r.TTL <= 0 || r.TTL > maxTTL) || !lives && r.TTL >= 0 {
-		return Change{}, wire.BadArguments
+	if lives != (r.Op == zkwire.OpCreateTTL) || lives && (r.TTL <= 0 || r.TTL > maxTTL) || !lives && r.TTL >= 0 {
+		return Change{}, zkwire.BadArguments
 	}
 	if r.NullPath {
-		return Change{}, wire.MarshallingError
+		return Change{}, zkwire.MarshallingError
 	}
 	path := r.Path
 	parentPath, _, ok := split(path)
 	if !ok {
-		return Change{}, wire.BadArguments
+		return Change{}, zkwire.BadArguments
 	}
 	acl, code := fix(r.ACL, by.IDs)
-	if code != wire.OK {
+	if code != zkwire.OK {
 		return Change{}, code
 	}
 	parent := t.find(parentPath)
 	if parent == nil {
-		return Change{}, wire.NoNode
+		return Change{}, zkwire.NoNode
 	}
-	if !by.may(wire.PermCreate, parent.acl) {
-		return Change{}, wire.NoAuth
+	if !by.may(zkwire.PermCreate, parent.acl) {
+		return Change{}, zkwire.NoAuth
 	}
-	if wire.Sequential(r.Flags) {
+	if zkwire.Sequential(r.Flags) {
 		path += fmt.Sprintf("%010d", parent.creates)
 	}
 	if !ValidPath(path) {
-		return Change{}, wire.BadArguments
+		return Change{}, zkwire.BadArguments
 	}
 	if t.find(path) != nil {
-		return Change{}, wire.NodeExists
+		return Change{}, zkwire.NodeExists
 	}
 	if parent.kind == Ephemeral {
-		return Change{}, wire.NoChildrenEphemeral
+		return Change{}, zkwire.NoChildrenEphemeral
 	}
-	c := Change{Op: wire.OpCreate, Path: path, Data: r.Data, ACL: acl}
+	c := Change{Op: zkwire.OpCreate, Path: path, Data: r.Data, ACL: acl}
 	switch {
-	case r.Op == wire.OpCreateContainer:
+	case r.Op == zkwire.OpCreateContainer:
 		c.Kind = Container
 	case lives:
 		c.Kind, c.Owner = TTL, r.TTL
-	case r.Flags == wire.Ephemeral || r.Flags == wire.EphemeralSequential:
+	case r.Flags == zkwire.Ephemeral || r.Flags == zkwire.EphemeralSequential:
 		c.Kind, c.Owner = Ephemeral, by.Session
 	}
-	return c, wire.OK
+	return c, zkwire.OK
 }
 
-func (t *Tree) checkDelete(r *wire.Request, by Caller) (Change, wire.Code) {
+func (t *Tree) checkDelete(r *zkwire.Request, by Caller) (Change, zkwire.Code) {
 	if r.NullPath {
-		return Change{}, wire.MarshallingError
+		return Change{}, zkwire.MarshallingError
 	}
 	parentPath, _, ok := split(r.Path)
 	if !ok || special(r.Path) {
-		return Change{}, wire.BadArguments
+		return Change{}, zkwire.BadArguments
 	}
-	swept := r.Op == wire.OpDeleteContainer
+	swept := r.Op == zkwire.OpDeleteContainer
 	parent := t.nodes[parentPath]
 	if !swept {
 		if parent == nil {
-			return Change{}, wire.NoNode
+			return Change{}, zkwire.NoNode
 		}
-		if !by.may(wire.PermDelete, parent.acl) {
-			return Change{}, wire.NoAuth
+		if !by.may(zkwire.PermDelete, parent.acl) {
+			return Change{}, zkwire.NoAuth
 		}
 	}
 	n := t.find(r.Path)
 	if n == nil {
-		return Change{}, wire.NoNode
+		return Change{}, zkwire.NoNode
 	}
 	if !swept && r.Version != -1 && r.Version != n.version {
-		return Change{}, wire.BadVersion
+		return Change{}, zkwire.BadVersion
 	}
 	if n.children.len() > 0 {
-		return Change{}, wire.NotEmpty
+		return Change{}, zkwire.NotEmpty
 	}
 	if swept && n.kind == Ephemeral {
-		return Change{}, wire.BadVersion
+		return Change{}, zkwire.BadVersion
 	}
-	return Change{Op: wire.OpDelete, Path: r.Path}, wire.OK
+	return Change{Op: zkwire.OpDelete, Path: r.Path}, zkwire.OK
 }
 
 // checkSet is for whatever is about one node and a version of it.
-func (t *Tree) checkSet(r *wire.Request, by Caller) (Change, wire.Code) {
+func (t *Tree) checkSet(r *zkwire.Request, by Caller) (Change, zkwire.Code) {
 	if !ValidPath(r.Path) {
-		return Change{}, wire.BadArguments
+		return Change{}, zkwire.BadArguments
 	}
 	c := Change{Op: r.Op, Path: r.Path, Data: r.Data}
-	if r.Op == wire.OpSetACL {
-		var code wire.Code
-		if c.ACL, code = fix(r.ACL, by.IDs); code != wire.OK {
+	if r.Op == zkwire.OpSetACL {
+		var code zkwire.Code
+		if c.ACL, code = fix(r.ACL, by.IDs); code != zkwire.OK {
 			return Change{}, code
 		}
 	}
 	n := t.find(r.Path)
 	if n == nil {
-		return Change{}, wire.NoNode
+		return Change{}, zkwire.NoNode
 	}
-	perm, version := wire.PermWrite, n.version
+	perm, version := zkwire.PermWrite, n.version
 	switch r.Op {
-	case wire.OpSetACL:
-		perm, version = wire.PermAdmin, n.aversion
-	case wire.OpCheck:
-		perm = wire.PermRead
+	case zkwire.OpSetACL:
+		perm, version = zkwire.PermAdmin, n.aversion
+	case zkwire.OpCheck:
+		perm = zkwire.PermRead
 	}
 	if !by.may(perm, n.acl) {
-		return Change{}, wire.NoAuth
+		return Change{}, zkwire.NoAuth
 	}
 	if r.Version != -1 && r.Version != version {
-		return Change{}, wire.BadVersion
+		return Change{}, zkwire.BadVersion
 	}
 	c.Version = version + 1
-	return c, wire.OK
+	return c, zkwire.OK
 }
 
 // An Effect is what a Change did: the state of the node right after it, and
 // who may hear of it.
 type Effect struct {
 	Change
-	Stat      wire.Stat
-	nodeACL   []wire.ACL
-	parentACL []wire.ACL
+	Stat      zkwire.Stat
+	nodeACL   []zkwire.ACL
+	parentACL []zkwire.ACL
 
 	undo func()
 }
@@ -254,18 +254,18 @@ func (e *Effect) Undo() { e.undo() }
 // since 1970. The change must come from Check on an equal tree.
 func (t *Tree) Apply(c Change, zxid, now int64) Effect {
 	switch c.Op {
-	case wire.OpCreate:
+	case zkwire.OpCreate:
 		return t.create(c, zxid, now)
-	case wire.OpDelete:
+	case zkwire.OpDelete:
 		return t.remove(c, zxid)
-	case wire.OpSetData:
+	case zkwire.OpSetData:
 		n := t.find(c.Path)
 		before := *n
 		n.data, n.version, n.mtime, n.mzxid = c.Data, c.Version, now, zxid
 		return Effect{Change: c, Stat: n.stat(), nodeACL: n.acl, undo: func() {
 			n.data, n.version, n.mtime, n.mzxid = before.data, before.version, before.mtime, before.mzxid
 		}}
-	case wire.OpSetACL:
+	case zkwire.OpSetACL:
 		n := t.find(c.Path)
 		before := *n
 		n.acl, n.aversion = c.ACL, c.Version
@@ -379,7 +379,7 @@ func (t *Tree) Expired(now int64) []string {
 
 // Walk visits the node at path and all below it, parents before children,
 // children in the order of their names.
-func (t *Tree) Walk(path string, visit func(path string, data []byte, acl []wire.ACL, stat wire.Stat)) {
+func (t *Tree) Walk(path string, visit func(path string, data []byte, acl []zkwire.ACL, stat zkwire.Stat)) {
 	n := t.find(path)
 	if n == nil {
 		return

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockkeeper/lockkeeper/zktest/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // A Mode says how long a watch lasts and what it covers.
@@ -96,11 +96,11 @@ func (t *table[W]) forget(by W) {
 }
 
 // fire takes the watchers of an event at path out, each once.
-func (t *table[W]) fire(path string, event wire.EventType) []W {
+func (t *table[W]) fire(path string, event zkwire.EventType) []W {
 	var told []W
 	if list := t.byPath[path]; len(list) > 0 {
 		for _, w := range slices.Clone(list) {
-			if w.mode == AlwaysBelow && event == wire.NodeChildrenChanged {
+			if w.mode == AlwaysBelow && event == zkwire.NodeChildrenChanged {
 				continue // the child itself tells those
 			}
 			told = append(told, w.by)
@@ -109,7 +109,7 @@ func (t *table[W]) fire(path string, event wire.EventType) []W {
 			}
 		}
 	}
-	if t.recursive == 0 || event == wire.NodeChildrenChanged {
+	if t.recursive == 0 || event == zkwire.NodeChildrenChanged {
 		return told
 	}
 	for above := path; above != "/"; {
@@ -128,7 +128,7 @@ func (t *table[W]) fire(path string, event wire.EventType) []W {
 
 // Tell is called with each event: who may see it by its access control list
 // is the callee's to decide; nil allows everybody.
-type Tell[W comparable] func(to W, event wire.EventType, path string, acl []wire.ACL)
+type Tell[W comparable] func(to W, event zkwire.EventType, path string, acl []zkwire.ACL)
 
 // Fire tells the watchers of an effect.
 func (w *Watches[W]) Fire(e *Effect, tell Tell[W]) {
@@ -140,28 +140,28 @@ func (w *Watches[W]) Fire(e *Effect, tell Tell[W]) {
 		if path == "" {
 			path = "/"
 		}
-		for _, by := range w.child.fire(path, wire.NodeChildrenChanged) {
-			tell(by, wire.NodeChildrenChanged, path, e.parentACL)
+		for _, by := range w.child.fire(path, zkwire.NodeChildrenChanged) {
+			tell(by, zkwire.NodeChildrenChanged, path, e.parentACL)
 		}
 	}
 	switch e.Op {
-	case wire.OpCreate:
-		for _, by := range w.data.fire(e.Path, wire.NodeCreated) {
-			tell(by, wire.NodeCreated, e.Path, e.nodeACL)
+	case zkwire.OpCreate:
+		for _, by := range w.data.fire(e.Path, zkwire.NodeCreated) {
+			tell(by, zkwire.NodeCreated, e.Path, e.nodeACL)
 		}
 		parent()
-	case wire.OpSetData:
-		for _, by := range w.data.fire(e.Path, wire.NodeDataChanged) {
-			tell(by, wire.NodeDataChanged, e.Path, e.nodeACL)
+	case zkwire.OpSetData:
+		for _, by := range w.data.fire(e.Path, zkwire.NodeDataChanged) {
+			tell(by, zkwire.NodeDataChanged, e.Path, e.nodeACL)
 		}
-	case wire.OpDelete:
-		told := w.data.fire(e.Path, wire.NodeDeleted)
+	case zkwire.OpDelete:
+		told := w.data.fire(e.Path, zkwire.NodeDeleted)
 		for _, by := range told {
-			tell(by, wire.NodeDeleted, e.Path, e.nodeACL)
+			tell(by, zkwire.NodeDeleted, e.Path, e.nodeACL)
 		}
-		for _, by := range w.child.fire(e.Path, wire.NodeDeleted) {
+		for _, by := range w.child.fire(e.Path, zkwire.NodeDeleted) {
 			if !slices.Contains(told, by) {
-				tell(by, wire.NodeDeleted, e.Path, e.nodeACL)
+				tell(by, zkwire.NodeDeleted, e.Path, e.nodeACL)
 			}
 		}
 		parent()
@@ -242,16 +242,16 @@ func (w *Watches[W]) Move(by W, to *Watches[W]) {
 // Restore arms the watches that a client brings with it, on the nodes of t,
 // and tells at once what it has missed. At a list that is null it gives up, and
 // is false.
-func (w *Watches[W]) Restore(r *wire.Watches, t *Tree, by W, tell Tell[W]) bool {
+func (w *Watches[W]) Restore(r *zkwire.Watches, t *Tree, by W, tell Tell[W]) bool {
 	if r.Data == nil {
 		return false
 	}
 	for _, path := range r.Data {
 		switch n := t.find(path); {
 		case n == nil:
-			tell(by, wire.NodeDeleted, path, nil)
+			tell(by, zkwire.NodeDeleted, path, nil)
 		case n.mzxid > r.RelativeZxid:
-			tell(by, wire.NodeDataChanged, path, nil)
+			tell(by, zkwire.NodeDataChanged, path, nil)
 		default:
 			w.data.add(path, by, Once)
 		}
@@ -261,7 +261,7 @@ func (w *Watches[W]) Restore(r *wire.Watches, t *Tree, by W, tell Tell[W]) bool 
 	}
 	for _, path := range r.Exist {
 		if t.find(path) != nil {
-			tell(by, wire.NodeCreated, path, nil)
+			tell(by, zkwire.NodeCreated, path, nil)
 		} else {
 			w.data.add(path, by, Once)
 		}
@@ -272,9 +272,9 @@ func (w *Watches[W]) Restore(r *wire.Watches, t *Tree, by W, tell Tell[W]) bool 
 	for _, path := range r.Child {
 		switch n := t.find(path); {
 		case n == nil:
-			tell(by, wire.NodeDeleted, path, nil)
+			tell(by, zkwire.NodeDeleted, path, nil)
 		case n.pzxid > r.RelativeZxid:
-			tell(by, wire.NodeChildrenChanged, path, nil)
+			tell(by, zkwire.NodeChildrenChanged, path, nil)
 		default:
 			w.child.add(path, by, Once)
 		}
