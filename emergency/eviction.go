@@ -149,7 +149,7 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state recipes.Lock
 	}
 	var took atomic.Bool
 	r.Notify = func(n recipes.Notice) {
-		if _, ok := n.(recipes.TookOver); ok {
+		if _, ok := n.(recipes.TakenOver); ok {
 			took.Store(true)
 		}
 	}

@@ -16,7 +16,7 @@ func (t *tenure) announce() {
 	}
 	t.announced = true
 	about := t.aboutLocked() // nobody else knows t yet
-	t.stream.add(Waiting{about, since(t.stream.ctx, about.At)})
+	t.stream.add(Event{about, Waiting{since(t.stream.ctx, about.At)}})
 	t.stream.deliver()
 	t.subject.Trace = t.guard.trace(t.stream.ctx, t.subject)
 }
@@ -202,15 +202,15 @@ func (t *tenure) open(ctx, caller context.Context, g grant, token Token, since t
 	t.grant = g
 	t.subject.Token = token
 	t.grantedLocked()
-	return t.openLocked(caller, since, hooks, func(about Subject) Event { return Acquired{about, since.Sub(t.started)} }), nil
+	return t.openLocked(caller, since, hooks, Acquired{since.Sub(t.started)}), nil
 }
 
 // openLocked makes the first Hold.
-func (t *tenure) openLocked(caller context.Context, since time.Time, hooks []Hook, event func(Subject) Event) *Hold {
+func (t *tenure) openLocked(caller context.Context, since time.Time, hooks []Hook, opened recipes.Notice) *Hold {
 	t.phase = holding
 	t.since = since
 	t.leaseEnd = since.Add(t.lease)
-	t.stream.add(event(t.aboutLocked()))
+	t.addLocked(opened)
 	t.first = t.addHoldLocked(caller, t.requirement, hooks)
 	if t.granted != nil {
 		close(t.granted)
@@ -229,7 +229,7 @@ func (t *tenure) refused(ctx context.Context, err error) error {
 	case t.asked == nil || !errors.Is(err, t.asked):
 		err = notAcquired(ctx, t.requirement.Scope, err)
 	}
-	t.stream.add(NotAcquired{t.aboutLocked(), time.Since(t.started), err})
+	t.addLocked(NotAcquired{time.Since(t.started), err})
 	t.mu.Unlock()
 	t.stream.deliver()
 	t.flush(ctx)

@@ -248,7 +248,7 @@ func TestTakeoverIsOnRecordBeforeItIsDone(t *testing.T) {
 			return g.request.Authorize(ctx, holders)
 		}
 		require.NoError(t, o.do(t.Context(), Requirement{Scope: scope, Job: "nightly", Terms: priority.Terms{Priority: 2}}).finish(t))
-		act = only[Acquired](t, o.events).ID
+		act = about[Acquired](t, o.events).ID
 
 		host, _ := os.Hostname()
 		require.Equal(t, recipes.AuditEntry{

@@ -16,7 +16,7 @@ func (t *tenure) seekApprovalLocked(n recipes.CleanupPending) {
 	}
 	t.deciding = true
 	about := t.aboutLocked()
-	t.stream.add(ApprovalPending{about, n.Holders, n.Waited})
+	t.stream.add(Event{about, ApprovalPending{n.Holders, n.Waited}})
 	ctx, cancel := context.WithCancelCause(t.awaiting)
 	t.unask, t.askedFor = cancel, time.Now().Add(-n.Waited)
 	go t.seekApproval(ctx, t.attempt, Pending{
@@ -39,7 +39,7 @@ func (t *tenure) seekApproval(ctx context.Context, attempt int, pending Pending)
 	if ctx.Err() != nil || t.phase != asking || t.attempt != attempt {
 		return
 	}
-	t.stream.add(ApprovalDecided{t.aboutLocked(), decision, why})
+	t.addLocked(ApprovalDecided{decision, why})
 	if why == nil {
 		t.approval, t.spared = &decision, 0
 		if decision.AfterGrace {

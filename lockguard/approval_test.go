@@ -100,7 +100,7 @@ func TestApprovedRequestTakesTheLockByForceInItsPlace(t *testing.T) {
 // id is that of the only request.
 func (c *call) id(t *testing.T, o operated) string {
 	t.Helper()
-	return only[Waiting](t, o.events).ID
+	return about[Waiting](t, o.events).ID
 }
 
 func TestDecisionThatComesWithTheGrantChangesNothing(t *testing.T) {

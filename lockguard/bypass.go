@@ -15,7 +15,7 @@ func (t *tenure) pass(caller context.Context, by override.Override, hooks []Hook
 	t.mu.Lock()
 	t.grant, t.bypass, t.granted = noGrant{}, &by, nil
 	t.frozen = false
-	hold := t.openLocked(caller, time.Now(), hooks, func(about Subject) Event { return Bypassed{about, by} })
+	hold := t.openLocked(caller, time.Now(), hooks, Bypassed{by})
 	t.mu.Unlock()
 	t.stream.deliver()
 	return hold

@@ -56,7 +56,7 @@ func TestClassIsInEveryEventAndInTheRequest(t *testing.T) {
 			require.NoError(t, hold.Release(t.Context()))
 			require.Len(t, s.events.list(), 3)
 			for _, event := range s.events.list() {
-				require.Equal(t, c.want, event.About().Class, "%T", event)
+				require.Equal(t, c.want, event.Class, "%T", event)
 			}
 			require.Equal(t, c.want, s.locker.last().request.Class)
 		})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // cleanUp runs the hooks of interrupted work that has returned.
@@ -19,23 +21,23 @@ func (h *Hold) cleanUp() error {
 	h.startGraceLocked()
 	cause, deadline, since := h.cause, h.deadline, h.since
 	t.mu.Unlock()
-	h.announce(func(about Subject) Event { return CleanupStarted{about, cause, len(hooks), deadline, since} })
+	h.announce(CleanupStarted{cause, len(hooks), deadline, since})
 
 	started := time.Now()
 	var failures []error
 	defer func() {
 		took, err := time.Since(started), join(failures...)
-		h.announce(func(about Subject) Event { return CleanupDone{about, took, err} })
+		h.announce(CleanupDone{took, err})
 	}()
 	h.runHooks(hooks, &failures)
 	return join(failures...)
 }
 
-// announce tells an event of each lock that h is on.
-func (h *Hold) announce(event func(about Subject) Event) {
+// announce tells a notice of each lock that h is on.
+func (h *Hold) announce(n recipes.Notice) {
 	for _, t := range h.tenures() {
 		t.mu.Lock()
-		t.stream.add(event(t.aboutLocked()))
+		t.addLocked(n)
 		t.mu.Unlock()
 		t.stream.deliver()
 	}
@@ -144,7 +146,7 @@ func (h *Hold) overrun() {
 		t.mu.Lock()
 		if !t.overran {
 			t.overran = true
-			t.stream.add(CleanupOverrun{t.aboutLocked(), grace, running})
+			t.addLocked(CleanupOverrun{grace, running})
 		}
 		t.mu.Unlock()
 		t.stream.deliver()

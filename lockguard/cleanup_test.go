@@ -195,7 +195,7 @@ func TestTimeOfHooksIsTheShortestThatWasPromised(t *testing.T) {
 	preempt := func(grace time.Duration) func(*fakeGrant) { return func(g *fakeGrant) { g.preempt(grace) } }
 	withdrawn := func(g *fakeGrant) {
 		g.preempt(10 * time.Second)
-		g.request.Notify(recipes.PreemptWithdrawn{})
+		g.request.Notify(recipes.PreemptionWithdrawn{})
 	}
 	late := func(g *fakeGrant) {
 		time.Sleep(30 * time.Second)

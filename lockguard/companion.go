@@ -164,7 +164,7 @@ func (t *tenure) openMember(ctx context.Context, g grant, token Token, since tim
 	t.grant = g
 	t.heldUnderLocked(g.Terms())
 	t.subject.Token, t.subject.Mode, t.subject.Priority = token, t.requirement.Mode, t.requirement.Priority
-	hold := t.openLocked(ctx, since, nil, func(about Subject) Event { return Acquired{about, since.Sub(t.started)} })
+	hold := t.openLocked(ctx, since, nil, Acquired{since.Sub(t.started)})
 	t.leaseEnd = g.LeaseDeadline()
 	hold.cleansUp = t.cleansUp
 	asked := t.askedBefore

@@ -26,7 +26,7 @@ func TestCompanionIsInterruptedByItsOwnMailbox(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		hold := s.joined(t.Context(), t)
 		require.Equal(t, "shop/order-17", hold.Reference().Hold)
-		require.Equal(t, "shop/order-17", only[Acquired](t, s.events).Hold)
+		require.Equal(t, "shop/order-17", about[Acquired](t, s.events).Hold)
 
 		s.locker.last().preempt(10 * time.Second)
 		requirePreempted(t, context.Cause(hold.Context()))
@@ -51,7 +51,7 @@ func TestMemberHasTheTermsOfTheHold(t *testing.T) {
 func TestHoldThatIsAskedToGoIsNotJoined(t *testing.T) {
 	s := newSetup(t)
 	s.locker.before = func(context.Context, *fakeGrant) error {
-		return &recipes.PreemptPendingError{Scope: scope, Hold: shop.Hold, By: recipes.PreemptAsked{
+		return &recipes.PreemptPendingError{Scope: scope, Hold: shop.Hold, By: recipes.PreemptRequested{
 			By: recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}}, Grace: time.Minute,
 		}}
 	}
@@ -87,7 +87,7 @@ func TestCompanionForCleanupWorksUntilTheGraceIsOver(t *testing.T) {
 			require.ErrorIs(t, context.Cause(nested.Context()), context.DeadlineExceeded)
 			require.NoError(t, nested.Release(t.Context()))
 			require.NoError(t, hold.Release(t.Context()))
-			require.Equal(t, "hotfix", only[PreemptRequested](t, s.events).By.Owner)
+			require.Equal(t, "hotfix", only[recipes.PreemptRequested](t, s.events).By.Owner)
 		})
 	}
 }

@@ -55,6 +55,6 @@
 // do not finish their cleanup can be decided about by people or rules
 // ([WithApprover]).
 //
-// Every step of a lock's life is one [Event] of a sealed set, told to each
-// [Observer]: logs, metrics, traces and audit are readers of that one stream.
+// Every step of a lock's life is one [Event], a notice with its subject, told to
+// each [Observer]: logs, metrics, traces and audit are readers of that one stream.
 package lockguard

@@ -92,6 +92,6 @@ func (t *tenure) downgrade(ctx context.Context) error {
 		return nil
 	}
 	t.requirement.Mode, t.subject.Mode = priority.Shared, priority.Shared
-	t.stream.add(Downgraded{t.aboutLocked()})
+	t.addLocked(Downgraded{})
 	return nil
 }

@@ -18,7 +18,7 @@ func TestDowngradeSharesTheLockOnce(t *testing.T) {
 		require.NoError(t, hold.Downgrade(t.Context()))
 		require.Equal(t, 1, s.locker.last().downgrades)
 		require.Equal(t, priority.Shared, hold.Info().Requirement.Mode)
-		require.Equal(t, priority.Shared, only[Downgraded](t, s.events).Mode)
+		require.Equal(t, priority.Shared, about[Downgraded](t, s.events).Mode)
 		require.Equal(t, token, hold.Token())
 		require.NoError(t, hold.Context().Err())
 
@@ -61,7 +61,7 @@ func TestDowngradeThatFailedIsAskedForAgain(t *testing.T) {
 		g.downgradeErr = nil
 		require.NoError(t, hold.Downgrade(t.Context()))
 		require.Equal(t, 2, g.downgrades)
-		require.Equal(t, priority.Shared, only[Downgraded](t, s.events).Mode)
+		require.Equal(t, priority.Shared, about[Downgraded](t, s.events).Mode)
 	})
 }
 

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"log/slog"
-	"reflect"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +32,7 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 				recipes.Displaced{By: recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}}},
 				recipes.Requeued{Cause: errWork},
 				recipes.PreemptSent{Holder: holder, Reason: priority.Outranked, Grace: time.Second},
-				recipes.TookOver{From: []recipes.Contender{holder}},
+				recipes.TakenOver{From: []recipes.Contender{holder}},
 			} {
 				time.Sleep(time.Second)
 				g.request.Notify(notice)
@@ -46,7 +47,7 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 		g.request.Notify(recipes.RiskOver{})
 		time.Sleep(time.Minute)
 		g.preempt(time.Second)
-		g.request.Notify(recipes.PreemptWithdrawn{})
+		g.request.Notify(recipes.PreemptionWithdrawn{})
 		require.NoError(t, hold.Release(t.Context()))
 
 		require.Equal(t, []string{
@@ -56,7 +57,7 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 
 		at := time.Time{}
 		for _, event := range s.events.list() {
-			about := event.About()
+			about := event.Subject
 			require.False(t, about.At.Before(at), "%T", event)
 			at = about.At
 			want := Subject{
@@ -64,15 +65,16 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 			}
 			require.Equal(t, want, about)
 		}
-		require.Zero(t, only[TakenOver](t, s.events).Token)
-		require.Equal(t, Token(101), only[Acquired](t, s.events).Token)
+		require.Zero(t, about[recipes.TakenOver](t, s.events).Token)
+		require.Equal(t, Token(101), about[Acquired](t, s.events).Token)
 		require.Equal(t, 7*time.Second, only[Acquired](t, s.events).Waited)
 		require.Equal(t, time.Minute, only[Released](t, s.events).Held)
-		asked := only[PreemptRequested](t, s.events)
+		asked := only[recipes.PreemptRequested](t, s.events)
 		require.Equal(t, "hotfix", asked.By.Owner)
 		require.True(t, asked.Forceful)
-		require.Equal(t, asked.At, only[Released](t, s.events).Since, "its context has ended then")
-		require.Equal(t, asked.At, only[CleanupStarted](t, s.events).Since)
+		at = about[recipes.PreemptRequested](t, s.events).At
+		require.Equal(t, at, only[Released](t, s.events).Since, "its context has ended then")
+		require.Equal(t, at, only[CleanupStarted](t, s.events).Since)
 	})
 }
 
@@ -90,7 +92,7 @@ func TestEveryRequestHasAnIDOfItsOwn(t *testing.T) {
 func TestTraceIsMadeAfterWaitingWasToldAndTravelsInEveryLaterEvent(t *testing.T) {
 	var told []string
 	s := newSetup(t,
-		WithObserver(func(_ context.Context, event Event) { told = append(told, event.About().Trace) }),
+		WithObserver(func(_ context.Context, event Event) { told = append(told, event.Trace) }),
 		WithTrace(func(_ context.Context, about Subject) string {
 			require.Len(t, told, 1)
 			return "trace " + about.ID
@@ -121,7 +123,7 @@ func TestSlowObserverDoesNotDelayTheEndOfTheContextNorTheLayerBelow(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		blocked := make(chan struct{})
 		s := newSetup(t, WithObserver(func(_ context.Context, event Event) {
-			if _, ok := event.(PreemptRequested); ok {
+			if _, ok := event.Notice.(recipes.PreemptRequested); ok {
 				<-blocked
 			}
 		}))
@@ -145,7 +147,7 @@ func TestObserverThatHangsDelaysReleaseOnlyForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hold *Hold
 		s := newSetup(t, WithObserver(func(_ context.Context, event Event) {
-			if _, ok := event.(PreemptRequested); ok {
+			if _, ok := event.Notice.(recipes.PreemptRequested); ok {
 				require.NoError(t, hold.Release(t.Context())) // forbidden, and survived
 			}
 		}))
@@ -168,7 +170,7 @@ func TestNoticesThatComeTooLateAreNotTold(t *testing.T) {
 		told := len(s.events.list())
 
 		for _, notice := range []recipes.Notice{
-			recipes.Queued{}, recipes.PreemptWithdrawn{}, recipes.AtRisk{}, recipes.Lost{Err: &LostError{}},
+			recipes.Queued{}, recipes.PreemptionWithdrawn{}, recipes.AtRisk{}, recipes.Lost{Err: &LostError{}},
 		} {
 			g.request.Notify(notice)
 		}
@@ -184,25 +186,24 @@ func TestLayerAboveCanTellOfSkippedJobs(t *testing.T) {
 		s := newSetup(t, WithObserver(func(ctx context.Context, _ Event) { require.NoError(t, ctx.Err()) }))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		s.Observe(ctx, Skipped{Job: "compact", Reason: "the previous run still runs"})
-		skipped := only[Skipped](t, s.events)
-		require.Equal(t, time.Now(), skipped.At)
-		require.Equal(t, "compact", skipped.Job)
+		s.Observe(ctx, Event{Notice: Skipped{Job: "compact", Reason: "the previous run still runs"}})
+		require.Equal(t, time.Now(), about[Skipped](t, s.events).At)
+		require.Equal(t, "compact", only[Skipped](t, s.events).Job)
 	})
 }
 
-// oneOfEach is an event of every type, with what its log line must say.
+// oneOfEach is every notice that an event can have, with what its log line must say.
 var oneOfEach = []struct {
-	event Event
-	level slog.Level
-	says  []string
+	notice recipes.Notice
+	level  slog.Level
+	says   []string
 }{
 	{Waiting{}, slog.LevelDebug, []string{"lock requested"}},
-	{Queued{Position: 2, Holders: []recipes.Contender{{Owner: "a"}, {Owner: "b"}}}, slog.LevelInfo, []string{"waiting for lock", "position=2", `holder="a, b"`}},
-	{Delayed{After: []recipes.Delay{{Owner: "a"}, {Owner: "b"}}}, slog.LevelInfo, []string{"delayed", `after="a, b"`, "until="}},
-	{Displaced{By: recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}}}, slog.LevelInfo, []string{"displaced", "by=hotfix", "by_priority=9"}},
-	{Requeued{Cause: errWork}, slog.LevelWarn, []string{"back of the queue", "disk full"}},
-	{PreemptSent{Holder: recipes.Contender{Owner: "a", Host: "h1", PID: 7}, Reason: "lease", Grace: time.Second}, slog.LevelInfo, []string{"asked the holder to go", "holder=a", "holder_host=h1", "holder_pid=7", "reason=lease", "grace=1s"}},
+	{recipes.Queued{Position: 2, Holders: []recipes.Contender{{Owner: "a"}, {Owner: "b"}}}, slog.LevelInfo, []string{"waiting for lock", "position=2", `holder="a, b"`}},
+	{recipes.Delayed{After: []recipes.Delay{{Owner: "a"}, {Owner: "b"}}}, slog.LevelInfo, []string{"delayed", `after="a, b"`, "until="}},
+	{recipes.Displaced{By: recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}}}, slog.LevelInfo, []string{"displaced", "by=hotfix", "by_priority=9"}},
+	{recipes.Requeued{Cause: errWork}, slog.LevelWarn, []string{"back of the queue", "disk full"}},
+	{recipes.PreemptSent{Holder: recipes.Contender{Owner: "a", Host: "h1", PID: 7}, Reason: "lease", Grace: time.Second}, slog.LevelInfo, []string{"asked the holder to go", "holder=a", "holder_host=h1", "holder_pid=7", "reason=lease", "grace=1s"}},
 	{Frozen{Override: incident(override.Freeze)}, slog.LevelWarn, []string{"frozen", "override=INC-7", "by=ana", `why="failing disks"`, "until="}},
 	{Thawed{}, slog.LevelInfo, []string{"not frozen any more"}},
 	{Overridden{Effect: override.Effect{Terms: priority.Terms{WaitingTimeout: new(time.Second), LeaseTimeout: time.Minute}, Applied: []override.Override{incident(override.Boost), incident(override.Cap)}}}, slog.LevelInfo, []string{"overrides change", `override="INC-7, INC-7"`, "forceful=false", "waiting=1s", "lease=1m0s"}},
@@ -210,15 +211,15 @@ var oneOfEach = []struct {
 	{ApprovalPending{Holders: []recipes.Contender{{Owner: "a"}}, Waited: time.Second}, slog.LevelWarn, []string{"has to decide", "holder=a", "waited=1s"}},
 	{ApprovalDecided{Decision: Decision{ID: "a-7", By: "ana", Reason: "month's end"}}, slog.LevelInfo, []string{"may take the lock", "approval=a-7", "by=ana", `why="month's end"`}},
 	{ApprovalDecided{Err: errWork}, slog.LevelWarn, []string{"may not take", "disk full"}},
-	{TakenOver{From: []recipes.Contender{{Owner: "a"}}}, slog.LevelWarn, []string{"took the lock", "from=a"}},
+	{recipes.TakenOver{From: []recipes.Contender{{Owner: "a"}}}, slog.LevelWarn, []string{"took the lock", "from=a"}},
 	{NotAcquired{Err: errWork, Waited: 1500 * time.Microsecond}, slog.LevelInfo, []string{"not acquired", "disk full", "waited=2ms"}},
-	{Acquired{Subject: Subject{Token: 12}, Waited: time.Second}, slog.LevelInfo, []string{"lock acquired", "waited=1s", "token=12"}},
-	{PreemptRequested{By: recipes.Contender{Owner: "hotfix"}, Reason: "outranked", Grace: time.Second, Forceful: true}, slog.LevelInfo, []string{"asked to give", "by=hotfix", "reason=outranked", "grace=1s", "forceful=true"}},
-	{PreemptRequested{Override: &recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}}, slog.LevelInfo, []string{"asked to give", "override=INC-7", "override_by=ana"}},
-	{PreemptionWithdrawn{}, slog.LevelInfo, []string{"nobody asks"}},
-	{Blocked{Holders: []recipes.Contender{{Owner: "a"}}}, slog.LevelInfo, []string{"next in line", "holder=a"}},
-	{RiskOver{}, slog.LevelInfo, []string{"answers again"}},
-	{AtRisk{}, slog.LevelWarn, []string{"ZooKeeper is silent", "deadline="}},
+	{Acquired{Waited: time.Second}, slog.LevelInfo, []string{"lock acquired", "waited=1s", "token=12"}},
+	{recipes.PreemptRequested{By: recipes.Contender{Owner: "hotfix"}, Reason: "outranked", Grace: time.Second, Forceful: true}, slog.LevelInfo, []string{"asked to give", "by=hotfix", "reason=outranked", "grace=1s", "forceful=true"}},
+	{recipes.PreemptRequested{Override: &recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}}, slog.LevelInfo, []string{"asked to give", "override=INC-7", "override_by=ana"}},
+	{recipes.PreemptionWithdrawn{}, slog.LevelInfo, []string{"nobody asks"}},
+	{recipes.Blocked{Holders: []recipes.Contender{{Owner: "a"}}}, slog.LevelInfo, []string{"next in line", "holder=a"}},
+	{recipes.RiskOver{}, slog.LevelInfo, []string{"answers again"}},
+	{recipes.AtRisk{}, slog.LevelWarn, []string{"ZooKeeper is silent", "deadline="}},
 	{CleanupStarted{Cause: errWork, Hooks: 2}, slog.LevelInfo, []string{"cleanup started", `cause="disk full"`, "hooks=2"}},
 	{CleanupDone{Took: time.Second}, slog.LevelInfo, []string{"cleanup done", "took=1s"}},
 	{CleanupDone{Err: errWork}, slog.LevelWarn, []string{"cleanup done", "disk full"}},
@@ -232,33 +233,56 @@ var oneOfEach = []struct {
 	{Stuck{Job: "compact", Cause: ErrShutdown, For: time.Minute, Stack: "main.go:7"}, slog.LevelError, []string{"job=compact", "for=1m0s", "main.go:7"}},
 }
 
-func TestSetOfEventsIsClosedAndEachOneHasALogLine(t *testing.T) {
-	declared := make(map[string]bool)
-	file, err := parser.ParseFile(token.NewFileSet(), "event.go", nil, 0)
-	require.NoError(t, err)
-	for _, decl := range file.Decls {
-		if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == "event" {
-			declared[f.Recv.List[0].Type.(*ast.Ident).Name] = true
-		}
-	}
+// keptNotices are those of the lock that no event has.
+var keptNotices = map[string]string{
+	"recipes.Joined":         "is for the Ticket",
+	"recipes.Revised":        "is told as Overridden",
+	"recipes.CleanupPending": "is told as ApprovalPending",
+	"recipes.PendingOver":    "ends what ApprovalPending tells",
+	"recipes.Lost":           "is told as Lost",
+}
 
-	tested := make(map[string]bool)
+func TestSetOfNoticesIsClosedAndEachOneThatIsToldHasAKindAndALogLine(t *testing.T) {
+	tested, kinds := make(map[string]bool), make(map[string]string)
 	for _, c := range oneOfEach {
-		name := reflect.TypeOf(c.event).Name()
+		name := fmt.Sprintf("%T", c.notice)
 		tested[name] = true
 		t.Run(name, func(t *testing.T) {
 			var line bytes.Buffer
-			LogObserver(slog.New(slog.NewTextHandler(&line, &slog.HandlerOptions{Level: slog.LevelDebug})))(t.Context(), c.event)
+			observer := LogObserver(slog.New(slog.NewTextHandler(&line, &slog.HandlerOptions{Level: slog.LevelDebug})))
+			observer(t.Context(), Event{Subject{Token: 12}, c.notice})
 			require.Equal(t, 1, bytes.Count(line.Bytes(), []byte("\n")))
 			require.Contains(t, line.String(), "level="+c.level.String())
-			for _, text := range c.says {
+			for _, text := range append(c.says, "token=12") {
 				require.Contains(t, line.String(), text)
 			}
+			require.Regexp(t, "^[a-z]+(_[a-z]+)*$", c.notice.Kind())
+			require.Contains(t, []string{"", name}, kinds[c.notice.Kind()], "two notices have one kind")
+			kinds[c.notice.Kind()] = name
 		})
 	}
-	require.Equal(t, declared, tested, "every event of event.go is in oneOfEach")
-	_, outside := any(struct{ Subject }{}).(Event)
-	require.False(t, outside, "who embeds Subject is no event")
+	for _, name := range noticesOf(t, ".", "../recipes") {
+		require.True(t, tested[name] != (keptNotices[name] != ""), "%s is a notice: give it a row in oneOfEach, or say in keptNotices why no event has it", name)
+	}
+}
+
+// noticesOf returns the types of packages that are notices: those with a Kind.
+func noticesOf(t *testing.T, directories ...string) (names []string) {
+	for _, directory := range directories {
+		files, err := filepath.Glob(filepath.Join(directory, "*.go"))
+		require.NoError(t, err)
+		for _, name := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			for _, decl := range file.Decls {
+				if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == "Kind" && f.Recv != nil {
+					names = append(names, file.Name.Name+"."+f.Recv.List[0].Type.(*ast.Ident).Name)
+				}
+			}
+		}
+	}
+	require.Greater(t, len(names), 30)
+	return names
 }
 
 func TestLogLinesSayWhomTheyAreAbout(t *testing.T) {

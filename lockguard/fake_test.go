@@ -148,7 +148,7 @@ func (g *fakeGrant) released() int {
 func (g *fakeGrant) preempt(grace time.Duration) { g.ask(priority.Outranked, grace) }
 
 func (g *fakeGrant) ask(reason priority.Reason, grace time.Duration) {
-	g.request.Notify(recipes.PreemptAsked{
+	g.request.Notify(recipes.PreemptRequested{
 		By:       recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}},
 		Reason:   reason,
 		Grace:    grace,
@@ -182,33 +182,39 @@ func (e *events) list() []Event {
 	return slices.Clone(e.all)
 }
 
-// names are the types of the events, in order.
+// names are the types of the notices, in order.
 func (e *events) names() []string {
 	var names []string
 	for _, event := range e.list() {
-		names = append(names, reflect.TypeOf(event).Name())
+		names = append(names, reflect.TypeOf(event.Notice).Name())
 	}
 	return names
 }
 
-// of returns the types of the events about one scope, in order.
+// of returns the types of the notices about one scope, in order.
 func (e *events) of(scope string) []string {
 	var names []string
 	for _, event := range e.list() {
-		if event.About().Scope == scope {
-			names = append(names, reflect.TypeOf(event).Name())
+		if event.Scope == scope {
+			names = append(names, reflect.TypeOf(event.Notice).Name())
 		}
 	}
 	return names
 }
 
-// only returns the one event of type E.
-func only[E Event](t *testing.T, e *events) E {
+// only returns the one notice of type N.
+func only[N recipes.Notice](t *testing.T, e *events) N { return event[N](t, e).Notice.(N) }
+
+// about returns the subject of the one notice of type N.
+func about[N recipes.Notice](t *testing.T, e *events) Subject { return event[N](t, e).Subject }
+
+// event returns the one event with a notice of type N.
+func event[N recipes.Notice](t *testing.T, e *events) Event {
 	t.Helper()
-	var found []E
+	var found []Event
 	for _, event := range e.list() {
-		if x, ok := event.(E); ok {
-			found = append(found, x)
+		if _, ok := event.Notice.(N); ok {
+			found = append(found, event)
 		}
 	}
 	require.Len(t, found, 1, "events: %v", e.names())

@@ -44,7 +44,7 @@ func (t *tenure) endure(ctx context.Context, effect override.Effect, changed <-c
 func (t *tenure) thawLocked() {
 	if t.frozen {
 		t.frozen = false
-		t.stream.add(Thawed{t.aboutLocked()})
+		t.addLocked(Thawed{})
 	}
 }
 
@@ -53,7 +53,7 @@ func (t *tenure) tellFrozen(by override.Override) {
 	t.mu.Lock()
 	if !t.frozen {
 		t.frozen = true
-		t.stream.add(Frozen{t.aboutLocked(), by})
+		t.addLocked(Frozen{by})
 	}
 	t.mu.Unlock()
 	t.stream.deliver()

@@ -208,14 +208,7 @@ func (g *Guard) AcquireAll(ctx context.Context, requirements []Requirement) (*Ho
 // Observe tells the observers of an event that a layer above the Guard has
 // seen: Skipped, Stuck. At is filled in when it is zero.
 func (g *Guard) Observe(ctx context.Context, event Event) {
-	switch e := event.(type) {
-	case Skipped:
-		e.At = cmp.Or(e.At, time.Now())
-		event = e
-	case Stuck:
-		e.At = cmp.Or(e.At, time.Now())
-		event = e
-	}
+	event.At = cmp.Or(event.At, time.Now())
 	g.tell(context.WithoutCancel(ctx), event)
 }
 

@@ -100,7 +100,7 @@ func TestInfoSaysWhatIsHeld(t *testing.T) {
 		require.Equal(t, time.Now(), info.Since)
 		require.Equal(t, time.Now().Add(10*time.Minute), info.LeaseDeadline)
 		require.Equal(t, "compact", info.Requirement.Owner)
-		require.Equal(t, only[Acquired](t, s.events).ID, info.ID)
+		require.Equal(t, about[Acquired](t, s.events).ID, info.ID)
 		require.Equal(t, s.locker.last().deadline, hold.Deadline())
 	})
 }
@@ -127,7 +127,7 @@ func TestExtendIsRefusedToWhoWasAskedToGo(t *testing.T) {
 	s.locker.last().preempt(time.Minute)
 
 	requirePreempted(t, hold.Extend(t.Context(), time.Hour))
-	s.locker.last().request.Notify(recipes.PreemptWithdrawn{})
+	s.locker.last().request.Notify(recipes.PreemptionWithdrawn{})
 	s.locker.last().preempt(time.Second)
 	require.Same(t, context.Cause(hold.Context()), hold.Extend(t.Context(), time.Hour))
 }
@@ -142,7 +142,7 @@ func TestExtendSaysWhoAsksEvenBeforeTheNoticeComes(t *testing.T) {
 				if told {
 					g.preempt(time.Minute)
 				}
-				return &recipes.PreemptPendingError{Scope: scope, By: recipes.PreemptAsked{
+				return &recipes.PreemptPendingError{Scope: scope, By: recipes.PreemptRequested{
 					By: recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}}, Reason: priority.Outranked,
 				}}
 			}

@@ -30,7 +30,7 @@ func (t *tenure) extend(ctx context.Context, lease time.Duration) error {
 	if t.phase == holding && t.lost == nil { // else it comes too late
 		t.lease = lease
 		t.leaseEnd = sent.Add(lease)
-		t.stream.add(Extended{t.aboutLocked(), lease})
+		t.addLocked(Extended{lease})
 	}
 	t.mu.Unlock()
 	t.stream.deliver()

@@ -22,7 +22,7 @@ func LogObserver(logger *slog.Logger) Observer {
 		if !logger.Enabled(ctx, level) {
 			return
 		}
-		logger.LogAttrs(ctx, level, message, append(describeSubject(event.About()), attrs...)...)
+		logger.LogAttrs(ctx, level, message, append(describeSubject(event.Subject), attrs...)...)
 	}
 }
 
@@ -58,21 +58,21 @@ func describeSubject(s Subject) []slog.Attr {
 
 // describe is the one place that knows what to say about each event.
 func describe(event Event) (slog.Level, string, []slog.Attr) {
-	switch e := event.(type) {
+	switch e := event.Notice.(type) {
 	case Waiting:
 		return slog.LevelDebug, "lock requested", nil
-	case Queued:
+	case recipes.Queued:
 		return slog.LevelInfo, "waiting for lock", append(
 			[]slog.Attr{slog.Int("position", e.Position)}, contenders("holder", e.Holders)...)
-	case Blocked:
+	case recipes.Blocked:
 		return slog.LevelInfo, "next in line for lock, others hold it now", contenders("holder", e.Holders)
-	case Delayed:
+	case recipes.Delayed:
 		return slog.LevelInfo, "lock is free, and delayed after the unclean end of a hold", delays(e)
-	case Displaced:
+	case recipes.Displaced:
 		return slog.LevelInfo, "displaced by a more important request", contender("by", e.By)
-	case Requeued:
+	case recipes.Requeued:
 		return slog.LevelWarn, "session ended, waiting for lock again from the back of the queue", failure(e.Cause)
-	case PreemptSent:
+	case recipes.PreemptSent:
 		return slog.LevelInfo, "asked the holder to go", append(contender("holder", e.Holder),
 			slog.String("reason", string(e.Reason)), duration("grace", e.Grace))
 	case Frozen:
@@ -92,20 +92,20 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 			return slog.LevelWarn, "may not take the lock by force", attrs
 		}
 		return slog.LevelInfo, "may take the lock by force", attrs
-	case TakenOver:
+	case recipes.TakenOver:
 		return slog.LevelWarn, "took the lock from a holder whose grace was over", contenders("from", e.From)
 	case NotAcquired:
 		return slog.LevelInfo, "lock not acquired", append(failure(e.Err), duration("waited", e.Waited))
 	case Acquired:
 		return slog.LevelInfo, "lock acquired", []slog.Attr{duration("waited", e.Waited)}
-	case PreemptRequested:
+	case recipes.PreemptRequested:
 		return slog.LevelInfo, "asked to give the lock away", append(contender("by", e.By),
 			slog.String("reason", string(e.Reason)), duration("grace", e.Grace), slog.Bool("forceful", e.Forceful), markAttr(e.Override))
-	case PreemptionWithdrawn:
+	case recipes.PreemptionWithdrawn:
 		return slog.LevelInfo, "nobody asks for the lock any more, giving it away all the same", nil
-	case AtRisk:
+	case recipes.AtRisk:
 		return slog.LevelWarn, "ZooKeeper is silent, the lock will be lost unless it answers", []slog.Attr{slog.Time("deadline", e.Deadline)}
-	case RiskOver:
+	case recipes.RiskOver:
 		return slog.LevelInfo, "ZooKeeper answers again, the lock is still held", nil
 	case CleanupStarted:
 		return slog.LevelInfo, "cleanup started", append(reason(e.Cause), slog.Int("hooks", e.Hooks))
@@ -143,7 +143,7 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 			duration("for", e.For),
 			slog.String("stack", e.Stack))
 	}
-	return slog.LevelWarn, fmt.Sprintf("unknown lock event %T", event), nil
+	return slog.LevelWarn, fmt.Sprintf("unknown lock event %T", event.Notice), nil
 }
 
 func troubleIf(err error) slog.Level {
@@ -227,7 +227,7 @@ func contender(key string, c recipes.Contender) []slog.Attr {
 	return attrs
 }
 
-func delays(e Delayed) []slog.Attr {
+func delays(e recipes.Delayed) []slog.Attr {
 	return []slog.Attr{slog.String("after", words.Join(e.After, ", ", func(d recipes.Delay) string { return d.Owner })), slog.Time("until", e.Until)}
 }
 

@@ -109,7 +109,7 @@ func TestPreemptionOfAnyLockEndsTheWorkThenHooksRunUnderAllLocks(t *testing.T) {
 				require.Equal(t, want, s.events.of(scope))
 			}
 			for _, event := range s.events.list() {
-				if released, ok := event.(Released); ok {
+				if released, ok := event.Notice.(Released); ok {
 					require.Same(t, cause, released.Cause)
 				}
 			}
@@ -192,7 +192,7 @@ func TestLossOfAnyLockEndsTheWorkAndTheHooks(t *testing.T) {
 				require.Contains(t, s.events.of(scope), end)
 			}
 			for _, event := range s.events.list() {
-				if started, ok := event.(CleanupStarted); ok {
+				if started, ok := event.Notice.(CleanupStarted); ok {
 					require.Zero(t, started.Deadline, "no grace after a loss")
 				}
 			}
@@ -496,7 +496,7 @@ func TestRequirementsThatDoNotGoTogetherAreRefusedAllAtOnce(t *testing.T) {
 
 func TestLocksOneOfWhichHasToGoBeforeTheWorkBeginsAreAcquiredAnew(t *testing.T) {
 	mark := &recipes.Mark{ID: "INC-7"}
-	pending := func(g *fakeGrant, asked recipes.PreemptAsked) error {
+	pending := func(g *fakeGrant, asked recipes.PreemptRequested) error {
 		return &recipes.PreemptPendingError{Scope: g.scope, By: asked}
 	}
 	for name, first := range map[string]func(a, g *fakeGrant){ // what happens to each grant of the first round
@@ -511,14 +511,14 @@ func TestLocksOneOfWhichHasToGoBeforeTheWorkBeginsAreAcquiredAnew(t *testing.T) 
 		"when the last one is granted, for an override": func(a, g *fakeGrant) {
 			g.token = func(context.Context) (recipes.Token, error) {
 				if g.scope == "c" {
-					a.request.Notify(recipes.PreemptAsked{Override: mark})
+					a.request.Notify(recipes.PreemptRequested{Override: mark})
 				}
 				return g.number, nil
 			}
 		},
 		"its lease is not given again": func(_, g *fakeGrant) {
 			g.extend = func(context.Context, time.Duration) error {
-				return pending(g, recipes.PreemptAsked{Reason: priority.LeaseExpired})
+				return pending(g, recipes.PreemptRequested{Reason: priority.LeaseExpired})
 			}
 		},
 		"while the lease of another is given again": func(a, g *fakeGrant) {
@@ -531,11 +531,13 @@ func TestLocksOneOfWhichHasToGoBeforeTheWorkBeginsAreAcquiredAnew(t *testing.T) 
 		},
 		"before its minimum runtime begins": func(_, g *fakeGrant) {
 			g.protect = func(context.Context, time.Duration) error {
-				return pending(g, recipes.PreemptAsked{Reason: priority.Outranked})
+				return pending(g, recipes.PreemptRequested{Reason: priority.Outranked})
 			}
 		},
 		"before its minimum runtime begins, for an override": func(_, g *fakeGrant) {
-			g.protect = func(context.Context, time.Duration) error { return pending(g, recipes.PreemptAsked{Override: mark}) }
+			g.protect = func(context.Context, time.Duration) error {
+				return pending(g, recipes.PreemptRequested{Override: mark})
+			}
 		},
 	} {
 		runVirtual(t, name, func(t *testing.T, s setup) {

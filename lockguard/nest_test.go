@@ -167,7 +167,7 @@ func TestInterruptedHoldCannotBeNested(t *testing.T) {
 		"preempted": func(g *fakeGrant, _ func()) { g.preempt(time.Minute) },
 		"withdrawn": func(g *fakeGrant, _ func()) {
 			g.preempt(time.Minute)
-			g.request.Notify(recipes.PreemptWithdrawn{})
+			g.request.Notify(recipes.PreemptionWithdrawn{})
 		},
 		"lost":      func(g *fakeGrant, _ func()) { g.lose(recipes.LossTaken) },
 		"shut down": func(_ *fakeGrant, cancel func()) { cancel() },

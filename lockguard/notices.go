@@ -18,7 +18,6 @@ func (t *tenure) notice(attempt int, notice recipes.Notice) {
 }
 
 func (t *tenure) noticeLocked(notice recipes.Notice) {
-	about := t.aboutLocked()
 	if lost, ok := notice.(recipes.Lost); ok {
 		t.loseLocked(lost.Err)
 		return
@@ -27,20 +26,12 @@ func (t *tenure) noticeLocked(notice recipes.Notice) {
 		return // it comes too late to change anything
 	}
 	switch n := notice.(type) {
-	case recipes.Queued:
-		t.stream.add(Queued{about, n.Position, n.Holders})
+	case recipes.Queued, recipes.Blocked, recipes.Delayed, recipes.Displaced, recipes.Requeued, recipes.TakenOver:
+		t.addLocked(n)
 	case recipes.Joined:
 		if t.ticket != nil {
-			t.ticket.at(Reference{Scope: about.Scope, Hold: about.Hold, ID: n.ID, Mode: about.Mode})
+			t.ticket.at(Reference{Scope: t.subject.Scope, Hold: t.subject.Hold, ID: n.ID, Mode: t.subject.Mode})
 		}
-	case recipes.Blocked:
-		t.stream.add(Blocked{about, n.Holders})
-	case recipes.Delayed:
-		t.stream.add(Delayed{about, n.After, n.Until})
-	case recipes.Displaced:
-		t.stream.add(Displaced{about, n.By})
-	case recipes.Requeued:
-		t.stream.add(Requeued{about, n.Cause})
 	case recipes.Revised:
 		t.revisedLocked(n.Revision)
 	case recipes.CleanupPending:
@@ -49,30 +40,28 @@ func (t *tenure) noticeLocked(notice recipes.Notice) {
 		t.voidApprovalLocked()
 	case recipes.PreemptSent:
 		t.askedLocked(n)
-		t.stream.add(PreemptSent{about, n.Holder, n.Reason, n.Grace})
-	case recipes.TookOver:
-		t.stream.add(TakenOver{about, n.From})
-	case recipes.PreemptAsked:
+		t.addLocked(n)
+	case recipes.PreemptRequested:
 		t.askLocked(n)
-	case recipes.PreemptWithdrawn:
+	case recipes.PreemptionWithdrawn:
 		if t.phase == holding {
-			t.stream.add(PreemptionWithdrawn{about})
+			t.addLocked(n)
 		}
 	case recipes.AtRisk:
 		t.markRiskLocked(n.Deadline)
 		if t.phase == holding {
-			t.stream.add(AtRisk{about, n.Deadline})
+			t.addLocked(n)
 		}
 	case recipes.RiskOver:
 		if t.phase == holding {
-			t.stream.add(RiskOver{about})
+			t.addLocked(n)
 		}
 	}
 }
 
 // askLocked interrupts the work. The first request is the cause, also when it
 // is withdrawn; later ones can only shorten the grace.
-func (t *tenure) askLocked(n recipes.PreemptAsked) {
+func (t *tenure) askLocked(n recipes.PreemptRequested) {
 	if t.asked == nil {
 		t.asked = t.cause(n)
 	}
@@ -83,11 +72,11 @@ func (t *tenure) askLocked(n recipes.PreemptAsked) {
 		t.askedBefore = append(t.askedBefore, n)
 	}
 	if t.phase == holding {
-		t.stream.add(PreemptRequested{t.aboutLocked(), n.By, n.Reason, n.Grace, n.Deadline, n.Forceful, n.Trace, n.Override})
+		t.addLocked(n)
 	}
 }
 
-func (t *tenure) cause(n recipes.PreemptAsked) error {
+func (t *tenure) cause(n recipes.PreemptRequested) error {
 	if n.Override != nil {
 		return &OverriddenError{
 			Scope: t.requirement.Scope, Override: *n.Override,
@@ -113,7 +102,7 @@ func (t *tenure) loseLocked(lost *LostError) {
 		return
 	}
 	if t.phase == holding {
-		t.stream.add(Lost{t.aboutLocked(), time.Since(t.since), lost})
+		t.addLocked(Lost{time.Since(t.since), lost})
 	}
 }
 

@@ -29,7 +29,7 @@ func (g *Guard) tellOne(ctx context.Context, observer Observer, event Event) {
 	defer func() {
 		if v := recover(); v != nil {
 			g.logger.LogAttrs(ctx, slog.LevelError, "an observer of lock events panicked; it missed this event",
-				slog.String("event", fmt.Sprintf("%T", event)),
+				slog.String("event", fmt.Sprintf("%T", event.Notice)),
 				slog.Any("panic", v),
 				slog.String("stack", string(debug.Stack())),
 			)

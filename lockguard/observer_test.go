@@ -10,7 +10,7 @@ import (
 func TestObserversKnowTheSpanOfTheWorkFromTheGrantOn(t *testing.T) {
 	seen := make(chan string, 8)
 	s := newSetup(t, WithObserver(func(ctx context.Context, event Event) {
-		switch event.(type) {
+		switch event.Notice.(type) {
 		case Waiting, Released:
 			seen <- Traceparent(ctx)
 		}

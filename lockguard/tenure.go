@@ -61,8 +61,8 @@ type tenure struct {
 	riskEnd  time.Time     // when the lock will be lost to that silence
 	lost     *LostError
 
-	accedes     bool                   // it joins or adopts a hold
-	askedBefore []recipes.PreemptAsked // which was asked to go before the first Hold was open
+	accedes     bool                       // it joins or adopts a hold
+	askedBefore []recipes.PreemptRequested // which was asked to go before the first Hold was open
 
 	// Of the present attempt to acquire the lock.
 	attempt  int                        // 1, 2, 3 ...: what an earlier one brings to light is too late
@@ -171,9 +171,9 @@ func (t *tenure) release(ctx context.Context, limit time.Duration, cause error, 
 	case told:
 	case err != nil && lost != nil && lost.Reason != recipes.LossSession:
 		t.markLostLocked(lost)
-		t.stream.add(Lost{t.aboutLocked(), held, lost})
+		t.addLocked(Lost{held, lost})
 	default:
-		t.stream.add(Released{t.aboutLocked(), held, cause, err, since, took})
+		t.addLocked(Released{held, cause, err, since, took})
 	}
 	t.unlock()
 	t.stream.deliver()
@@ -217,6 +217,9 @@ func (t *tenure) standing() error {
 	}
 	return t.asked
 }
+
+// addLocked adds a notice of what happens to the request now.
+func (t *tenure) addLocked(n recipes.Notice) { t.stream.add(Event{t.aboutLocked(), n}) }
 
 // aboutLocked is the subject of an event that happens now.
 func (t *tenure) aboutLocked() Subject {

@@ -167,7 +167,7 @@ func (t *tenure) reviseLocked(o offer) {
 	t.subject.Priority = o.terms.Priority
 	if !sameEffect(o.effect, t.told) {
 		t.told = o.effect
-		t.stream.add(Overridden{t.aboutLocked(), o.effect})
+		t.addLocked(Overridden{o.effect})
 	}
 }
 
@@ -287,7 +287,7 @@ func (t *tenure) prolong(ctx context.Context, since time.Time, total time.Durati
 	t.prolonged = total
 	if !enough && left > 0 && t.phase == holding && t.lost == nil {
 		t.lease, t.leaseEnd = total, time.Now().Add(left)
-		t.stream.add(Extended{t.aboutLocked(), left})
+		t.addLocked(Extended{left})
 	}
 	t.mu.Unlock()
 	t.stream.deliver()

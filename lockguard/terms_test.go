@@ -140,11 +140,11 @@ func TestNewRequestAsksForWhatOverridesMakeOfIt(t *testing.T) {
 
 		// and says so, right after Waiting
 		require.Equal(t, []string{"Waiting", "Overridden", "Acquired"}, o.events.names())
-		require.Equal(t, priority.Level(3), only[Waiting](t, o.events).Priority)
+		require.Equal(t, priority.Level(3), about[Waiting](t, o.events).Priority)
 		overridden := only[Overridden](t, o.events)
-		require.Equal(t, priority.Emergency, overridden.Priority)
+		require.Equal(t, priority.Emergency, about[Overridden](t, o.events).Priority)
 		require.Equal(t, "INC-7", overridden.Effect.By().ID)
-		require.Equal(t, priority.Emergency, only[Acquired](t, o.events).Priority)
+		require.Equal(t, priority.Emergency, about[Acquired](t, o.events).Priority)
 		require.Equal(t, priority.Emergency, c.hold.Info().Requirement.Priority)
 		require.NoError(t, c.finish(t))
 	})
@@ -172,9 +172,9 @@ func TestWaitingRequestFollowsTheOverrides(t *testing.T) {
 		require.Equal(t, []string{"Waiting", "Queued", "Overridden", "Overridden", "Overridden", "Overridden", "Acquired"}, o.events.names())
 		var told []priority.Level
 		for _, e := range o.events.list() {
-			if e, ok := e.(Overridden); ok {
+			if n, ok := e.Notice.(Overridden); ok {
 				told = append(told, e.Priority)
-				require.Equal(t, e.Priority, e.Effect.Terms.Priority)
+				require.Equal(t, e.Priority, n.Effect.Terms.Priority)
 			}
 		}
 		require.Equal(t, levels, told)
@@ -184,7 +184,7 @@ func TestWaitingRequestFollowsTheOverrides(t *testing.T) {
 		o.put(boost(30))
 		require.Equal(t, priority.Level(5), c.hold.Info().Requirement.Priority)
 		require.NoError(t, c.finish(t))
-		require.Equal(t, priority.Level(5), only[Released](t, o.events).Priority)
+		require.Equal(t, priority.Level(5), about[Released](t, o.events).Priority)
 	})
 }
 
@@ -390,7 +390,7 @@ func TestHolderThatHasToGoForAnOverrideIsToldByWhom(t *testing.T) {
 		virtual(t, func(t *testing.T, s setup) {
 			mark := recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}
 			err := s.Do(t.Context(), required(), func(ctx context.Context) error {
-				s.locker.last().request.Notify(recipes.PreemptAsked{
+				s.locker.last().request.Notify(recipes.PreemptRequested{
 					By: recipes.Contender{Owner: "ana", Terms: priority.Terms{Priority: priority.Emergency}}, Reason: reason,
 					Grace: time.Second, Deadline: time.Now().Add(time.Second), Forceful: true, Override: &mark,
 				})
@@ -400,7 +400,7 @@ func TestHolderThatHasToGoForAnOverrideIsToldByWhom(t *testing.T) {
 			require.Equal(t, OverriddenError{Scope: scope, Override: mark, Grace: time.Second, Deadline: time.Now().Add(time.Second), Forceful: true}, *overridden)
 			require.NotErrorAs(t, err, new(*PreemptedError))
 			require.NotErrorAs(t, err, new(*LeaseExpiredError))
-			require.Equal(t, &mark, only[PreemptRequested](t, s.events).Override)
+			require.Equal(t, &mark, only[recipes.PreemptRequested](t, s.events).Override)
 		})
 	}
 }

@@ -168,9 +168,9 @@ func (h *classicHold) inspect(ctx context.Context) error {
 	h.mu.Unlock()
 	switch {
 	case asks && !was:
-		h.notices.send(PreemptAsked{})
+		h.notices.send(PreemptRequested{})
 	case was && !asks:
-		h.notices.send(PreemptWithdrawn{})
+		h.notices.send(PreemptionWithdrawn{})
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func (e *CleanupPendingError) Info() priority.CauseInfo {
 // while somebody asks the holder to go.
 type PreemptPendingError struct {
 	Scope string
-	By    PreemptAsked
+	By    PreemptRequested
 	Hold  string // that was not joined; "": the holder is the caller
 }
 

@@ -326,7 +326,7 @@ func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
 			gone := time.Duration(g.stamp.notBehind(now)-n.at(stat)) * time.Millisecond
 			left := max(0, min(grace, grace-gone))
 			end = now.add(left)
-			news = append(news, PreemptAsked{
+			news = append(news, PreemptRequested{
 				By: n.author(), Reason: n.Reason, Grace: grace, Deadline: time.Now().Add(left),
 				Forceful: n.Forceful, Trace: n.Trace, Override: n.Override,
 			})
@@ -334,7 +334,7 @@ func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
 		standing[key] = end
 	}
 	if len(standing) == 0 && len(g.asked) > 0 {
-		news = append(news, PreemptWithdrawn{})
+		news = append(news, PreemptionWithdrawn{})
 	}
 	g.asked = standing
 	attend := len(standing) > 0 && !g.attending && g.state == stateHeld && g.around != nil
@@ -527,13 +527,13 @@ func (g *Grant) lossOr(err error) error {
 }
 
 // whoAsks returns one that asks the holder to go and is alive.
-func (g *Grant) whoAsks(ctx context.Context, rec *contenderRecord, stat *zk.Stat) (PreemptAsked, bool, error) {
+func (g *Grant) whoAsks(ctx context.Context, rec *contenderRecord, stat *zk.Stat) (PreemptRequested, bool, error) {
 	if len(rec.Preempt) == 0 {
-		return PreemptAsked{}, false, nil
+		return PreemptRequested{}, false, nil
 	}
 	there, err := g.s.contenders(ctx, g.lock.path)
 	if err != nil {
-		return PreemptAsked{}, false, err
+		return PreemptRequested{}, false, err
 	}
 	children := there.children
 	for _, n := range rec.Preempt {
@@ -543,5 +543,5 @@ func (g *Grant) whoAsks(ctx context.Context, rec *contenderRecord, stat *zk.Stat
 			}
 		}
 	}
-	return PreemptAsked{}, false, nil
+	return PreemptRequested{}, false, nil
 }

@@ -413,7 +413,7 @@ func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, child
 	case err == nil:
 		p.asks = make(map[string]*standingAsk)
 		// planted-bug dead-waiter-goes-on: r = p.mark(ctx, r)
-		p.a.notices.send(TookOver{From: from})
+		p.a.notices.send(TakenOver{From: from})
 	case errors.Is(err, errAmbiguous):
 		return nil, err
 	}
@@ -480,7 +480,7 @@ func (p *place) settle(ctx context.Context, g *Grant) error {
 	record, err := decodeLock(data)
 	if err == nil && slices.Contains(record.Holders, p.guid) && p.seizure.happened(record) {
 		g.evicted = record.Evicted
-		p.a.notices.send(TookOver{From: p.seizure.from})
+		p.a.notices.send(TakenOver{From: p.seizure.from})
 	}
 	p.seizure = nil
 	return nil
@@ -493,7 +493,7 @@ func (p *place) settleDelayed(g lockRecord) {
 	}
 	if p.seizure.happened(g) {
 		p.asks = make(map[string]*standingAsk)
-		p.a.notices.send(TookOver{From: p.seizure.from})
+		p.a.notices.send(TakenOver{From: p.seizure.from})
 	}
 	p.seizure = nil
 }

@@ -56,10 +56,10 @@ type MutexOptions struct {
 	//     the one in front, the node's name as ID and its data as Owner
 	//   - Requeued: its session ended, it stands at the end of the line again
 	//     (a persistent one in its old place)
-	//   - PreemptAsked: somebody asks the holder to release, by Curator's
+	//   - PreemptRequested: somebody asks the holder to release, by Curator's
 	//     Revoker or Client.Revoke. Nothing is known but that, and no time is
 	//     set: the lock stays held until its release
-	//   - PreemptWithdrawn: the node's data was changed back
+	//   - PreemptionWithdrawn: the node's data was changed back
 	//   - AtRisk, Lost
 	//
 	// Calls for one request come one at a time and must not block. They may use

@@ -338,10 +338,10 @@ func (r *contenderRecord) withdraw(id string) bool {
 }
 
 // asks is what the holder is told of a note, by about the server's time.
-func (n *askingNote) asks(stat *zk.Stat, now time.Time) PreemptAsked {
+func (n *askingNote) asks(stat *zk.Stat, now time.Time) PreemptRequested {
 	grace := milliseconds(n.Grace)
 	left := max(0, min(grace, grace-now.Sub(time.UnixMilli(n.at(stat)))))
-	return PreemptAsked{
+	return PreemptRequested{
 		By: n.author(), Reason: n.Reason, Grace: grace, Deadline: time.Now().Add(left),
 		Forceful: n.Forceful, Trace: n.Trace, Override: n.Override,
 	}

@@ -139,9 +139,13 @@ type Token int64
 // String returns the token in decimal, as scripts can compare it.
 func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 
-// Notice is one thing that happens to a request or to its grant, told through
-// Request.Notify. The set of notices is closed.
-type Notice interface{ notice() }
+// Notice is one thing that happens to a request or to its grant. The lock tells
+// those of this package through Request.Notify; package lockguard has those that
+// it alone knows, and tells both. The set of notices is closed.
+type Notice interface {
+	// Kind returns the name of the notice, such as "preempt_sent". It is stable.
+	Kind() string
+}
 
 type (
 	// Queued: the request stands in the queue behind somebody. Sent once for
@@ -199,22 +203,23 @@ type (
 	// Notify has returned; CleanupPending is told anew if they do not go.
 	PendingOver struct{ Holders []Contender }
 
-	// TookOver: the request took the lock from holders whose grace was over.
-	TookOver struct{ From []Contender }
+	// TakenOver: the request took the lock from holders whose grace was over.
+	TakenOver struct{ From []Contender }
 
-	// PreemptAsked: the holder is asked to go. It still holds the lock.
-	PreemptAsked struct {
+	// PreemptRequested: the holder is asked to go. It still holds the lock.
+	PreemptRequested struct {
 		By       Contender
 		Reason   priority.Reason
 		Grace    time.Duration // in all
 		Deadline time.Time     // end of the grace on the local monotonic clock, never late
 		Forceful bool
-		Trace    string // traceparent of the preemptor
+		Trace    string // traceparent of the preemptor, "" when it made none
 		Override *Mark  // for which the preemptor asks; nil: of its own accord
 	}
 
-	// PreemptWithdrawn: nobody asks the holder to go any more.
-	PreemptWithdrawn struct{}
+	// PreemptionWithdrawn: nobody asks the holder to go any more. The context of a
+	// lockguard.Hold stays cancelled; its holder cleans up and releases all the same.
+	PreemptionWithdrawn struct{}
 
 	// AtRisk: ZooKeeper has not answered for a quarter of the session timeout, or the
 	// deadline is less than a sixteenth of it away. The lock is still held, and will be lost at the deadline unless an answer
@@ -228,22 +233,22 @@ type (
 	Lost struct{ Err *LostError }
 )
 
-func (Queued) notice()           {}
-func (Joined) notice()           {}
-func (Blocked) notice()          {}
-func (Displaced) notice()        {}
-func (Delayed) notice()          {}
-func (Requeued) notice()         {}
-func (Revised) notice()          {}
-func (CleanupPending) notice()   {}
-func (PendingOver) notice()      {}
-func (PreemptSent) notice()      {}
-func (TookOver) notice()         {}
-func (PreemptAsked) notice()     {}
-func (PreemptWithdrawn) notice() {}
-func (AtRisk) notice()           {}
-func (RiskOver) notice()         {}
-func (Lost) notice()             {}
+func (Queued) Kind() string              { return "queued" }
+func (Joined) Kind() string              { return "joined" }
+func (Blocked) Kind() string             { return "blocked" }
+func (Displaced) Kind() string           { return "displaced" }
+func (Delayed) Kind() string             { return "delayed" }
+func (Requeued) Kind() string            { return "requeued" }
+func (Revised) Kind() string             { return "revised" }
+func (CleanupPending) Kind() string      { return "cleanup_pending" }
+func (PendingOver) Kind() string         { return "pending_over" }
+func (PreemptSent) Kind() string         { return "preempt_sent" }
+func (TakenOver) Kind() string           { return "taken_over" }
+func (PreemptRequested) Kind() string    { return "preempt_requested" }
+func (PreemptionWithdrawn) Kind() string { return "preemption_withdrawn" }
+func (AtRisk) Kind() string              { return "at_risk" }
+func (RiskOver) Kind() string            { return "risk_over" }
+func (Lost) Kind() string                { return "lost" }
 
 // CheckHold returns a *RequestError for what cannot be the id of a hold, see
 // Request.Hold.

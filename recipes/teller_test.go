@@ -20,7 +20,7 @@ func TestListenerThatBringsSomethingToLightIsToldOfItNext(t *testing.T) {
 		}
 	}
 
-	n.send(PreemptAsked{})
+	n.send(PreemptRequested{})
 	told = nil
 	n.send(AtRisk{})
 
@@ -51,18 +51,18 @@ func TestWhoeverTellsTellsWhatOthersBringMeanwhileInOrder(t *testing.T) {
 				<-goOn
 			}
 		}}
-		go n.send(PreemptAsked{})
+		go n.send(PreemptRequested{})
 		synctest.Wait()
 
 		// when others have something to tell, they need not wait
-		n.send(PreemptWithdrawn{})
+		n.send(PreemptionWithdrawn{})
 		n.send(Lost{})
 		require.Len(t, told, 1)
 
 		// then it is told when the listener comes back
 		close(goOn)
 		synctest.Wait()
-		require.Equal(t, []Notice{PreemptAsked{}, PreemptWithdrawn{}, Lost{}}, told)
+		require.Equal(t, []Notice{PreemptRequested{}, PreemptionWithdrawn{}, Lost{}}, told)
 	})
 }
 
@@ -75,7 +75,7 @@ func TestWhoStopsListeningWaitsForTheLastCallAndHearsNothingMore(t *testing.T) {
 			calls++
 			<-goOn
 		}}
-		go n.sendThen(PreemptAsked{}, func() { done++ })
+		go n.sendThen(PreemptRequested{}, func() { done++ })
 		synctest.Wait()
 		n.sendThen(Lost{}, func() { done++ })
 
@@ -110,8 +110,8 @@ func TestListenerThatPanicsDoesNotSilenceOthers(t *testing.T) {
 			panic(errors.New("no"))
 		}
 	}}
-	require.Panics(t, func() { n.send(PreemptAsked{}) })
-	n.send(PreemptWithdrawn{})
+	require.Panics(t, func() { n.send(PreemptRequested{}) })
+	n.send(PreemptionWithdrawn{})
 	require.Len(t, told, 2)
 	n.mute()
 }

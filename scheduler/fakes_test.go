@@ -392,8 +392,8 @@ type guard struct {
 	wait    time.Duration // until the grant
 	fail    error         // instead of a grant
 	asked   []lockguard.Requirement
-	skipped []lockguard.Skipped
-	stuck   []lockguard.Stuck
+	skipped []skipped
+	stuck   []stuck
 }
 
 func (g *guard) set(wait time.Duration, fail error) {
@@ -435,14 +435,26 @@ func (g *guard) DoAll(ctx context.Context, requirements []lockguard.Requirement,
 	return err
 }
 
+// What a guard is told.
+type (
+	skipped struct {
+		lockguard.Subject
+		lockguard.Skipped
+	}
+	stuck struct {
+		lockguard.Subject
+		lockguard.Stuck
+	}
+)
+
 func (g *guard) Observe(_ context.Context, e lockguard.Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch e := e.(type) {
+	switch n := e.Notice.(type) {
 	case lockguard.Skipped:
-		g.skipped = append(g.skipped, e)
+		g.skipped = append(g.skipped, skipped{e.Subject, n})
 	case lockguard.Stuck:
-		g.stuck = append(g.stuck, e)
+		g.stuck = append(g.stuck, stuck{e.Subject, n})
 	default:
 		panic("the scheduler tells nothing else")
 	}

@@ -94,8 +94,8 @@ func (l *lane) tellSkip(ctx context.Context, id string, instant time.Time, reaso
 		r := def.blamed(detail)
 		subject.Scope, subject.Owner, subject.Message, subject.Mode, subject.Priority = r.Scope, r.Owner, r.Message, r.Mode, r.Priority
 	}
-	l.s.cfg.Guard.Observe(ctx, lockguard.Skipped{
-		Subject: subject, Job: def.Name, Instant: instant.UTC(), Reason: string(reason),
+	l.s.cfg.Guard.Observe(ctx, lockguard.Event{
+		Subject: subject, Notice: lockguard.Skipped{Job: def.Name, Instant: instant.UTC(), Reason: string(reason)},
 	})
 }
 

@@ -55,21 +55,21 @@ func (w *stuckWatch) tell(cause error, ended time.Time) {
 	r := w.run
 	l := r.lane
 	l.count(func(s *JobStats) { s.Stuck++; s.StuckNow++ })
-	event := lockguard.Stuck{
-		Subject: lockguard.Subject{ID: r.tick.ID, Owner: r.def.Name},
-		Job:     r.def.Name, Cause: cause, For: time.Since(ended), Stack: jobs.StackOf(r.tick.ID),
+	about := lockguard.Subject{ID: r.tick.ID, Owner: r.def.Name}
+	stuck := lockguard.Stuck{
+		Job: r.def.Name, Cause: cause, For: time.Since(ended), Stack: jobs.StackOf(r.tick.ID),
 	}
 	if !r.tick.Manual {
-		event.Instant = r.tick.Instant
+		stuck.Instant = r.tick.Instant
 	}
 	if len(r.def.Requirements) > 0 {
 		b := r.def.blamed(cause)
-		event.Scope, event.Owner, event.Message, event.Mode, event.Priority = b.Scope, b.Owner, b.Message, b.Mode, b.Priority
+		about.Scope, about.Owner, about.Message, about.Mode, about.Priority = b.Scope, b.Owner, b.Message, b.Mode, b.Priority
 	}
 	l.s.log.Error("work goes on although its context has ended", "job", r.def.Name, "run", r.tick.ID,
-		"cause", cause, "for", event.For.Round(time.Millisecond), "stack", event.Stack)
+		"cause", cause, "for", stuck.For.Round(time.Millisecond), "stack", stuck.Stack)
 	if l.s.cfg.Guard != nil {
-		l.s.cfg.Guard.Observe(context.Background(), event)
+		l.s.cfg.Guard.Observe(context.Background(), lockguard.Event{Subject: about, Notice: stuck})
 	}
 }
 

@@ -111,7 +111,7 @@ func TestActivityThatMaySkipDoesNotWait(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "skipped", result)
 	require.False(t, ran)
-	skipped, ok := events[len(events)-1].(lockguard.Skipped)
+	skipped, ok := events[len(events)-1].Notice.(lockguard.Skipped)
 	require.True(t, ok, "%T", events[len(events)-1])
 	require.Equal(t, "work", skipped.Job)
 

@@ -148,9 +148,9 @@ func (a *locked) run(work func(ctx context.Context) (any, error)) (any, error) {
 // skip is the outcome of an activity that does not wait.
 func (a *locked) skip() (any, error) {
 	r := a.requirements[0]
-	a.host.plugin.guard.Observe(a.ctx, lockguard.Skipped{
+	a.host.plugin.guard.Observe(a.ctx, lockguard.Event{
 		Subject: lockguard.Subject{Scope: r.Scope, Owner: r.Owner, Message: r.Message, Mode: r.Mode, Priority: r.Priority},
-		Job:     r.Job, Instant: a.info.ScheduledTime, Reason: "its lock is busy",
+		Notice:  lockguard.Skipped{Job: r.Job, Instant: a.info.ScheduledTime, Reason: "its lock is busy"},
 	})
 	return a.lock.SkipResult, nil
 }

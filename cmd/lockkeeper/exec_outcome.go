@@ -83,41 +83,41 @@ func hadToGo(err error) bool { return priority.PreemptionOf(err).Kind != "" }
 
 // narrate says what a person at the terminal wants to know.
 func (p *program) narrate(_ context.Context, event lockguard.Event) {
-	switch e := event.(type) {
-	case lockguard.Queued:
-		p.say("waiting for lock %q%s, place %d in the queue", e.Scope, heldBy(e.Holders), e.Position)
-	case lockguard.Delayed:
-		p.say("lock %q is free but delayed until about %s, %s", e.Scope, e.Until.Local().Format(time.TimeOnly), live.UncleanEnds(e.After))
-	case lockguard.Requeued:
-		p.say("the ZooKeeper session ended; waiting for lock %q again, from the back of the queue", e.Scope)
+	switch e := event.Notice.(type) {
+	case recipes.Queued:
+		p.say("waiting for lock %q%s, place %d in the queue", event.Scope, heldBy(e.Holders), e.Position)
+	case recipes.Delayed:
+		p.say("lock %q is free but delayed until about %s, %s", event.Scope, e.Until.Local().Format(time.TimeOnly), live.UncleanEnds(e.After))
+	case recipes.Requeued:
+		p.say("the ZooKeeper session ended; waiting for lock %q again, from the back of the queue", event.Scope)
 	case lockguard.Frozen:
-		p.say("lock %q is frozen until %s by %s (%s: %s): out of the queue until then", e.Scope, e.Override.Until.Local().Format(time.DateTime), e.Override.By, e.Override.ID, e.Override.Reason)
+		p.say("lock %q is frozen until %s by %s (%s: %s): out of the queue until then", event.Scope, e.Override.Until.Local().Format(time.DateTime), e.Override.By, e.Override.ID, e.Override.Reason)
 	case lockguard.Thawed:
-		p.say("lock %q is not frozen any more", e.Scope)
+		p.say("lock %q is not frozen any more", event.Scope)
 	case lockguard.Overridden:
 		if o := e.Effect.By(); o != nil {
-			p.say("override %s of %s (%s) changes the request for lock %q: priority %s%s", o.ID, o.By, o.Reason, e.Scope,
+			p.say("override %s of %s (%s) changes the request for lock %q: priority %s%s", o.ID, o.By, o.Reason, event.Scope,
 				levelText(e.Effect.Terms.Priority), map[bool]string{true: ", forceful"}[e.Effect.Terms.Forceful])
 			break
 		}
-		p.say("no override changes the request for lock %q any more: priority %s", e.Scope, levelText(e.Effect.Terms.Priority))
+		p.say("no override changes the request for lock %q any more: priority %s", event.Scope, levelText(e.Effect.Terms.Priority))
 	case lockguard.Bypassed:
-		p.say("the command runs WITHOUT lock %q, by override %s of %s: %s", e.Scope, e.Override.ID, e.Override.By, e.Override.Reason)
+		p.say("the command runs WITHOUT lock %q, by override %s of %s: %s", event.Scope, e.Override.ID, e.Override.By, e.Override.Reason)
 	case lockguard.ApprovalPending:
-		p.say("lock %q: %s did not finish cleaning up in time; waiting until somebody approves to take it by force, or not", e.Scope, owners(e.Holders))
-	case lockguard.TakenOver:
-		p.say("took lock %q from %s, whose time to clean up was over", e.Scope, owners(e.From))
-	case lockguard.PreemptRequested:
+		p.say("lock %q: %s did not finish cleaning up in time; waiting until somebody approves to take it by force, or not", event.Scope, owners(e.Holders))
+	case recipes.TakenOver:
+		p.say("took lock %q from %s, whose time to clean up was over", event.Scope, owners(e.From))
+	case recipes.PreemptRequested:
 		if o := e.Override; o != nil {
-			p.say("override %s of %s (%s) asks for lock %q: the command has %s to clean up", o.ID, o.By, o.Reason, e.Scope, human(e.Grace))
+			p.say("override %s of %s (%s) asks for lock %q: the command has %s to clean up", o.ID, o.By, o.Reason, event.Scope, human(e.Grace))
 			break
 		}
-		p.say("%q (priority %d) asks for lock %q: the command has %s to clean up", e.By.Owner, e.By.Priority, e.Scope, human(e.Grace))
-	case lockguard.AtRisk:
-		p.say("ZooKeeper is silent: lock %q will be lost unless it answers soon; the command is told to go", e.Scope)
+		p.say("%q (priority %d) asks for lock %q: the command has %s to clean up", e.By.Owner, e.By.Priority, event.Scope, human(e.Grace))
+	case recipes.AtRisk:
+		p.say("ZooKeeper is silent: lock %q will be lost unless it answers soon; the command is told to go", event.Scope)
 	case lockguard.Released:
 		if e.Err != nil {
-			p.say("ZooKeeper has not confirmed that lock %q is given back; it is free when the session ends at the latest: %s", e.Scope, e.Err)
+			p.say("ZooKeeper has not confirmed that lock %q is given back; it is free when the session ends at the latest: %s", event.Scope, e.Err)
 		}
 	}
 }

@@ -137,23 +137,23 @@ func TestPersonAtTheTerminalIsToldWhatMatters(t *testing.T) {
 		event lockguard.Event
 		says  string
 	}{
-		{lockguard.Waiting{Subject: about}, ""},
-		{lockguard.Acquired{Subject: about}, ""},
-		{lockguard.Released{Subject: about}, ""},
+		{lockguard.Event{Subject: about, Notice: lockguard.Waiting{}}, ""},
+		{lockguard.Event{Subject: about, Notice: lockguard.Acquired{}}, ""},
+		{lockguard.Event{Subject: about, Notice: lockguard.Released{}}, ""},
 		{
-			lockguard.Queued{Subject: about, Position: 2, Holders: []recipes.Contender{other}},
+			lockguard.Event{Subject: about, Notice: recipes.Queued{Position: 2, Holders: []recipes.Contender{other}}},
 			`waiting for lock "db", held by "hotfix" (priority 90, host h1, pid 12), place 2 in the queue`,
 		},
-		{lockguard.Queued{Subject: about, Position: 1}, `waiting for lock "db", place 1 in the queue`},
-		{lockguard.Requeued{Subject: about}, `the ZooKeeper session ended; waiting for lock "db" again, from the back of the queue`},
-		{lockguard.TakenOver{Subject: about, From: []recipes.Contender{other}}, `took lock "db" from hotfix, whose time to clean up was over`},
+		{lockguard.Event{Subject: about, Notice: recipes.Queued{Position: 1}}, `waiting for lock "db", place 1 in the queue`},
+		{lockguard.Event{Subject: about, Notice: recipes.Requeued{}}, `the ZooKeeper session ended; waiting for lock "db" again, from the back of the queue`},
+		{lockguard.Event{Subject: about, Notice: recipes.TakenOver{From: []recipes.Contender{other}}}, `took lock "db" from hotfix, whose time to clean up was over`},
 		{
-			lockguard.PreemptRequested{Subject: about, By: other, Grace: 90 * time.Second},
+			lockguard.Event{Subject: about, Notice: recipes.PreemptRequested{By: other, Grace: 90 * time.Second}},
 			`"hotfix" (priority 90) asks for lock "db": the command has 1m30s to clean up`,
 		},
-		{lockguard.AtRisk{Subject: about}, `ZooKeeper is silent: lock "db" will be lost unless it answers soon; the command is told to go`},
+		{lockguard.Event{Subject: about, Notice: recipes.AtRisk{}}, `ZooKeeper is silent: lock "db" will be lost unless it answers soon; the command is told to go`},
 		{
-			lockguard.Released{Subject: about, Err: errors.New("no answer")},
+			lockguard.Event{Subject: about, Notice: lockguard.Released{Err: errors.New("no answer")}},
 			`ZooKeeper has not confirmed that lock "db" is given back; it is free when the session ends at the latest: no answer`,
 		},
 	} {

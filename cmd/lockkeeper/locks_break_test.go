@@ -233,7 +233,7 @@ func TestPreemptedByForceWhateverWasAgreedOn(t *testing.T) {
 	// then
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "the lock was taken from batch by force")
-	asked := told[recipes.PreemptAsked](t, f)
+	asked := told[recipes.PreemptRequested](t, f)
 	require.Equal(t, 100*time.Millisecond, asked.Grace)
 	require.Equal(t, "ana (on call)", asked.Override.By)
 	require.Equal(t, recipes.LossOverridden, told[recipes.Lost](t, f).Err.Reason)
@@ -253,8 +253,8 @@ func TestPreemptedPolitely(t *testing.T) {
 		code, out, errs := f.lockkeeper(t, "locks", "preempt", "db/orders", "--reason", "hotfix", "--waiting", "100ms", "-o", "json")
 		require.Equal(t, exitNotAcquired, code, errs)
 		require.Contains(t, out, `"outcome": "pending"`)
-		require.False(t, told[recipes.PreemptAsked](t, f).Forceful)
-		told[recipes.PreemptWithdrawn](t, f)
+		require.False(t, told[recipes.PreemptRequested](t, f).Forceful)
+		told[recipes.PreemptionWithdrawn](t, f)
 		require.NoError(t, f.grant.Check())
 		records := f.records(t)
 		require.Len(t, records, 2)
@@ -264,7 +264,7 @@ func TestPreemptedPolitely(t *testing.T) {
 		f := newFortress(t, time.Minute)
 		go func() {
 			for n := range f.notices {
-				if _, ok := n.(recipes.PreemptAsked); ok {
+				if _, ok := n.(recipes.PreemptRequested); ok {
 					_ = f.grant.Release(context.Background())
 					return
 				}

@@ -44,9 +44,9 @@ func TestDurationsForProgramsAreMillisecondsAndTheirKeysSaySo(t *testing.T) {
 func TestEventsOfLocksHaveTheSameTypesInEachLine(t *testing.T) {
 	about := lockguard.Subject{Scope: "db", ID: "r1", Token: 7}
 	for _, event := range []lockguard.Event{
-		lockguard.Acquired{Subject: about, Waited: time.Second},
-		lockguard.Released{Subject: about, Held: time.Second},
-		lockguard.CleanupDone{Subject: about, Took: time.Second},
+		{Subject: about, Notice: lockguard.Acquired{Waited: time.Second}},
+		{Subject: about, Notice: lockguard.Released{Held: time.Second}},
+		{Subject: about, Notice: lockguard.CleanupDone{Took: time.Second}},
 	} {
 		text := logged(t, "json", func(l *slog.Logger) { lockguard.LogObserver(l)(context.Background(), event) })
 		require.Regexp(t, `"token":7,"(waited|held|took)_ms":1000[,}]`, text)

@@ -227,7 +227,7 @@ func newScheduler(router *recipes.Router, cfg *config.Config, logger *slog.Logge
 func lockEvents(logger *slog.Logger) lockguard.Observer {
 	log := lockguard.LogObserver(logger)
 	return func(ctx context.Context, event lockguard.Event) {
-		if _, skipped := event.(lockguard.Skipped); !skipped {
+		if _, skipped := event.Notice.(lockguard.Skipped); !skipped {
 			log(ctx, event)
 		}
 	}

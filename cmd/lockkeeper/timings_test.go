@@ -21,8 +21,8 @@ func TestWhatTheDaemonMeasuresIsInItsStateDirectoryAtTheEnd(t *testing.T) {
 	about := lockguard.Subject{At: time.Now(), ID: "1", Owner: "compact", Scope: "cluster/orders"}
 
 	// when
-	observe(t.Context(), lockguard.Acquired{Subject: about})
-	observe(t.Context(), lockguard.Released{Subject: about, Held: time.Minute})
+	observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Acquired{}})
+	observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Released{Held: time.Minute}})
 	stop()
 
 	// then

@@ -304,7 +304,7 @@ func (m *meter) preempt(ctx context.Context, _ int, lap lap) error {
 		return err
 	}
 	held, err := victim.Acquire(ctx, recipes.Request{Owner: "bench", Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n recipes.Notice) {
-		if _, ok := n.(recipes.PreemptAsked); ok {
+		if _, ok := n.(recipes.PreemptRequested); ok {
 			select {
 			case asked <- time.Now():
 			default:

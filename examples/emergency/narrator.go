@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"reflect"
 	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A narrator tells what happens, one line each, and lets the story wait for it.
@@ -34,21 +34,21 @@ func (n *narrator) say(who, format string, args ...any) {
 // observe tells the events of the guards. Whose locks they are is their owner's
 // name; "ana" is the one for whom a daemon takes a lock.
 func (n *narrator) observe(_ context.Context, event lockguard.Event) {
-	who := event.About().Owner
+	who := event.Owner
 	if text := words(event); text != "" {
 		n.say(who, "%s", text)
 	}
 	select {
-	case n.once(who, event) <- struct{}{}:
+	case n.once(who, event.Notice) <- struct{}{}:
 	default: // nobody waits for that many
 	}
 }
 
-// once is what an event of somebody is sent to.
-func (n *narrator) once(who string, event lockguard.Event) chan struct{} {
+// once is what a notice of somebody is sent to.
+func (n *narrator) once(who string, notice recipes.Notice) chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	key := who + " " + reflect.TypeOf(event).Name()
+	key := who + " " + notice.Kind()
 	if n.seen[key] == nil {
 		n.seen[key] = make(chan struct{}, 16)
 	}
@@ -57,26 +57,26 @@ func (n *narrator) once(who string, event lockguard.Event) chan struct{} {
 
 // await waits for the next event of somebody that is like this one. Each is
 // waited for once.
-func (n *narrator) await(ctx context.Context, who string, like lockguard.Event) error {
+func (n *narrator) await(ctx context.Context, who string, like recipes.Notice) error {
 	select {
 	case <-n.once(who, like):
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%s of %s did not come: %w", reflect.TypeOf(like).Name(), who, context.Cause(ctx))
+		return fmt.Errorf("%s of %s did not come: %w", like.Kind(), who, context.Cause(ctx))
 	}
 }
 
 // words are what is told of an event; "" is nothing. What two sides tell at the
 // same time is told of one.
 func words(event lockguard.Event) string {
-	switch e := event.(type) {
+	switch e := event.Notice.(type) {
 	case lockguard.Waiting:
-		return fmt.Sprintf("wants %s, at %s: %s", e.Scope, level(e.Priority), e.Message)
-	case lockguard.Queued:
+		return fmt.Sprintf("wants %s, at %s: %s", event.Scope, level(event.Priority), event.Message)
+	case recipes.Queued:
 		return fmt.Sprintf("waits for %s", e.Holders[0].Owner)
 	case lockguard.Acquired:
-		return fmt.Sprintf("has %s, token %s", e.Scope, e.Token)
-	case lockguard.PreemptRequested:
+		return fmt.Sprintf("has %s, token %s", event.Scope, event.Token)
+	case recipes.PreemptRequested:
 		if e.Override != nil {
 			return fmt.Sprintf("! has to go: override %s of %s: %s", e.Override.ID, e.Override.By, e.Override.Reason)
 		}
@@ -98,7 +98,7 @@ func words(event lockguard.Event) string {
 			return fmt.Sprintf("may take the lock by force: %s by %s: %s", e.Decision.ID, e.Decision.By, e.Decision.Reason)
 		}
 		return fmt.Sprintf("may not take the lock by force: %s", e.Err)
-	case lockguard.TakenOver:
+	case recipes.TakenOver:
 		return fmt.Sprintf("has taken the lock from %s by force", e.From[0].Owner)
 	case lockguard.NotAcquired:
 		return fmt.Sprintf("✗ does not get it: %s", e.Err)

@@ -124,7 +124,7 @@ func (t *story) approval(ctx context.Context) (lost, err error) {
 		}
 	}
 	second := t.start(ctx, t.one, batch, untilToldToGo, hang)
-	if err := t.await(ctx, "batch", lockguard.Queued{}); err != nil {
+	if err := t.await(ctx, "batch", recipes.Queued{}); err != nil {
 		return nil, err
 	}
 	t.say("ana", "has repaired the orders, and takes the override out of the file")

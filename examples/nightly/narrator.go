@@ -61,19 +61,19 @@ func (n *narrator) tell(s step) {
 
 // observe is a lockguard.Observer.
 func (n *narrator) observe(_ context.Context, event lockguard.Event) {
-	about := event.About()
+	about := event.Subject
 	s := step{At: about.At, Job: about.Owner, Run: about.ID}
-	switch e := event.(type) {
-	case lockguard.Queued:
+	switch e := event.Notice.(type) {
+	case recipes.Queued:
 		s.Kind, s.Text = waiting, "for "+names(e.Holders)
-	case lockguard.TakenOver:
+	case recipes.TakenOver:
 		s.Kind, s.Text = tookOver, "from "+names(e.From)+", whose time was over"
 	case lockguard.Acquired:
 		s.Kind, s.Text = holding, "token "+about.Token.String()
 		if e.Waited > 50*time.Millisecond {
 			s.Text += ", after " + seconds(e.Waited)
 		}
-	case lockguard.PreemptRequested:
+	case recipes.PreemptRequested:
 		s.Kind, s.Text = preempted, fmt.Sprintf("by %s (priority %d), %s to clean up", e.By.Owner, e.By.Priority, seconds(e.Grace))
 		if o := e.Override; o != nil {
 			s.Text = fmt.Sprintf("by %s (override %s), %s to clean up", o.By, o.ID, seconds(e.Grace))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A narrator tells what happens, one line each, and lets the story wait for it.
@@ -63,12 +64,12 @@ func (n *narrator) await(ctx context.Context, what string, number int) error {
 
 // observe tells the events of the repair's lock.
 func (n *narrator) observe(_ context.Context, event lockguard.Event) {
-	switch e := event.(type) {
+	switch e := event.Notice.(type) {
 	case lockguard.Waiting:
-		n.say("repair", "wants %s, at priority %d: %s", e.Scope, e.Priority, e.Message)
-	case lockguard.Queued:
+		n.say("repair", "wants %s, at priority %d: %s", event.Scope, event.Priority, event.Message)
+	case recipes.Queued:
 		n.say("repair", "waits for %s (%s)", e.Holders[0].Owner, e.Holders[0].Message)
 	case lockguard.Acquired:
-		n.say("repair", "has %s, token %s, after %s", e.Scope, e.Token, e.Waited.Round(time.Millisecond))
+		n.say("repair", "has %s, token %s, after %s", event.Scope, event.Token, e.Waited.Round(time.Millisecond))
 	}
 }

@@ -59,7 +59,7 @@ func preemptOnce(b *testing.B, low, high *recipes.Client) (cancel, start time.Du
 	preemptor, err := high.PriorityLock(scope)
 	require.NoError(b, err)
 	g, err := victim.Acquire(ctx, recipes.Request{Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n recipes.Notice) {
-		if _, ok := n.(recipes.PreemptAsked); ok {
+		if _, ok := n.(recipes.PreemptRequested); ok {
 			asked <- time.Now()
 		}
 	}})

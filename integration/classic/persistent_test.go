@@ -30,7 +30,7 @@ func TestPersistentMutexOutlivesItsSessionUntilItIsReleasedOrDeleted(t *testing.
 			require.Equal(t, token, holder.Token())
 			waiter.IsPending()
 			require.NoError(t, f.client().Revoke(t.Context(), holder.Path()))
-			harness.Await[recipes.PreemptAsked](t, notices) // it is watched in the next session
+			harness.Await[recipes.PreemptRequested](t, notices) // it is watched in the next session
 			if end == "deleted" {
 				f.Delete(holder.Path())
 				require.Equal(t, recipes.LossDeleted, holder.Lost().Reason)

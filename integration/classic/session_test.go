@@ -112,7 +112,7 @@ func TestHolderIsAskedToReleaseAndToldOnceAndMayReleaseAtOnce(t *testing.T) {
 	held, released := make(chan *recipes.ClassicGrant, 1), make(chan error, 1)
 	r := f.hold("ann", f.mutex(f.client(), func(o *recipes.MutexOptions) {
 		o.Notify = func(n recipes.Notice) {
-			if _, ok := n.(recipes.PreemptAsked); ok {
+			if _, ok := n.(recipes.PreemptRequested); ok {
 				released <- (<-held).Release(context.Background())
 			}
 		}
@@ -141,7 +141,7 @@ func TestHolderThatIsAskedToReleaseIsToldOnceAndTheNextIsGranted(t *testing.T) {
 
 		// when the holder is asked to release, twice
 		require.NoError(t, asking.Revoke(t.Context(), holder.Path()))
-		harness.Await[recipes.PreemptAsked](t, notices)
+		harness.Await[recipes.PreemptRequested](t, notices)
 		require.NoError(t, asking.Revoke(t.Context(), holder.Path()))
 
 		// then it is told once, and holds until it releases
@@ -151,7 +151,7 @@ func TestHolderThatIsAskedToReleaseIsToldOnceAndTheNextIsGranted(t *testing.T) {
 		require.Equal(t, "__REVOKE__", string(data))
 		holder.Release()
 		waiter.Granted()
-		require.Len(t, harness.All[recipes.PreemptAsked](notices), turn+1)
+		require.Len(t, harness.All[recipes.PreemptRequested](notices), turn+1)
 		waiter.Release()
 	}
 }
@@ -168,15 +168,15 @@ func TestWaiterThatIsAskedToReleaseIsToldOnceItHoldsAndOfEachWithdrawal(t *testi
 	node := users + "/" + f.Filled(users, 2)[1]
 
 	require.NoError(t, c.Revoke(t.Context(), node))
-	require.Empty(t, harness.All[recipes.PreemptAsked](notices))
+	require.Empty(t, harness.All[recipes.PreemptRequested](notices))
 	holder.Release()
 	waiter.Granted()
-	harness.Await[recipes.PreemptAsked](t, notices)
+	harness.Await[recipes.PreemptRequested](t, notices)
 
 	f.Set(node, "never mind")
-	harness.Await[recipes.PreemptWithdrawn](t, notices)
+	harness.Await[recipes.PreemptionWithdrawn](t, notices)
 	require.NoError(t, c.Revoke(t.Context(), node))
-	harness.Await[recipes.PreemptAsked](t, notices)
+	harness.Await[recipes.PreemptRequested](t, notices)
 }
 
 func TestRevokeSaysWhatIsWrong(t *testing.T) {

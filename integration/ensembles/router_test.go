@@ -68,13 +68,13 @@ func request(scope string, limit time.Duration) lockguard.Requirement {
 	return lockguard.Requirement{Scope: scope, Terms: priority.Terms{LeaseTimeout: time.Hour, AcquireTimeout: &limit}}
 }
 
-// told returns the scopes of all events of a kind, in order.
-func told[E lockguard.Event](p *program) (scopes []string) {
+// told returns the scopes of all events with a notice of a kind, in order.
+func told[N recipes.Notice](p *program) (scopes []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, event := range p.events {
-		if e, ok := event.(E); ok {
-			scopes = append(scopes, e.About().Scope)
+		if _, ok := event.Notice.(N); ok {
+			scopes = append(scopes, event.Scope)
 		}
 	}
 	return scopes

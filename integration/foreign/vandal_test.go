@@ -172,7 +172,7 @@ func (s *site) work(ctx context.Context, l *recipes.PriorityLock, seed uint64, n
 			// whoever is asked to go leaves long before
 			Notify: func(n recipes.Notice) {
 				switch n.(type) {
-				case recipes.Lost, recipes.PreemptAsked:
+				case recipes.Lost, recipes.PreemptRequested:
 					select {
 					case lost <- struct{}{}:
 					default:

@@ -47,7 +47,7 @@ func TestNodeWithoutASessionIsInNobodysWayAmongReaders(t *testing.T) {
 	readers = append(readers, h.hold(h.Client(), "three", harness.Shared))
 	writer := h.ask(h.Client(), "writer", harness.At(9))
 	for _, r := range readers {
-		require.Equal(t, "writer", harness.Await[recipes.PreemptAsked](t, r.Notices).By.Owner)
+		require.Equal(t, "writer", harness.Await[recipes.PreemptRequested](t, r.Notices).By.Owner)
 		writer.IsPending()
 		r.Release()
 	}

@@ -134,7 +134,7 @@ func TestHolderWithoutPriorityIsNobodysInferior(t *testing.T) {
 
 	// and when it queues, it waits like any equal
 	a := h.ask(ca, "A", at(0), forceful, waiting(0))
-	await[lockguard.Queued](a)
+	await[recipes.Queued](a)
 	a.IsPending()
 	b.undisturbed()
 }

@@ -3,7 +3,7 @@ package helix
 import (
 	"context"
 	"errors"
-	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -160,14 +160,15 @@ func (f *fixture) guard(c *recipes.Client, owner string) (*lockguard.Guard, even
 	f.Helper()
 	told := events{harness.NewNotices[lockguard.Event](f.History, owner)}
 	g, err := lockguard.New(c, lockguard.WithOwner(owner), lockguard.WithObserver(func(_ context.Context, e lockguard.Event) {
+		f.History.Add(owner, "%s", name(e))
 		told.Add(e)
 	}))
 	require.NoError(f, err)
 	return g, told
 }
 
-// name is what a kind of event is called: "Acquired".
-func name(e lockguard.Event) string { return strings.TrimPrefix(fmt.Sprintf("%T", e), "lockguard.") }
+// name is what the notice of an event is called: "Acquired".
+func name(e lockguard.Event) string { return reflect.TypeOf(e.Notice).Name() }
 
 // names lists what has happened so far.
 func (e events) names() []string {
@@ -189,16 +190,30 @@ type user struct {
 	work   *harness.Call[struct{}] // of work: returns as Do does
 }
 
-// await waits for the next event of a kind, behind the one awaited last.
-func await[E lockguard.Event](u *user) E {
+// await waits for the next notice of a kind, behind the one awaited last.
+func await[N recipes.Notice](u *user) N {
 	u.f.Helper()
-	return harness.Await[E](u.f, u.Notices)
+	return awaitEvent[N](u).Notice.(N)
 }
 
-// none checks that no event of a kind has come.
-func none[E lockguard.Event](u *user) {
+// awaitEvent is await, and has the subject as well.
+func awaitEvent[N recipes.Notice](u *user) lockguard.Event {
 	u.f.Helper()
-	require.Empty(u.f, harness.All[E](u.Notices), "%s", u.owner)
+	for {
+		event := harness.Await[lockguard.Event](u.f, u.Notices)
+		if _, ok := event.Notice.(N); ok {
+			return event
+		}
+	}
+}
+
+// none checks that no notice of a kind has come.
+func none[N recipes.Notice](u *user) {
+	u.f.Helper()
+	for _, event := range u.List() {
+		_, is := event.Notice.(N)
+		require.False(u.f, is, "%s was told %+v", u.owner, event)
+	}
 }
 
 func (f *fixture) newUser(c *recipes.Client, owner string) (*user, *lockguard.Guard, context.Context) {
@@ -309,7 +324,7 @@ func (u *user) loses() *lockguard.LostError {
 func (u *user) undisturbed() {
 	u.f.Helper()
 	require.NoError(u.f, context.Cause(u.Granted().Context()), "%s was interrupted", u.owner)
-	none[lockguard.PreemptRequested](u)
+	none[recipes.PreemptRequested](u)
 	require.Empty(u.f, u.f.state().Holders[0].PreemptedBy, "%s is asked to go", u.owner)
 }
 

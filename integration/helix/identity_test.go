@@ -63,7 +63,7 @@ func TestSameOwnerInTwoProcessesIsTwoStrangers(t *testing.T) {
 		require.NotEqual(t, os.Getpid(), busy.Holders[0].PID)
 	})
 	second := h.ask(here, "backup")
-	await[lockguard.Queued](second)
+	await[recipes.Queued](second)
 	second.IsPending()
 
 	// and is granted when the other one releases, not before

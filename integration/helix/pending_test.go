@@ -34,8 +34,8 @@ func TestPendingRequestKeepsItsPlaceBeforeALowerOne(t *testing.T) {
 			// given that A of priority 1 holds, and H of priority 9 waits for it to clean up
 			a := h.holds("A", at(1), lease(time.Hour), cleanup(declared))
 			pending := h.asks("H", at(9))
-			await[lockguard.PreemptSent](pending)
-			await[lockguard.PreemptRequested](a)
+			await[recipes.PreemptSent](pending)
+			await[recipes.PreemptRequested](a)
 
 			c := h.Client()
 			h.unchanged(func() {
@@ -48,15 +48,15 @@ func TestPendingRequestKeepsItsPlaceBeforeALowerOne(t *testing.T) {
 
 			// when M asks and waits, then it stands behind H
 			m := h.ask(c, "M", force...)
-			require.Equal(t, 2, await[lockguard.Queued](m).Position)
+			require.Equal(t, 2, await[recipes.Queued](m).Position)
 			require.Equal(t, []string{"H", "M"}, h.waiters())
 
 			// and it is still H alone that asks A to go
 			asking := h.state().Holders[0].PreemptedBy
 			require.Len(t, asking, 1)
 			require.Equal(t, "H", asking[0].Owner)
-			none[lockguard.Displaced](pending)
-			none[lockguard.PreemptSent](m)
+			none[recipes.Displaced](pending)
+			none[recipes.PreemptSent](m)
 
 			// and H that is granted
 			a.release()
@@ -82,10 +82,10 @@ func TestVoluntaryReleaseGrantsTheWaitingOneAtOnce(t *testing.T) {
 			// given that A holds, and B waits, for A's cleanup if it is more important
 			a := h.holds("A", at(1), cleanup(declared))
 			b := h.asks("B", request...)
-			await[lockguard.Queued](b)
+			await[recipes.Queued](b)
 			asked := requirement(request...).Priority > 1
 			if asked {
-				await[lockguard.PreemptRequested](a)
+				await[recipes.PreemptRequested](a)
 			}
 			b.IsPending()
 
@@ -99,7 +99,7 @@ func TestVoluntaryReleaseGrantsTheWaitingOneAtOnce(t *testing.T) {
 			b.Granted()
 			require.Equal(t, "B", h.holder())
 			require.Greater(t, b.token(), a.token())
-			none[lockguard.TakenOver](b)
+			none[recipes.TakenOver](b)
 		})
 	}
 }
@@ -128,7 +128,7 @@ func TestRenewalDoesNotShakeOffTheOneThatWaits(t *testing.T) {
 			// given that B waits for A to clean up
 			renew, release := hold(h)
 			b := h.asks("B", at(5))
-			await[lockguard.PreemptSent](b)
+			await[recipes.PreemptSent](b)
 
 			// when A renews its lease
 			h.unchanged(func() {
@@ -227,9 +227,9 @@ func TestLockWhoseLeaseRanOutGoesToTheOneThatWaits(t *testing.T) {
 	// given that A holds, B of priority 5 waits, and C of priority 0 behind it
 	a := h.holds("A", at(9), lease(time.Hour))
 	b := h.asks("B", at(5))
-	require.Equal(t, 1, await[lockguard.Queued](b).Position)
+	require.Equal(t, 1, await[recipes.Queued](b).Position)
 	c := h.asks("C", forceful, waiting(0))
-	require.Equal(t, 2, await[lockguard.Queued](c).Position)
+	require.Equal(t, 2, await[recipes.Queued](c).Position)
 
 	// when A's lease runs out while somebody of priority 0 polls
 	p := h.poll(h.Client())
@@ -243,7 +243,7 @@ func TestLockWhoseLeaseRanOutGoesToTheOneThatWaits(t *testing.T) {
 	require.Zero(t, p.got.Load())
 	require.Equal(t, "B", h.holder())
 	require.Equal(t, []string{"C"}, h.waiters())
-	none[lockguard.PreemptSent](c)
+	none[recipes.PreemptSent](c)
 	c.IsPending()
 
 	// and A knows why

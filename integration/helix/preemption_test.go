@@ -91,9 +91,9 @@ func TestHigherPriorityRequestIsGrantedWhenTheCleanupIsDone(t *testing.T) {
 	higher := h.asks("higher", at(2), waiting(2*declared))
 
 	// then original is told who comes, and cleans up under the lock while the other waits
-	sent := await[lockguard.PreemptSent](higher)
+	sent := await[recipes.PreemptSent](higher)
 	require.Equal(t, "original", sent.Holder.Owner)
-	asked := await[lockguard.PreemptRequested](original)
+	asked := await[recipes.PreemptRequested](original)
 	require.Equal(t, "higher", asked.By.Owner)
 	require.Equal(t, declared, asked.Grace)
 	require.False(t, asked.Forceful)
@@ -111,7 +111,7 @@ func TestHigherPriorityRequestIsGrantedWhenTheCleanupIsDone(t *testing.T) {
 	require.ErrorAs(t, original.ended(), &preempted)
 	require.NoError(t, await[lockguard.CleanupDone](original).Err)
 	none[lockguard.CleanupOverrun](original)
-	none[lockguard.TakenOver](higher)
+	none[recipes.TakenOver](higher)
 	require.Greater(t, higher.token(), original.token())
 }
 
@@ -142,7 +142,7 @@ func TestPoliteRequestFailsWhenTheCleanupTakesLongerThanItWaits(t *testing.T) {
 			require.Empty(t, h.waiters())
 
 			// and original was notified, and still holds
-			await[lockguard.PreemptRequested](original)
+			await[recipes.PreemptRequested](original)
 			chore.begins()
 			require.Equal(t, "original", h.holder())
 			if says < patience {
@@ -170,7 +170,7 @@ func TestForcefulRequestTakesTheLockWhenItsWaitingIsOver(t *testing.T) {
 	higher := h.asks("higher", at(2), forceful, waiting(patience))
 
 	// then original is told how long it has, and that it is by force
-	asked := await[lockguard.PreemptRequested](original)
+	asked := await[recipes.PreemptRequested](original)
 	require.Equal(t, "higher", asked.By.Owner)
 	require.Equal(t, patience, asked.Grace)
 	require.True(t, asked.Forceful)
@@ -178,9 +178,9 @@ func TestForcefulRequestTakesTheLockWhenItsWaitingIsOver(t *testing.T) {
 
 	// and the other holds when that is over, not before, though the cleanup is not done
 	higher.Granted()
-	sent, taken := await[lockguard.PreemptSent](higher), await[lockguard.TakenOver](higher)
+	sent, taken := awaitEvent[recipes.PreemptSent](higher), awaitEvent[recipes.TakenOver](higher)
 	require.GreaterOrEqual(t, taken.At.Sub(sent.At), patience)
-	require.Equal(t, []string{"original"}, harness.Owners(taken.From))
+	require.Equal(t, []string{"original"}, harness.Owners(taken.Notice.(recipes.TakenOver).From))
 	require.Equal(t, "higher", h.holder())
 	require.Greater(t, higher.token(), original.token())
 
@@ -202,16 +202,16 @@ func TestWaitingRequestIsDisplacedByAHigherOneAndStaysQueuedBehind(t *testing.T)
 	// given that original holds, and priority 2 waits for it to clean up
 	original, chore := h.original(declared)
 	two := h.asks("two", at(2), waiting(2*declared))
-	await[lockguard.PreemptSent](two)
-	await[lockguard.PreemptRequested](original)
+	await[recipes.PreemptSent](two)
+	await[recipes.PreemptRequested](original)
 	chore.begins()
 
 	// when priority 3 asks
 	three := h.asks("three", at(3), waiting(2*declared))
-	await[lockguard.PreemptSent](three)
+	await[recipes.PreemptSent](three)
 
 	// then 2 is told by whom it is displaced, and stands behind that one
-	require.Equal(t, "three", await[lockguard.Displaced](two).By.Owner)
+	require.Equal(t, "three", await[recipes.Displaced](two).By.Owner)
 	require.Equal(t, []string{"three", "two"}, h.waiters())
 	two.IsPending()
 

@@ -112,16 +112,16 @@ func beChild() error {
 }
 
 func reportOn(e lockguard.Event) report {
-	r := report{Event: name(e), Token: e.About().Token}
-	switch e := e.(type) {
-	case lockguard.PreemptRequested:
-		r.Reason, r.Grace = e.Reason, e.Deadline.Sub(e.At)
-	case lockguard.PreemptSent:
-		r.Reason, r.Grace = e.Reason, e.Grace
+	r := report{Event: name(e), Token: e.Token}
+	switch n := e.Notice.(type) {
+	case recipes.PreemptRequested:
+		r.Reason, r.Grace = n.Reason, n.Deadline.Sub(e.At)
+	case recipes.PreemptSent:
+		r.Reason, r.Grace = n.Reason, n.Grace
 	case lockguard.NotAcquired:
-		r.Error = e.Err.Error()
+		r.Error = n.Err.Error()
 	case lockguard.Lost:
-		r.Error = e.Err.Error()
+		r.Error = n.Err.Error()
 	}
 	return r
 }

@@ -158,11 +158,11 @@ func TestHandleThatServedAHundredTimesIsAsGoodAsNew(t *testing.T) {
 	// and each request has begun once, and ended once
 	begun, ended := map[string]int{}, map[string]int{}
 	for _, e := range told.List() {
-		switch e.(type) {
+		switch e.Notice.(type) {
 		case lockguard.Waiting:
-			begun[e.About().ID]++
+			begun[e.ID]++
 		case lockguard.NotAcquired, lockguard.Released, lockguard.Lost:
-			ended[e.About().ID]++
+			ended[e.ID]++
 		}
 	}
 	require.Equal(t, begun, ended)

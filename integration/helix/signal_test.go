@@ -49,7 +49,7 @@ func TestForcedLossInterruptsTheWorkBeforeTheLossShows(t *testing.T) {
 		require.Error(t, cause, "the signal of the loss came first")
 		requireForcedBy(t, b.owner, cause)
 		require.Equal(t, b.owner, a.loses().By)
-		await[lockguard.TakenOver](b)
+		await[recipes.TakenOver](b)
 		require.Equal(t, b.owner, h.holder())
 		b.release()
 	}

@@ -19,10 +19,10 @@ func TestFailedPreemptionIsWithdrawnAndTheHolderToldAndStillHolds(t *testing.T) 
 	// given that A holds and cleans up because B asks, and that C waits behind B
 	original, chore := h.original(declared)
 	b := h.asks("B", at(5), waiting(patience))
-	await[lockguard.PreemptRequested](original)
+	await[recipes.PreemptRequested](original)
 	chore.begins()
 	c := h.asks("C", at(1))
-	await[lockguard.Queued](c)
+	await[recipes.Queued](c)
 
 	// when B's wait fails
 	require.ErrorAs(t, b.Refused(), new(*recipes.CleanupPendingError))
@@ -34,7 +34,7 @@ func TestFailedPreemptionIsWithdrawnAndTheHolderToldAndStillHolds(t *testing.T) 
 	require.Equal(t, []string{"C"}, harness.Owners(state.Waiters))
 
 	// and A is told that nobody asks any more, and holds until its cleanup is done
-	await[lockguard.PreemptionWithdrawn](original)
+	await[recipes.PreemptionWithdrawn](original)
 	require.NoError(t, chore.cause)
 	require.Equal(t, "original", h.holder())
 	c.IsPending()
@@ -83,7 +83,7 @@ func failedRequestStaysOut(t *testing.T, request []change, cancel error) {
 	a := h.holds("A", lease(time.Hour), cleanup(declared))
 	b := h.asks("B", request...)
 	if cancel != nil {
-		await[lockguard.Queued](b)
+		await[recipes.Queued](b)
 		b.cancel(cancel)
 	}
 

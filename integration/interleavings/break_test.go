@@ -250,7 +250,7 @@ func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
 			w.broke(h.Token())
 			takes.Release()
 			p.Granted()
-			require.Zero(w, times[recipes.TookOver](p))
+			require.Zero(w, times[recipes.TakenOver](p))
 			h.broken()
 		},
 	})

@@ -122,7 +122,7 @@ func TestTakeoverOfAReaderBesideOneThatIsGone(t *testing.T) {
 			w.expire("H")
 			p := w.ask("P", at(5), forceful)
 			p.grantedAfter(ended, delay)
-			require.Equal(w, 1, times[recipes.TookOver](p))
+			require.Equal(w, 1, times[recipes.TakenOver](p))
 		},
 	})
 }

@@ -119,12 +119,12 @@ func TestTakeoverIsDelayedAndTheVictimGoesAtOnce(t *testing.T) {
 
 		// then the holder is told at once, by whom
 		require.Equal(w, recipes.LossTaken, await[recipes.Lost](h).Err.Reason)
-		await[recipes.TookOver](p)
+		await[recipes.TakenOver](p)
 
 		// and the lock is the other one's when the delay is over
 		p.isDelayed()
 		p.grantedAfter(begun, delay)
-		require.Equal(w, 1, times[recipes.TookOver](p))
+		require.Equal(w, 1, times[recipes.TakenOver](p))
 	})
 }
 
@@ -151,7 +151,7 @@ func TestCleanEndDelaysNobody(t *testing.T) {
 				h := w.hold("H", append(c.holder, delaying(priority.MaxLockDelay))...)
 				s := w.ask("S", c.next...)
 				if c.asked {
-					await[recipes.PreemptAsked](h)
+					await[recipes.PreemptRequested](h)
 				} else {
 					s.Queued()
 				}
@@ -303,8 +303,8 @@ func TestReaderThatIsGoneDelaysWritersAlone(t *testing.T) {
 		w.ask("Q", sharing, delaying(delay)).Granted()
 		q := w.users[len(w.users)-1]
 		wr := w.ask("W", at(5), cleanup(time.Hour))
-		await[recipes.PreemptAsked](r)
-		await[recipes.PreemptAsked](q)
+		await[recipes.PreemptRequested](r)
+		await[recipes.PreemptRequested](q)
 		r.release()
 		q.release()
 

@@ -63,7 +63,7 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 			require.ErrorAs(w, victim.Refused(), new(*recipes.EvictedError))
 			require.Empty(w, w.state().Holders[0].PreemptedBy)
 			synctest.Wait()
-			require.Zero(w, times[recipes.PreemptAsked](h))
+			require.Zero(w, times[recipes.PreemptRequested](h))
 		},
 		"T7": func(w *world) {
 			// given a waiter that is about to take over

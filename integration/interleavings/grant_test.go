@@ -77,7 +77,7 @@ func TestGrantWhoseReplyIsLostAndThatIsTakenOverMeanwhileQueuesAnew(t *testing.T
 
 		// when it is taken over before it comes back
 		p := w.hold("P", at(9), forceful)
-		require.Equal(w, 1, times[recipes.TookOver](p))
+		require.Equal(w, 1, times[recipes.TakenOver](p))
 		returns.Release()
 
 		// then it stands in the queue under a new name

@@ -153,7 +153,7 @@ func TestHandOverPastAMoreImportantNewcomerStopsNobody(t *testing.T) {
 
 		// then the waiter holds, is asked to go by the other, and goes
 		s.Granted()
-		require.Equal(w, "N", await[recipes.PreemptAsked](s).By.Owner)
+		require.Equal(w, "N", await[recipes.PreemptRequested](s).By.Owner)
 		await[recipes.PreemptSent](n)
 		n.waits()
 		s.handsOverTo(n)
@@ -172,7 +172,7 @@ func TestHolderThatKnowsWhoIsNextLooksAgain(t *testing.T) {
 		},
 		"it was just asked to go": func(w *world, holder *user, began time.Duration) *user {
 			important := w.ask("important", at(9))
-			await[recipes.PreemptAsked](holder)
+			await[recipes.PreemptRequested](holder)
 			require.LessOrEqual(w, w.Now(), began+2*time.Millisecond, "what it has read may be used for longer")
 			holder.release()
 			return important
@@ -225,7 +225,7 @@ func TestEveryHoldOfAClientHearsThatItIsAskedToGo(t *testing.T) {
 			}
 			for _, h := range holds[1:] {
 				boss := others.ask(h.scope, "boss", at(1))
-				await[recipes.PreemptAsked](h)
+				await[recipes.PreemptRequested](h)
 				h.release()
 				boss.Granted()
 				boss.release()
@@ -246,7 +246,7 @@ func TestHolderThatReleasesBeforeItHearsOfThePreemptorGivesItTheLock(t *testing.
 		p := w.ask("P", at(9))
 		await[recipes.PreemptSent](p)
 		w.reached(word)
-		require.Zero(w, times[recipes.PreemptAsked](h))
+		require.Zero(w, times[recipes.PreemptRequested](h))
 
 		// when it releases
 		released := h.releases()
@@ -268,7 +268,7 @@ func TestLessImportantNewcomerChangesNothingForThePreemptor(t *testing.T) {
 		h := w.hold("H", at(1), cleanup(time.Hour))
 		three := w.ask("three", at(3))
 		await[recipes.PreemptSent](three)
-		require.Equal(w, "three", await[recipes.PreemptAsked](h).By.Owner)
+		require.Equal(w, "three", await[recipes.PreemptRequested](h).By.Owner)
 
 		// when one of priority 2 asks, forcefully
 		w.never(T6(users).From("two"))
@@ -282,7 +282,7 @@ func TestLessImportantNewcomerChangesNothingForThePreemptor(t *testing.T) {
 		three.waits()
 		require.Equal(w, []string{"three", "two"}, w.waiters())
 		require.Zero(w, times[recipes.Displaced](three))
-		require.Equal(w, 1, times[recipes.PreemptAsked](h))
+		require.Equal(w, 1, times[recipes.PreemptRequested](h))
 		require.Zero(w, times[recipes.Lost](h))
 
 		// and the one of priority 3 is next, as it was

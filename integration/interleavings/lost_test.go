@@ -143,7 +143,7 @@ var transactions = map[string]func(p *place){
 		h := p.hold("H", cleanup(time.Hour))
 		p.lost(T6(users), "A")
 		a := p.ask("A", at(5))
-		harness.Await[recipes.PreemptAsked](p, h.Notices)
+		harness.Await[recipes.PreemptRequested](p, h.Notices)
 		h.Release()
 		a.Granted()
 	},
@@ -151,18 +151,18 @@ var transactions = map[string]func(p *place){
 		one, other := p.hold("H", sharing, cleanup(time.Hour)), p.hold("R", sharing, cleanup(time.Hour))
 		p.lost(T6(users), "A")
 		a := p.ask("A", at(5))
-		harness.Await[recipes.PreemptAsked](p, one.Notices)
-		harness.Await[recipes.PreemptAsked](p, other.Notices)
+		harness.Await[recipes.PreemptRequested](p, one.Notices)
+		harness.Await[recipes.PreemptRequested](p, other.Notices)
 		require.Len(p, harness.All[recipes.PreemptSent](a.Notices), 2)
 	},
 	"T6, taken back": func(p *place) {
 		h := p.hold("H", cleanup(time.Hour))
 		a := p.ask("A", at(5))
-		harness.Await[recipes.PreemptAsked](p, h.Notices)
+		harness.Await[recipes.PreemptRequested](p, h.Notices)
 		p.lost(Withdraws(users), "A")
 		a.Cancel()
 		a.Refused()
-		harness.Await[recipes.PreemptWithdrawn](p, h.Notices)
+		harness.Await[recipes.PreemptionWithdrawn](p, h.Notices)
 	},
 	"T7, a takeover": func(p *place) {
 		h, r := p.hold("H", sharing), p.hold("R", sharing)
@@ -171,8 +171,8 @@ var transactions = map[string]func(p *place){
 		a.Granted()
 		require.Equal(p, recipes.LossTaken, h.Lost().Err.Reason)
 		require.Equal(p, recipes.LossTaken, r.Lost().Err.Reason)
-		require.Len(p, harness.Await[recipes.TookOver](p, a.Notices).From, 2)
-		require.Len(p, harness.All[recipes.TookOver](a.Notices), 1)
+		require.Len(p, harness.Await[recipes.TakenOver](p, a.Notices).From, 2)
+		require.Len(p, harness.All[recipes.TakenOver](a.Notices), 1)
 	},
 	"T7, a takeover that is delayed": func(p *place) {
 		h := p.hold("H", delaying(delay))
@@ -180,7 +180,7 @@ var transactions = map[string]func(p *place){
 		a := p.ask("A", at(5), forceful)
 		h.Lost()
 		a.Granted()
-		require.Len(p, harness.All[recipes.TookOver](a.Notices), 1)
+		require.Len(p, harness.All[recipes.TakenOver](a.Notices), 1)
 	},
 	"T8, a request that leaves": func(p *place) {
 		p.hold("H")

@@ -85,7 +85,7 @@ func TestLeaseIsMeasuredOnTheServersClock(t *testing.T) {
 		w.reached(sent)
 
 		// then it asks the holder to go when the lease is over
-		asked, when := awaitAt[recipes.PreemptAsked](h)
+		asked, when := awaitAt[recipes.PreemptRequested](h)
 		require.Equal(w, priority.LeaseExpired, asked.Reason)
 		require.GreaterOrEqual(w, when-since, length)
 		require.Less(w, when-since, length+10*time.Millisecond)
@@ -109,7 +109,7 @@ func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
 		h = w.hold("H", at(5), cleanup(time.Hour))
 		p = w.ask("P", at(9), waiting(100*time.Millisecond))
 		m = w.ask("M", at(1))
-		await[recipes.PreemptAsked](h)
+		await[recipes.PreemptRequested](h)
 		require.Equal(w, 2, m.Queued().Position)
 		w.reached(leaving)
 		return h, p, m, leaving
@@ -176,7 +176,7 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 
 			// then the preemptor holds, by the hand-over
 			p.Granted()
-			require.Zero(w, times[recipes.TookOver](p))
+			require.Zero(w, times[recipes.TakenOver](p))
 			state := w.state()
 			require.Equal(w, []string{"P"}, owners(state.Holders))
 			require.Empty(w, state.Evicted)
@@ -199,7 +199,7 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 
 			// then the preemptor holds, and has taken over from nobody
 			p.Granted()
-			require.Zero(w, times[recipes.TookOver](p))
+			require.Zero(w, times[recipes.TakenOver](p))
 			require.Zero(w, times[recipes.Lost](h))
 			require.Empty(w, w.state().Evicted)
 		},
@@ -219,7 +219,7 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 			lost := lostBy(w, released())
 			require.Equal(w, recipes.LossTaken, lost.Reason)
 			require.Equal(w, "P", lost.By)
-			require.Equal(w, 1, times[recipes.TookOver](p))
+			require.Equal(w, 1, times[recipes.TakenOver](p))
 			state := w.state()
 			require.Equal(w, []string{"P"}, owners(state.Holders))
 			require.Equal(w, token, state.Holders[0].Token)
@@ -282,7 +282,7 @@ func TestTokenIsTheOneOfTheGrantWhoeverWroteTheNodeLater(t *testing.T) {
 		// and it stays so when the request is taken back
 		p.Cancel()
 		require.ErrorIs(w, p.Refused(), context.Canceled)
-		await[recipes.PreemptWithdrawn](h)
+		await[recipes.PreemptionWithdrawn](h)
 		require.Equal(w, want, w.state().Holders[0].Token)
 		require.Greater(w, want, first.Token())
 	})

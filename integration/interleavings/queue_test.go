@@ -131,7 +131,7 @@ func TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront(t *testing.T) {
 		since := w.Now()
 
 		// then the second one asks it to go when its lease ends
-		asked, when := awaitAt[recipes.PreemptAsked](a)
+		asked, when := awaitAt[recipes.PreemptRequested](a)
 		require.Equal(w, priority.LeaseExpired, asked.Reason)
 		require.Equal(w, "B", asked.By.Owner)
 		require.GreaterOrEqual(w, when-since, length)
@@ -144,7 +144,7 @@ func TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront(t *testing.T) {
 		require.Equal(w, priority.LeaseExpired, lost.Err.For)
 		require.GreaterOrEqual(w, gone-when, grace)
 		require.Less(w, gone-when, grace+late)
-		require.Equal(w, 1, times[recipes.TookOver](b))
+		require.Equal(w, 1, times[recipes.TakenOver](b))
 	})
 }
 

@@ -37,7 +37,7 @@ func TestHolderThatIsProtectedAsItIsAskedIsLeftAlone(t *testing.T) {
 		asks.Release()
 
 		// then the holder is asked when that is over
-		_, when := awaitAt[recipes.PreemptAsked](h)
+		_, when := awaitAt[recipes.PreemptRequested](h)
 		require.GreaterOrEqual(w, when-protected, least)
 		h.release()
 		p.Granted()
@@ -84,7 +84,7 @@ func TestMinimumRuntimeIsMeasuredOnTheServersClock(t *testing.T) {
 
 		// then it asks the holder to go when the minimum runtime is over, and by as
 		// much later as it cannot know better
-		asked, when := awaitAt[recipes.PreemptAsked](h)
+		asked, when := awaitAt[recipes.PreemptRequested](h)
 		require.Equal(w, priority.Outranked, asked.Reason)
 		require.GreaterOrEqual(w, when-since, least)
 		require.Less(w, when-since, least+network+10*time.Millisecond)
@@ -101,7 +101,7 @@ func TestRequestToGoThatStandsOutlivesAnotherWhoIsLeftAlone(t *testing.T) {
 		// given a reader that was asked to go by a forceful writer
 		h := w.hold("H", at(1), sharing, cleanup(grace))
 		p := w.ask("P", at(5), forceful)
-		_, asked := awaitAt[recipes.PreemptAsked](h)
+		_, asked := awaitAt[recipes.PreemptRequested](h)
 
 		// when another, which it does not outrank, comes in beside it, and leaves
 		n := w.ask("N", at(9), sharing)
@@ -115,6 +115,6 @@ func TestRequestToGoThatStandsOutlivesAnotherWhoIsLeftAlone(t *testing.T) {
 		p.Granted()
 		_, lost := awaitAt[recipes.Lost](h)
 		require.GreaterOrEqual(w, lost-asked, 2*grace)
-		require.Equal(w, 1, times[recipes.TookOver](p))
+		require.Equal(w, 1, times[recipes.TakenOver](p))
 	})
 }

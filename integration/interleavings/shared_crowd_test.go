@@ -33,7 +33,7 @@ func (c *client) reads(level priority.Level, patience *time.Duration, hold time.
 	g, err := c.w.fixture.Lock(c.Client, users).Acquire(context.Background(), recipes.Request{
 		Terms: priority.Terms{Mode: priority.Shared, Priority: level, AcquireTimeout: patience, CleanupTimeout: time.Minute},
 		Notify: func(n recipes.Notice) {
-			if _, ok := n.(recipes.PreemptAsked); ok {
+			if _, ok := n.(recipes.PreemptRequested); ok {
 				once.Do(func() { close(asked) })
 			}
 		},

@@ -50,10 +50,10 @@ func TestNoteToAWriterThatSharesIsTakenBack(t *testing.T) {
 			lose(w)
 		}
 		reader := w.ask("R", at(5), sharing)
-		await[recipes.PreemptAsked](h)
+		await[recipes.PreemptRequested](h)
 		h.downgrade()
 		reader.Granted()
-		await[recipes.PreemptWithdrawn](h)
+		await[recipes.PreemptionWithdrawn](h)
 		for _, holder := range w.state().Holders {
 			require.Empty(w, holder.PreemptedBy, holder.Owner)
 		}

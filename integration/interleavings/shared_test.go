@@ -37,12 +37,12 @@ func TestReaderThatComesInBesideAPreemptedOneIsPreemptedAtOnce(t *testing.T) {
 
 		// when a more important writer asks the first one to go, and the other comes in
 		c := w.ask("C", at(5))
-		require.Equal(w, "C", await[recipes.PreemptAsked](a).By.Owner)
+		require.Equal(w, "C", await[recipes.PreemptRequested](a).By.Owner)
 		comes.Release()
 		b.Granted()
 
 		// then the writer asks that one, too, and holds when both have gone
-		require.Equal(w, "C", await[recipes.PreemptAsked](b).By.Owner)
+		require.Equal(w, "C", await[recipes.PreemptRequested](b).By.Owner)
 		require.Equal(w, []string{"A", "B"}, sorted(w.holders()))
 		a.release()
 		c.waits()
@@ -175,14 +175,14 @@ func TestTakeoverThatWasDecidedBeforeAReaderCameInIsRefused(t *testing.T) {
 		takes.Release()
 
 		// then it is asked to go before anything is taken: all at once or nobody
-		require.Equal(w, "C", await[recipes.PreemptAsked](b).By.Owner)
+		require.Equal(w, "C", await[recipes.PreemptRequested](b).By.Owner)
 		c.waits()
 		require.Equal(w, []string{"A", "B"}, w.holders())
 		require.Zero(w, times[recipes.Lost](a))
 		b.release()
 		c.Granted()
 		require.Equal(w, recipes.LossTaken, await[recipes.Lost](a).Err.Reason)
-		require.Equal(w, 1, times[recipes.TookOver](c))
+		require.Equal(w, 1, times[recipes.TakenOver](c))
 	})
 }
 
@@ -294,7 +294,7 @@ func TestReaderThatComesInBeforeTheWatchOnGIsSeen(t *testing.T) {
 		watches.Release()
 
 		// then its lease ends in time
-		asked, when := awaitAt[recipes.PreemptAsked](b)
+		asked, when := awaitAt[recipes.PreemptRequested](b)
 		require.Equal(w, "W", asked.By.Owner)
 		require.InDelta(w, length, when-since, float64(10*time.Millisecond))
 		writer.waits()
@@ -424,11 +424,11 @@ func TestDowngradeErasesNoPreemption(t *testing.T) {
 		require.NoError(w, shared())
 
 		// then it is asked still, by the same note, and shares
-		require.Equal(w, "C", await[recipes.PreemptAsked](h).By.Owner)
+		require.Equal(w, "C", await[recipes.PreemptRequested](h).By.Owner)
 		c.waits()
 		require.Len(w, w.state().Holders[0].PreemptedBy, 1)
 		require.Equal(w, 1, asks.Fired())
-		require.Zero(w, times[recipes.PreemptWithdrawn](h))
+		require.Zero(w, times[recipes.PreemptionWithdrawn](h))
 		c.waits()
 		h.release()
 		c.Granted()

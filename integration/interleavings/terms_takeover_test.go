@@ -36,7 +36,7 @@ func TestTakeoverUnderWayAsTheTermsChange(t *testing.T) {
 
 				// then it holds, and both were told once
 				p.Granted()
-				require.Equal(w, 1, times[recipes.TookOver](p))
+				require.Equal(w, 1, times[recipes.TakenOver](p))
 				require.Equal(w, "P", await[recipes.Lost](h).Err.By)
 				want, told := priority.Level(9), 0
 				if name == "lost" {
@@ -77,7 +77,7 @@ func TestRequestThatBecomesForcefulTakesOverAndTheVictimKnowsForWhat(t *testing.
 		h := w.hold("H", at(5), cleanup(time.Hour))
 		var s terms
 		p := w.ask("P", at(9), s.under)
-		asked := await[recipes.PreemptAsked](h)
+		asked := await[recipes.PreemptRequested](h)
 		require.False(w, asked.Forceful)
 		require.Nil(w, asked.Override)
 		id := p.id()
@@ -87,7 +87,7 @@ func TestRequestThatBecomesForcefulTakesOverAndTheVictimKnowsForWhat(t *testing.
 		takes := w.On(T7(users).From("P")).Hold() // the holder hears of it first
 		s.change(byForce(incident))
 		w.reached(takes)
-		asked = await[recipes.PreemptAsked](h)
+		asked = await[recipes.PreemptRequested](h)
 		takes.Release()
 
 		// then it does, at once and under its old name, and the holder knows for what
@@ -116,7 +116,7 @@ func TestTakeoverForAnOverrideWhoseAnswerIsLostIsTold(t *testing.T) {
 			r.Override, r.Vouch = incident, func(context.Context, recipes.Mark) error { return nil }
 		})
 		p.Granted()
-		require.Equal(w, 1, times[recipes.TookOver](p))
+		require.Equal(w, 1, times[recipes.TakenOver](p))
 		require.Equal(w, recipes.LossOverridden, await[recipes.Lost](h).Err.Reason)
 	})
 }
@@ -128,7 +128,7 @@ func TestHolderIsAskedAgainOnlyForWhatConcernsIt(t *testing.T) {
 		h := w.hold("H", at(5), cleanup(time.Hour))
 		var s terms
 		p := w.ask("P", at(9), waiting(time.Minute), s.under)
-		await[recipes.PreemptAsked](h)
+		await[recipes.PreemptRequested](h)
 		w.never(T6(users).From("P"))
 
 		// when the request is ready to wait longer, and for a longer lease
@@ -137,8 +137,8 @@ func TestHolderIsAskedAgainOnlyForWhatConcernsIt(t *testing.T) {
 		p.waits()
 
 		// then the holder is not asked again
-		require.Equal(w, 1, times[recipes.PreemptAsked](h))
-		require.Zero(w, times[recipes.PreemptWithdrawn](h))
+		require.Equal(w, 1, times[recipes.PreemptRequested](h))
+		require.Zero(w, times[recipes.PreemptionWithdrawn](h))
 	})
 }
 
@@ -149,11 +149,11 @@ func TestHolderHearsOfOneThatMovesAndStillAsks(t *testing.T) {
 		h := w.hold("H", at(5), cleanup(time.Hour))
 		var s terms
 		p := w.ask("P", at(7), s.under)
-		await[recipes.PreemptAsked](h)
+		await[recipes.PreemptRequested](h)
 		s.change(to(9))
-		require.Equal(w, priority.Level(9), await[recipes.PreemptAsked](h).By.Priority)
+		require.Equal(w, priority.Level(9), await[recipes.PreemptRequested](h).By.Priority)
 		p.waits()
-		require.Zero(w, times[recipes.PreemptWithdrawn](h))
+		require.Zero(w, times[recipes.PreemptionWithdrawn](h))
 		require.Len(w, w.state().Holders[0].PreemptedBy, 1)
 	})
 }
@@ -188,7 +188,7 @@ func TestPatientRequestWaitsForADecision(t *testing.T) {
 			denied := errors.New("denied")
 			s.change(func(t *recipes.Revision) { t.Withdraw = denied })
 			require.ErrorIs(w, p.Refused(), denied)
-			await[recipes.PreemptWithdrawn](h)
+			await[recipes.PreemptionWithdrawn](h)
 			require.Equal(w, []string{"H"}, w.holders())
 		},
 		"the holder finishes": func(w *world) {
@@ -198,7 +198,7 @@ func TestPatientRequestWaitsForADecision(t *testing.T) {
 			h.release()
 			p.Granted()
 			require.Equal(w, 1, times[recipes.CleanupPending](p))
-			require.Zero(w, times[recipes.TookOver](p))
+			require.Zero(w, times[recipes.TakenOver](p))
 		},
 		"the lease ends": func(w *world) {
 			_, p, _ := given(w)
@@ -210,7 +210,7 @@ func TestPatientRequestWaitsForADecision(t *testing.T) {
 			h := w.hold("H", at(5), cleanup(time.Hour))
 			p := w.ask("P", at(9), waiting(0), patiently)
 			await[recipes.CleanupPending](p)
-			await[recipes.PreemptAsked](h)
+			await[recipes.PreemptRequested](h)
 			p.waits()
 			h.release()
 			p.Granted()
@@ -266,7 +266,7 @@ func TestTakeoverWaitsForTheWordOfTheCaller(t *testing.T) {
 			(<-questions).answer <- no
 			require.ErrorIs(w, p.Refused(), no)
 			require.Empty(w, p.nodes())
-			await[recipes.PreemptWithdrawn](h)
+			await[recipes.PreemptionWithdrawn](h)
 			require.Equal(w, []string{"H"}, w.holders())
 		},
 		"and the holder leaves meanwhile": func(w *world) {
@@ -278,7 +278,7 @@ func TestTakeoverWaitsForTheWordOfTheCaller(t *testing.T) {
 			h.release()
 			q.answer <- nil
 			p.Granted()
-			require.Zero(w, times[recipes.TookOver](p))
+			require.Zero(w, times[recipes.TakenOver](p))
 		},
 		"and one of the holders leaves meanwhile": func(w *world) {
 			questions := make(chan question)
@@ -293,7 +293,7 @@ func TestTakeoverWaitsForTheWordOfTheCaller(t *testing.T) {
 			require.Equal(w, []string{"B"}, owners(q.holders))
 			q.answer <- nil
 			p.Granted()
-			require.Equal(w, []string{"B"}, owners(await[recipes.TookOver](p).From))
+			require.Equal(w, []string{"B"}, owners(await[recipes.TakenOver](p).From))
 		},
 		"and the caller gives up meanwhile": func(w *world) {
 			questions := make(chan question)

@@ -106,13 +106,13 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 			await[recipes.PreemptSent](u)
 			b := w.ask("B", at(4))
 			require.Equal(w, 2, b.Queued().Position)
-			require.Equal(w, "S", await[recipes.PreemptAsked](h).By.Owner)
+			require.Equal(w, "S", await[recipes.PreemptRequested](h).By.Owner)
 
 			// when the first one is capped below the holder
 			s.change(to(1))
 
 			// then the other one is the first, and asks the holder; its own asking is void
-			require.Equal(w, "B", await[recipes.PreemptAsked](h).By.Owner)
+			require.Equal(w, "B", await[recipes.PreemptRequested](h).By.Owner)
 			require.Equal(w, 2, u.Queued().Position)
 			require.Equal(w, []string{"B", "S"}, w.waiters())
 			w.eventually("only B asks", func() bool {
@@ -130,13 +130,13 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 			h := w.hold("H", at(2), cleanup(time.Hour))
 			var s terms
 			u := w.ask("S", at(6), s.under)
-			await[recipes.PreemptAsked](h)
+			await[recipes.PreemptRequested](h)
 
 			// when the one that asked the holder to go is capped below it
 			s.change(to(1))
 
 			// then nobody asks it any more
-			await[recipes.PreemptWithdrawn](h)
+			await[recipes.PreemptionWithdrawn](h)
 			u.waits()
 			h.release()
 			u.Granted()

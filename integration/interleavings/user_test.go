@@ -88,7 +88,7 @@ func (c *client) ask(scope, owner string, change ...harness.Option) *user {
 
 func (u *user) hear(n recipes.Notice) {
 	switch n := n.(type) {
-	case recipes.TookOver:
+	case recipes.TakenOver:
 		for _, c := range n.From {
 			u.w.forgive(c.ID)
 		}

@@ -65,7 +65,7 @@ func TestRequestUpToTheLimitIsSentAndALongerOneIsRefused(t *testing.T) {
 
 			request := h.Acquire(h.Lock(asker, "large"), "asker", harness.At(5))
 			if try.fits {
-				harness.Await[recipes.PreemptAsked](t, held.Notices)
+				harness.Await[recipes.PreemptRequested](t, held.Notices)
 				request.Cancel()
 				require.ErrorIs(t, request.Refused(), context.Canceled)
 			} else {

@@ -129,7 +129,7 @@ func TestManyLocksOutliveAServerThatIsGoneForAMoment(t *testing.T) {
 	var asked, lost atomic.Int32
 	grants := h.takeAll(c, strings.Repeat("s", 150), n, func(n recipes.Notice) {
 		switch n.(type) {
-		case recipes.PreemptAsked:
+		case recipes.PreemptRequested:
 			asked.Add(1)
 		case recipes.Lost:
 			lost.Add(1)

@@ -45,7 +45,7 @@ func TestJoinAgainstARequestToGo(t *testing.T) {
 	var boss *harness.Request
 	before(1, func() { // T14: a boss has asked
 		boss = h.acquire("boss", harness.At(5))
-		harness.Await[recipes.PreemptAsked](h, agent.Notices)
+		harness.Await[recipes.PreemptRequested](h, agent.Notices)
 	})
 	require.ErrorAs(t, h.joinBy(h.lock(c), "late", h.reference(agent)).Refused(), new(*recipes.PreemptPendingError))
 	agent.Release()
@@ -70,7 +70,7 @@ func TestAdoptionAgainstARequestToGo(t *testing.T) {
 	var since time.Time
 	before(1, func() { // T15: a boss has asked
 		boss = h.acquire("boss", harness.At(5))
-		harness.Await[recipes.PreemptAsked](h, agent.Notices)
+		harness.Await[recipes.PreemptRequested](h, agent.Notices)
 		since = asked()
 		harness.Eventually(h, func() bool { // another note would be of another time
 			_, stat := h.Get(h.Create(h.Root+"/time-", nil, zk.FlagSequence))
@@ -95,8 +95,8 @@ func TestRequestToGoAgainstAJoin(t *testing.T) {
 		activity.Granted()
 	})
 	boss := h.Acquire(h.lock(c), "boss", harness.At(5))
-	require.Equal(t, "boss", harness.Await[recipes.PreemptAsked](h, agent.Notices).By.Owner)
-	require.Equal(t, "boss", harness.Await[recipes.PreemptAsked](h, activity.Notices).By.Owner)
+	require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, agent.Notices).By.Owner)
+	require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, activity.Notices).By.Owner)
 
 	// and it watches G as well: more may come
 	harness.Eventually(t, func() bool { return slices.Contains(h.Watches(), lockNode(agent)) }, "G is watched")

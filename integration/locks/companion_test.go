@@ -218,7 +218,7 @@ func TestCompanionIsAskedByItsOwnMailbox(t *testing.T) {
 
 	// then each of them hears of it
 	for _, u := range []*harness.Request{agent, activity} {
-		require.Equal(t, "boss", harness.Await[recipes.PreemptAsked](h, u.Notices).By.Owner)
+		require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, u.Notices).By.Owner)
 	}
 
 	// and nobody joins any more
@@ -232,7 +232,7 @@ func TestCompanionIsAskedByItsOwnMailbox(t *testing.T) {
 	// except to clean up: it is told at once that it is asked as well
 	helper := h.join("helper", ref, forCleanup)
 	helper.Granted()
-	require.Equal(t, "boss", harness.Await[recipes.PreemptAsked](h, helper.Notices).By.Owner)
+	require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, helper.Notices).By.Owner)
 
 	// and the lock goes to the boss when the last of them has gone
 	agent.Release()
@@ -249,7 +249,7 @@ func TestAdopterHoldsInThePlaceOfTheOther(t *testing.T) {
 	// given a holder, whose lease has been going on, and one who waits
 	first := h.hold("attempt 1", ofHold, harness.Lease(time.Hour), harness.Cleanup(time.Hour))
 	boss := h.acquire("boss", harness.At(5))
-	harness.Await[recipes.PreemptAsked](h, first.Notices)
+	harness.Await[recipes.PreemptRequested](h, first.Notices)
 	before := h.state(onlooker).Holders[0]
 
 	// when a newer attempt adopts the hold
@@ -257,7 +257,7 @@ func TestAdopterHoldsInThePlaceOfTheOther(t *testing.T) {
 
 	// then the token, the lease and the request to go are what they were
 	second.Granted()
-	require.Equal(t, "boss", harness.Await[recipes.PreemptAsked](h, second.Notices).By.Owner)
+	require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, second.Notices).By.Owner)
 	after := h.state(onlooker).Holders
 	require.Len(t, after, 1)
 	require.Equal(t, "attempt 2", after[0].Owner)
@@ -470,7 +470,7 @@ func TestLockDelayOfADeadHoldBarsAllButThatHold(t *testing.T) {
 	agent := h.Hold(h.lock(doomed), "agent", ofHold, delayed(5*time.Minute))
 	ref := h.reference(agent)
 	boss := h.acquire("boss", harness.At(5), harness.Cleanup(time.Minute))
-	harness.Await[recipes.PreemptAsked](h, agent.Notices)
+	harness.Await[recipes.PreemptRequested](h, agent.Notices)
 
 	// given a hold that has died, and one that waits for the delay
 	h.Expire(doomed)
@@ -481,7 +481,7 @@ func TestLockDelayOfADeadHoldBarsAllButThatHold(t *testing.T) {
 	require.Equal(t, ref.Token, again.Token())
 
 	// and the one that waits asks it to go, and not only when the delay would be over
-	require.Equal(t, "boss", harness.Await[recipes.PreemptAsked](h, again.Notices).By.Owner)
+	require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, again.Notices).By.Owner)
 
 	// and the delay of the dead one still counts for that one when the hold ends
 	again.Release()

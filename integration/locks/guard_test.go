@@ -16,7 +16,7 @@ import (
 func (f *fixture) guard(c *recipes.Client, owner string) *lockguard.Guard {
 	f.Helper()
 	g, err := lockguard.New(c, lockguard.WithOwner(owner), lockguard.WithObserver(func(_ context.Context, e lockguard.Event) {
-		f.History.Add(owner, "%T %+v", e, e)
+		f.History.Add(owner, "%T %+v", e.Notice, e)
 	}))
 	require.NoError(f, err)
 	return g

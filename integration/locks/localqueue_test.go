@@ -137,14 +137,14 @@ func TestHolderThatIsAskedToGoLeavesTheLockToWhoAsks(t *testing.T) {
 	h := share(t)
 	holder, behind := h.line(h.Client(inLine(8)), 2, harness.Cleanup(time.Minute))
 	bob := h.acquire("bob", harness.At(5))
-	harness.Await[recipes.PreemptAsked](h, holder.Notices)
+	harness.Await[recipes.PreemptRequested](h, holder.Notices)
 
 	holder.Release()
 	require.Equal(t, "bob", h.first(append([]*harness.Request{bob}, behind...)...).Owner)
 	bob.Release()
 	for _, u := range behind {
 		u.Granted()
-		require.Empty(t, harness.All[recipes.PreemptAsked](u.Notices), "that was for another")
+		require.Empty(t, harness.All[recipes.PreemptRequested](u.Notices), "that was for another")
 		u.Release()
 	}
 	h.NoEphemerals()
@@ -237,7 +237,7 @@ func TestLineBehindALeaseThatIsOverAsksTheHolderToGo(t *testing.T) {
 	next, last := h.Acquire(h.lock(c), "next"), h.Acquire(h.lock(c), "last")
 
 	// when its lease is over, it hears of the one that waits
-	asked := harness.Await[recipes.PreemptAsked](h, holder.Notices)
+	asked := harness.Await[recipes.PreemptRequested](h, holder.Notices)
 	require.Equal(t, priority.LeaseExpired, asked.Reason)
 	holder.Release()
 	first := h.first(next, last)
@@ -292,7 +292,7 @@ func TestTermsThatChangeTakeARequestOutOfTheLine(t *testing.T) {
 	close(changed)
 	changed = nil
 	mu.Unlock()
-	harness.Await[recipes.PreemptAsked](h, holder.Notices)
+	harness.Await[recipes.PreemptRequested](h, holder.Notices)
 	holder.Release()
 	require.Equal(t, "bob", h.first(append([]*harness.Request{bob}, behind...)...).Owner)
 	bob.Release()

@@ -141,7 +141,7 @@ func TestLockNeedsItsOwnNodeAlone(t *testing.T) {
 	leaver := h.acquire("leaver", harness.Within(50*time.Millisecond))
 	require.True(t, recipes.IsNotAcquired(leaver.Refused()))
 	boss := h.acquire("boss", harness.At(1))
-	harness.Await[recipes.PreemptAsked](h, holder.Notices)
+	harness.Await[recipes.PreemptRequested](h, holder.Notices)
 	holder.Release()
 	boss.Release()
 	waiter.Granted()

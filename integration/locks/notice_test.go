@@ -14,7 +14,7 @@ func TestListenerMayReleaseTheLockThatItIsAskedFor(t *testing.T) {
 	h := share(t)
 	grants, released := make(chan *recipes.Grant, 1), make(chan error, 1)
 	u := h.hold("ann", func(r *recipes.Request) {
-		add, release := r.Notify, on[recipes.PreemptAsked](func() { released <- (<-grants).Release(context.Background()) })
+		add, release := r.Notify, on[recipes.PreemptRequested](func() { released <- (<-grants).Release(context.Background()) })
 		r.Notify = func(n recipes.Notice) { add(n); release(n) }
 	})
 	grants <- u.Granted()

@@ -97,7 +97,7 @@ func TestTryOnHeldLockIsRefusedAndLeavesNothingBehind(t *testing.T) {
 	require.Len(t, h.Ephemerals(), 1)
 
 	// and the holder has heard nothing of it
-	require.Empty(t, harness.All[recipes.PreemptAsked](holder.Notices))
+	require.Empty(t, harness.All[recipes.PreemptRequested](holder.Notices))
 	require.Empty(t, h.state(h.Client()).Holders[0].PreemptedBy)
 }
 
@@ -166,7 +166,7 @@ func TestMailboxKeepsNoRequestsOfTheDead(t *testing.T) {
 	holder := h.hold("holder", harness.Cleanup(time.Hour))
 	c := h.Client()
 	boss := h.Acquire(h.lock(c), "boss", harness.At(1))
-	harness.Await[recipes.PreemptAsked](h, holder.Notices)
+	harness.Await[recipes.PreemptRequested](h, holder.Notices)
 
 	// when the session of the one that asked ends, and it asks again in another one
 	h.Expire(c)

@@ -65,7 +65,7 @@ func courses(h *fixture, mine, others *recipes.Client) []course {
 		{"given way", func(ctx context.Context, _ func(), scope string) error {
 			gone := make(chan struct{})
 			asked := make(chan struct{}, 1)
-			release := beside(scope, recipes.Request{Terms: priority.Terms{CleanupTimeout: time.Hour}, Notify: on[recipes.PreemptAsked](func() { asked <- struct{}{} })})
+			release := beside(scope, recipes.Request{Terms: priority.Terms{CleanupTimeout: time.Hour}, Notify: on[recipes.PreemptRequested](func() { asked <- struct{}{} })})
 			go func() {
 				select {
 				case <-asked:

@@ -147,15 +147,15 @@ func TestWriterThatOutranksReadersPreemptsAllAtOnceAndNoneInVain(t *testing.T) {
 
 	// then those it outranks are left alone as long as the equal one is there
 	for _, r := range readers {
-		require.Empty(t, harness.All[recipes.PreemptAsked](r.Notices))
+		require.Empty(t, harness.All[recipes.PreemptRequested](r.Notices))
 	}
 	equal.Release()
 
 	// and are asked to go when that has left, all of them
 	for _, r := range readers {
-		require.Equal(t, "w", harness.Await[recipes.PreemptAsked](h, r.Notices).By.Owner)
+		require.Equal(t, "w", harness.Await[recipes.PreemptRequested](h, r.Notices).By.Owner)
 	}
-	require.Empty(t, harness.All[recipes.PreemptAsked](equal.Notices))
+	require.Empty(t, harness.All[recipes.PreemptRequested](equal.Notices))
 	readers[0].Release()
 	w.IsPending()
 	readers[1].Release()
@@ -167,7 +167,7 @@ func TestReaderThatOutranksAWriterPreemptsIt(t *testing.T) {
 	w := h.hold("w", harness.At(1), harness.Cleanup(time.Hour))
 	waiting := h.queued("waiting", harness.At(1), harness.Shared)
 	r := h.acquire("r", harness.At(5), harness.Shared)
-	require.Equal(t, "r", harness.Await[recipes.PreemptAsked](h, w.Notices).By.Owner)
+	require.Equal(t, "r", harness.Await[recipes.PreemptRequested](h, w.Notices).By.Owner)
 	w.Release()
 
 	// both readers come in: they are next to each other

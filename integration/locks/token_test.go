@@ -40,7 +40,7 @@ func TestTokenGrowsWithEveryGrantHoweverItCameAbout(t *testing.T) {
 	// a jump: the more important one joined last, and is granted first
 	early := h.queued("early", harness.Cleanup(0))
 	late := h.acquire("late", harness.At(5), slow)
-	harness.Await[recipes.PreemptAsked](h, holder.Notices)
+	harness.Await[recipes.PreemptRequested](h, holder.Notices)
 	holder.Release()
 	grew("a jump in the queue", late).Release()
 	grew("being jumped", early)

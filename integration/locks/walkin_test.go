@@ -102,7 +102,7 @@ func TestReadersThatHaveWalkedInAreAskedToGo(t *testing.T) {
 
 	w := h.acquire("w", harness.At(5))
 	for _, r := range readers {
-		require.Equal(t, "w", harness.Await[recipes.PreemptAsked](h, r.Notices).By.Owner)
+		require.Equal(t, "w", harness.Await[recipes.PreemptRequested](h, r.Notices).By.Owner)
 	}
 	for _, r := range readers {
 		w.IsPending()
@@ -118,7 +118,7 @@ func TestForcefulWriterTakesOverFromReadersThatHaveWalkedIn(t *testing.T) {
 
 	w := h.acquire("w", harness.At(5), harness.Forceful)
 	w.Granted()
-	require.Len(t, harness.Await[recipes.TookOver](h, w.Notices).From, 4)
+	require.Len(t, harness.Await[recipes.TakenOver](h, w.Notices).From, 4)
 	for _, r := range readers {
 		lost := r.Lost()
 		require.Equal(t, recipes.LossTaken, lost.Err.Reason)
@@ -284,7 +284,7 @@ func TestReaderThatHasWalkedInExtendsItsLease(t *testing.T) {
 
 	// while it is asked to go, it may not
 	w := h.acquire("w", harness.At(5))
-	harness.Await[recipes.PreemptAsked](h, u.Notices)
+	harness.Await[recipes.PreemptRequested](h, u.Notices)
 	require.Error(t, u.Granted().Extend(t.Context(), 4*time.Hour))
 	u.Release()
 	w.Granted()

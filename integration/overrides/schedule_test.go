@@ -230,9 +230,9 @@ func requireOnRecord(t *testing.T, programs []*program) {
 	}
 	takeovers := 0
 	for _, p := range programs {
-		for _, e := range virtual.Events[lockguard.TakenOver](p.Program) {
+		for _, e := range virtual.Events[recipes.TakenOver](p.Program) {
 			takeovers++
-			for _, c := range e.From {
+			for _, c := range e.Notice.(recipes.TakenOver).From {
 				require.Equal(t, e.ID, announced[taken{e.Scope, c.Token}], "%+v", c)
 			}
 		}

@@ -285,9 +285,9 @@ func TestGoAsksJavaToRelease(t *testing.T) {
 func TestJavaAsksGoToRelease(t *testing.T) {
 	t.Parallel()
 	g := newGame(t, 0)
-	asked := make(chan recipes.PreemptAsked, 1)
+	asked := make(chan recipes.PreemptRequested, 1)
 	m := g.mutex(recipes.MutexOptions{Notify: func(n recipes.Notice) {
-		if n, ok := n.(recipes.PreemptAsked); ok {
+		if n, ok := n.(recipes.PreemptRequested); ok {
 			asked <- n
 		}
 	}})

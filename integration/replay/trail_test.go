@@ -143,34 +143,34 @@ func (w *world) check() {
 	}
 	for _, f := range w.facts {
 		h := hold{f.scope, f.token}
-		switch e := f.event.(type) {
+		switch e := f.event.Notice.(type) {
 		case lockguard.Lost:
 			switch e.Err.Reason {
 			case recipes.LossTaken, recipes.LossOverridden, recipes.LossBroken:
 				met[h] = true
-				require.True(t, known(h), "%s was evicted from %v (%s by %s), and the trail does not tell why", e.Owner, h, e.Err.Reason, e.Err.By)
+				require.True(t, known(h), "%s was evicted from %v (%s by %s), and the trail does not tell why", f.event.Owner, h, e.Err.Reason, e.Err.By)
 			case recipes.LossDeleted:
-				t.Fatalf("%s has lost %v, and nobody says to have done it", e.Owner, h)
+				t.Fatalf("%s has lost %v, and nobody says to have done it", f.event.Owner, h)
 			case recipes.LossSession, recipes.LossSuperseded:
 			}
-		case lockguard.TakenOver:
+		case recipes.TakenOver:
 			met[h] = true
 			if f.daemon.counts(f.at) {
-				require.Contains(t, s.evicted, h, "%s has evicted the holder of %v", e.Owner, h)
+				require.Contains(t, s.evicted, h, "%s has evicted the holder of %v", f.event.Owner, h)
 			}
-			require.True(t, known(h), "%s has evicted the holder of %v", e.Owner, h)
-		case lockguard.PreemptRequested:
+			require.True(t, known(h), "%s has evicted the holder of %v", f.event.Owner, h)
+		case recipes.PreemptRequested:
 			if !f.daemon.counts(f.at) {
 				continue
 			}
 			i := slices.IndexFunc(s.asked[h], func(r recipes.AuditRecord) bool { return r.Requestor.ID == e.By.ID && r.Reason == string(e.Reason) })
-			require.GreaterOrEqual(t, i, 0, "%s was asked to leave %v by %s (%s), and the trail does not tell", e.Owner, h, e.By.Owner, e.Reason)
+			require.GreaterOrEqual(t, i, 0, "%s was asked to leave %v by %s (%s), and the trail does not tell", f.event.Owner, h, e.By.Owner, e.Reason)
 			if e.Override != nil {
 				require.True(t, s.acted[e.Override.ID], "override %s has asked the holder of %v to go, and the trail does not tell", e.Override.ID, h)
 			}
-		case lockguard.PreemptSent:
+		case recipes.PreemptSent:
 			if f.daemon.counts(f.at) {
-				require.NotEmpty(t, s.asked[h], "%s has asked the holder of %v to go, and the trail does not tell", e.Owner, h)
+				require.NotEmpty(t, s.asked[h], "%s has asked the holder of %v to go, and the trail does not tell", f.event.Owner, h)
 			}
 		}
 	}

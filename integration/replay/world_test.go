@@ -122,14 +122,14 @@ func (w *world) daemon(name string) *daemon {
 
 // observe is told before the auditor is.
 func (d *daemon) observe(_ context.Context, event lockguard.Event) {
-	d.w.History.Add(d.name, "%T %+v", event, event)
-	about := event.About()
+	d.w.History.Add(d.name, "%T %+v", event.Notice, event)
+	about := event.Subject
 	known := []fact{{scope: about.Scope, token: about.Token}}
-	switch e := event.(type) {
-	case lockguard.PreemptRequested, lockguard.Lost, lockguard.Acquired:
-	case lockguard.PreemptSent:
+	switch e := event.Notice.(type) {
+	case recipes.PreemptRequested, lockguard.Lost, lockguard.Acquired:
+	case recipes.PreemptSent:
 		known[0].token = e.Holder.Token
-	case lockguard.TakenOver:
+	case recipes.TakenOver:
 		known = nil
 		for _, holder := range e.From {
 			known = append(known, fact{scope: about.Scope, token: holder.Token})

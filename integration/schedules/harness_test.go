@@ -273,8 +273,8 @@ func (d *daemon) kill() {
 
 func (d *daemon) stats(job string) scheduler.JobStats { return d.Stats()[job] }
 
-// told returns the events of a kind that the daemon's observers were told.
-func told[E lockguard.Event](d *daemon) []E { return virtual.Events[E](d.program) }
+// told returns the events with a notice of a kind that the daemon's observers were told.
+func told[N recipes.Notice](d *daemon) []lockguard.Event { return virtual.Events[N](d.program) }
 
 // owner returns the daemon that runs a job, and the other one.
 func (w *world) owner(job string, one, two *daemon) (owner, other *daemon) {

@@ -124,17 +124,17 @@ type ends struct {
 }
 
 func (e *ends) see(_ context.Context, event lockguard.Event) {
-	e.of.s.tell(e.of.name, "%T", event)
+	e.of.s.tell(e.of.name, "%T", event.Notice)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.refused+e.ended > 0 {
-		switch event.(type) {
+		switch event.Notice.(type) {
 		case lockguard.CleanupStarted, lockguard.CleanupDone, lockguard.CleanupOverrun: // after a loss
 		default:
-			e.of.s.foul("%s saw %T after the end", e.of.name, event)
+			e.of.s.foul("%s saw %T after the end", e.of.name, event.Notice)
 		}
 	}
-	switch event.(type) {
+	switch event.Notice.(type) {
 	case lockguard.Waiting:
 		e.waiting++
 	case lockguard.Acquired:

@@ -202,7 +202,7 @@ func (h *hold) hear(n recipes.Notice) {
 	switch n := n.(type) {
 	case recipes.Joined:
 		h.u.s.refers(h.u.name, recipes.Reference{Scope: h.scope, Hold: h.id, ID: n.ID, Mode: h.mode})
-	case recipes.PreemptAsked:
+	case recipes.PreemptRequested:
 		select {
 		case <-h.asked:
 		default:

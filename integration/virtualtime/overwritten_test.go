@@ -90,7 +90,7 @@ func TestHolderForWhomOthersWaitIsToldOnceAnotherComes(t *testing.T) {
 		w.Until(time.Minute)
 		waits := waiter.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, lasting(time.Second))
 		w.Until(2 * time.Minute)
-		virtual.Only[lockguard.PreemptRequested](holder)
+		virtual.Only[recipes.PreemptRequested](holder)
 
 		// when the record names somebody who comes
 		overwrite(w, names(nobody))

@@ -180,7 +180,7 @@ func TestLeaseOfAHolderThatOverrunsItsGraceIsTakenByAnEqual(t *testing.T) {
 		require.Equal(w, recipes.LossTaken, lost.Reason)
 		require.Equal(w, "equal", lost.By)
 		require.Equal(w, []string{"6h0m0s PreemptSent", "7h0m0s TakenOver", "7h0m0s Acquired"}, equal.Told())
-		require.Equal(w, 7*time.Hour, w.Since(virtual.Only[lockguard.Lost](holder).At))
+		require.Equal(w, 7*time.Hour, w.Since(virtual.About[lockguard.Lost](holder).At))
 		require.True(w, next.Holds())
 	})
 }

@@ -187,7 +187,7 @@ func TestWaiterThatWasDisplacedAsksWhenTheMinimumRuntimeIsOver(t *testing.T) {
 
 				// then the first one asks as if that one had not been there, or as soon as it has left
 				require.Error(w, held.Returned())
-				require.Equal(w, "boss", virtual.Only[lockguard.Displaced](first).By.Owner) // it learns of that when it looks again
+				require.Equal(w, "boss", virtual.Only[recipes.Displaced](first).By.Owner) // it learns of that when it looks again
 				require.Equal(w, c.asked, first.Told()[1])
 				require.True(w, next.Holds())
 			})
@@ -360,7 +360,7 @@ func TestOneThatNeverPreemptsGoesAheadAndAsksForTheLeaseAlone(t *testing.T) {
 		require.Equal(w, recipes.LossTaken, virtual.LostBy(w.T, held.Returned()).Reason)
 		require.NoError(w, first.Returned())
 		require.Equal(w, []string{"6h0m0s PreemptSent", "7h0m0s TakenOver", "7h0m0s Acquired", "7h1m0s Released"}, never.Told())
-		require.Equal(w, priority.LeaseExpired, virtual.Only[lockguard.PreemptSent](never).Reason)
+		require.Equal(w, priority.LeaseExpired, virtual.Only[recipes.PreemptSent](never).Reason)
 		require.Equal(w, 7*time.Hour+time.Minute, behind.Began())
 	})
 }

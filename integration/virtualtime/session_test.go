@@ -49,8 +49,8 @@ func TestHolderThatIsCutOffStopsAMarginBeforeTheServerFreesTheLock(t *testing.T)
 		require.Equal(w, deadline, stopped)
 		require.Greater(w, stopped-time.Second, session/2)
 		require.Equal(w, recipes.LossSession, lost.Reason)
-		risk := virtual.Only[lockguard.AtRisk](holder)
-		require.GreaterOrEqual(w, stopped-w.Since(risk.At), session/4-session/32, "the watchdog looks so often")
+		risk := virtual.Only[recipes.AtRisk](holder)
+		require.GreaterOrEqual(w, stopped-w.Since(virtual.About[recipes.AtRisk](holder).At), session/4-session/32, "the watchdog looks so often")
 		require.Equal(w, stopped, w.Since(risk.Deadline))
 
 		// and its hook ran at once, under a context that had ended already with the loss

@@ -54,7 +54,7 @@ func TestForcefulPreemptorTakesTheLockInTheInstantInWhichTheGraceIsOver(t *testi
 		lost := virtual.LostBy(w.T, held.Returned())
 		require.Equal(w, recipes.LossTaken, lost.Reason)
 		require.Equal(w, "urgent", lost.By)
-		require.Equal(w, 11*time.Minute, w.Since(virtual.Only[lockguard.Lost](holder).At))
+		require.Equal(w, 11*time.Minute, w.Since(virtual.About[lockguard.Lost](holder).At))
 		var stale *staleError
 		require.ErrorAs(w, refused, &stale)
 		require.Equal(w, 31*time.Minute, held.Ended())
@@ -114,7 +114,7 @@ func TestImpatientForcefulPreemptorShortensTheGrace(t *testing.T) {
 		require.Equal(w, 4*time.Hour, at)
 		require.Error(w, told)
 		require.Equal(w, 4*time.Hour, taker.Began())
-		require.Equal(w, patience, virtual.Only[lockguard.PreemptRequested](holder).Grace)
+		require.Equal(w, patience, virtual.Only[recipes.PreemptRequested](holder).Grace)
 	})
 }
 

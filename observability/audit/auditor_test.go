@@ -95,16 +95,16 @@ func TestPreemptionAndTakeoverAreOnRecordFromBothSides(t *testing.T) {
 	hotfix, victim := subject("r1", "hotfix", 90, 0), subject("r0", "nightly", 20, 7)
 
 	// when
-	a.Observe(t.Context(), lockguard.Overridden{Subject: hotfix, Effect: override.Effect{Applied: []override.Override{{ID: "INC-1", Kind: override.Boost}}}})
-	a.Observe(t.Context(), lockguard.PreemptSent{Subject: hotfix, Holder: nightly, Reason: priority.Outranked, Grace: time.Minute})
-	a.Observe(t.Context(), lockguard.PreemptRequested{
-		Subject: victim, By: recipes.Contender{ID: "g1", Owner: "hotfix", Terms: priority.Terms{Priority: 90}}, Reason: priority.Outranked,
+	a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: lockguard.Overridden{Effect: override.Effect{Applied: []override.Override{{ID: "INC-1", Kind: override.Boost}}}}})
+	a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: recipes.PreemptSent{Holder: nightly, Reason: priority.Outranked, Grace: time.Minute}})
+	a.Observe(t.Context(), lockguard.Event{Subject: victim, Notice: recipes.PreemptRequested{
+		By: recipes.Contender{ID: "g1", Owner: "hotfix", Terms: priority.Terms{Priority: 90}}, Reason: priority.Outranked,
 		Grace: time.Minute, Forceful: true, Override: &recipes.Mark{ID: "INC-1"},
-	})
+	}})
 	require.NoError(t, a.Audit(t.Context(), takeover("r1")))
-	a.Observe(t.Context(), lockguard.TakenOver{Subject: hotfix, From: []recipes.Contender{nightly}})
-	a.Observe(t.Context(), lockguard.Acquired{Subject: subject("r1", "hotfix", 90, 8)})
-	a.Observe(t.Context(), lockguard.Lost{Subject: victim, Held: time.Minute, Err: &lockguard.LostError{Reason: recipes.LossTaken, By: "hotfix", For: priority.Outranked}})
+	a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: recipes.TakenOver{From: []recipes.Contender{nightly}}})
+	a.Observe(t.Context(), lockguard.Event{Subject: subject("r1", "hotfix", 90, 8), Notice: lockguard.Acquired{}})
+	a.Observe(t.Context(), lockguard.Event{Subject: victim, Notice: lockguard.Lost{Held: time.Minute, Err: &lockguard.LostError{Reason: recipes.LossTaken, By: "hotfix", For: priority.Outranked}}})
 
 	// then
 	all := trail.all()
@@ -139,8 +139,8 @@ func TestAnnouncedTakeoverThatIsNotDoneHasFailed(t *testing.T) {
 		end  lockguard.Event
 		want string
 	}{
-		"the holder has gone":  {lockguard.Acquired{Subject: subject("r1", "hotfix", 90, 8)}, errHadGone.Error()},
-		"the request gives up": {lockguard.NotAcquired{Subject: subject("r1", "hotfix", 90, 0), Err: errors.New("too late")}, "too late"},
+		"the holder has gone":  {lockguard.Event{Subject: subject("r1", "hotfix", 90, 8), Notice: lockguard.Acquired{}}, errHadGone.Error()},
+		"the request gives up": {lockguard.Event{Subject: subject("r1", "hotfix", 90, 0), Notice: lockguard.NotAcquired{Err: errors.New("too late")}}, "too late"},
 	} {
 		trail := &fakeTrail{}
 		a := newAuditor(t, Config{Trail: trail})
@@ -163,8 +163,8 @@ func TestOverrideThatTakesALockHasAnOutcome(t *testing.T) {
 		result string
 		wrong  string
 	}{
-		"it has it":          {lockguard.Acquired{Subject: subject("r1", "ana", priority.Emergency, 8)}, recipes.AuditDone, ""},
-		"it does not get it": {lockguard.NotAcquired{Subject: subject("r1", "ana", priority.Emergency, 0), Err: errors.New("over")}, recipes.AuditFailed, "over"},
+		"it has it":          {lockguard.Event{Subject: subject("r1", "ana", priority.Emergency, 8), Notice: lockguard.Acquired{}}, recipes.AuditDone, ""},
+		"it does not get it": {lockguard.Event{Subject: subject("r1", "ana", priority.Emergency, 0), Notice: lockguard.NotAcquired{Err: errors.New("over")}}, recipes.AuditFailed, "over"},
 	} {
 		trail := &fakeTrail{}
 		a := newAuditor(t, Config{Trail: trail})
@@ -176,7 +176,7 @@ func TestOverrideThatTakesALockHasAnOutcome(t *testing.T) {
 		require.Equal(t, recipes.AuditOutcome, all[1].Phase, name)
 		require.Equal(t, c.result, all[1].Result, name)
 		require.Equal(t, c.wrong, all[1].Error, name)
-		require.Equal(t, c.end.About().Token, all[1].Requestor.Token, name)
+		require.Equal(t, c.end.Subject.Token, all[1].Requestor.Token, name)
 	}
 }
 
@@ -186,9 +186,9 @@ func TestLossesThatNobodyHasBroughtAboutAreNotOnRecord(t *testing.T) {
 	for _, reason := range []recipes.LossReason{
 		recipes.LossSession, recipes.LossSuperseded, recipes.LossTaken, recipes.LossOverridden, recipes.LossBroken, recipes.LossDeleted,
 	} {
-		a.Observe(t.Context(), lockguard.Lost{Subject: subject("r", "nightly", 20, 7), Err: &lockguard.LostError{
+		a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "nightly", 20, 7), Notice: lockguard.Lost{Err: &lockguard.LostError{
 			Reason: reason, By: "ana", Why: "stuck", Override: &recipes.Mark{ID: "INC-1"},
-		}})
+		}}})
 	}
 	var got []string
 	for _, e := range trail.all() {
@@ -212,7 +212,7 @@ func TestOutcomeWaitsForZooKeeperInTheBackgroundAndInOrder(t *testing.T) {
 		for _, owner := range []string{"first", "second"} {
 			holder := nightly
 			holder.Owner = owner
-			a.Observe(t.Context(), lockguard.PreemptSent{Subject: subject("r", "hotfix", 90, 0), Holder: holder})
+			a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "hotfix", 90, 0), Notice: recipes.PreemptSent{Holder: holder}})
 		}
 
 		// then nobody is held up for longer than twice two seconds
@@ -234,14 +234,14 @@ func TestWhatIsNotOnRecordAtTheEndIsLogged(t *testing.T) {
 		a, err := New(Config{Trail: &fakeTrail{err: &recipes.UnavailableError{}}, Logger: slog.New(slog.NewJSONHandler(&out, nil))})
 		require.NoError(t, err)
 		for range 3 {
-			a.Observe(t.Context(), lockguard.PreemptSent{Subject: subject("r", "hotfix", 90, 0), Holder: nightly})
+			a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "hotfix", 90, 0), Notice: recipes.PreemptSent{Holder: nightly}})
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorContains(t, a.Close(ctx), "audit: 3 records are not in ZooKeeper, the log has them")
 		require.Equal(t, 3, bytes.Count(out.Bytes(), []byte(`"level":"ERROR","msg":"an audit record is lost"`)))
 		require.Contains(t, out.String(), `"victims":"nightly (priority 20, token 7)"`)
-		a.Observe(t.Context(), lockguard.PreemptSent{Subject: subject("r", "hotfix", 90, 0), Holder: nightly})
+		a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "hotfix", 90, 0), Notice: recipes.PreemptSent{Holder: nightly}})
 		require.Equal(t, 4, bytes.Count(out.Bytes(), []byte("an audit record is lost")), "nor what comes later")
 	})
 }

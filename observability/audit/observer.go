@@ -42,26 +42,26 @@ func (a *Auditor) Observe(ctx context.Context, event lockguard.Event) {
 
 // entries are what is to be put on record of an event.
 func (a *Auditor) entries(event lockguard.Event) []recipes.AuditEntry {
-	switch e := event.(type) {
+	switch e := event.Notice.(type) {
 	case lockguard.Overridden:
-		a.overridden(e)
-	case lockguard.PreemptSent:
-		return []recipes.AuditEntry{a.preempt(e)}
-	case lockguard.PreemptRequested:
-		return []recipes.AuditEntry{preempted(e)}
-	case lockguard.TakenOver:
-		return []recipes.AuditEntry{a.takeover(e)}
+		a.overridden(event.ID, e)
+	case recipes.PreemptSent:
+		return []recipes.AuditEntry{a.preempt(event.Subject, e)}
+	case recipes.PreemptRequested:
+		return []recipes.AuditEntry{preempted(event.Subject, e)}
+	case recipes.TakenOver:
+		return []recipes.AuditEntry{a.takeover(event.Subject, e)}
 	case lockguard.Acquired:
-		return a.settle(e.About(), errHadGone, nil)
+		return a.settle(event.Subject, errHadGone, nil)
 	case lockguard.NotAcquired:
-		a.end(e.About())
+		a.end(event.Subject)
 		why := cmp.Or(e.Err, errors.New("not acquired"))
-		return a.settle(e.About(), why, why)
+		return a.settle(event.Subject, why, why)
 	case lockguard.Released:
-		a.end(e.About())
+		a.end(event.Subject)
 	case lockguard.Lost:
-		a.end(e.About())
-		if entry, ok := lost(e); ok {
+		a.end(event.Subject)
+		if entry, ok := lost(event.Subject, e); ok {
 			return []recipes.AuditEntry{entry}
 		}
 	}
@@ -69,30 +69,30 @@ func (a *Auditor) entries(event lockguard.Event) []recipes.AuditEntry {
 }
 
 // overridden remembers for which override a request acts from now on.
-func (a *Auditor) overridden(e lockguard.Overridden) {
+func (a *Auditor) overridden(id string, e lockguard.Overridden) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if by := e.Effect.By(); by != nil {
-		a.overrides[e.ID] = by.ID
+		a.overrides[id] = by.ID
 	} else {
-		delete(a.overrides, e.ID)
+		delete(a.overrides, id)
 	}
 }
 
-func (a *Auditor) preempt(e lockguard.PreemptSent) recipes.AuditEntry {
+func (a *Auditor) preempt(about lockguard.Subject, e recipes.PreemptSent) recipes.AuditEntry {
 	return recipes.AuditEntry{
 		Act: aboutHold(e.Holder.Token), Action: recipes.AuditPreempt, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
-		Scope: e.Scope, By: e.Owner, Reason: string(e.Reason), Override: a.announcedOverride(e.ID),
-		Requestor: party(e.Subject), Victims: []recipes.AuditParty{e.Holder.Party()},
+		Scope: about.Scope, By: about.Owner, Reason: string(e.Reason), Override: a.announcedOverride(about.ID),
+		Requestor: party(about), Victims: []recipes.AuditParty{e.Holder.Party()},
 		After: map[string]string{"grace": e.Grace.String()},
 	}
 }
 
-func preempted(e lockguard.PreemptRequested) recipes.AuditEntry {
+func preempted(about lockguard.Subject, e recipes.PreemptRequested) recipes.AuditEntry {
 	entry := recipes.AuditEntry{
-		Act: aboutHold(e.Token), Action: recipes.AuditPreempted, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
-		Scope: e.Scope, By: e.By.Owner, Reason: string(e.Reason),
-		Requestor: new(e.By.Party()), Victims: []recipes.AuditParty{*party(e.Subject)},
+		Act: aboutHold(about.Token), Action: recipes.AuditPreempted, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
+		Scope: about.Scope, By: e.By.Owner, Reason: string(e.Reason),
+		Requestor: new(e.By.Party()), Victims: []recipes.AuditParty{*party(about)},
 		After: map[string]string{"grace": e.Grace.String(), "forceful": fmt.Sprint(e.Forceful)},
 	}
 	if e.Override != nil {
@@ -102,15 +102,15 @@ func preempted(e lockguard.PreemptRequested) recipes.AuditEntry {
 }
 
 // takeover is the outcome of the announcement, if there was one.
-func (a *Auditor) takeover(e lockguard.TakenOver) recipes.AuditEntry {
+func (a *Auditor) takeover(about lockguard.Subject, e recipes.TakenOver) recipes.AuditEntry {
 	entry := recipes.AuditEntry{
-		Act: e.ID, Action: recipes.AuditTakeover, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
-		Scope: e.Scope, By: e.Owner, Override: a.announcedOverride(e.ID),
+		Act: about.ID, Action: recipes.AuditTakeover, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
+		Scope: about.Scope, By: about.Owner, Override: a.announcedOverride(about.ID),
 	}
-	for _, announced := range a.take(e.ID, recipes.AuditTakeover) {
+	for _, announced := range a.take(about.ID, recipes.AuditTakeover) {
 		entry = outcome(announced, nil)
 	}
-	entry.Requestor, entry.Victims = party(e.Subject), nil
+	entry.Requestor, entry.Victims = party(about), nil
 	for _, holder := range e.From {
 		entry.Victims = append(entry.Victims, holder.Party())
 	}
@@ -143,10 +143,10 @@ func (a *Auditor) end(about lockguard.Subject) {
 }
 
 // lost is about a hold that somebody has ended.
-func lost(e lockguard.Lost) (entry recipes.AuditEntry, ok bool) {
+func lost(about lockguard.Subject, e lockguard.Lost) (entry recipes.AuditEntry, ok bool) {
 	entry = recipes.AuditEntry{
-		Act: aboutHold(e.Token), Action: recipes.AuditLost, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
-		Scope: e.Scope, Victims: []recipes.AuditParty{*party(e.Subject)},
+		Act: aboutHold(about.Token), Action: recipes.AuditLost, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
+		Scope: about.Scope, Victims: []recipes.AuditParty{*party(about)},
 		After: map[string]string{"lost": string(e.Err.Reason), "held": e.Held.Round(time.Millisecond).String()},
 	}
 	switch e.Err.Reason {

@@ -187,17 +187,17 @@ func TestEndsAreClassifiedByWhatTheTreeTells(t *testing.T) {
 		}, "holding 1s-4s unknown;"},
 		"as its own process says": {func(s *script) {
 			s.second(4)
-			s.board.Observe(s.t.Context(), lockguard.Lost{
-				Subject: lockguard.Subject{At: time.Now(), Scope: users, Owner: "ann", Token: 101}, Err: &recipes.LostError{Scope: users, Reason: recipes.LossSession},
-			})
+			s.board.Observe(s.t.Context(), lockguard.Event{Subject: lockguard.Subject{At: time.Now(), Scope: users, Owner: "ann", Token: 101}, Notice: lockguard.Lost{
+				Err: &recipes.LostError{Scope: users, Reason: recipes.LossSession},
+			}})
 			s.leave(users, "ann")
 		}, "holding 1s-4s lost;"},
 		"as its own process says later": {func(s *script) {
 			s.second(4)
 			s.leave(users, "ann")
-			s.board.Observe(s.t.Context(), lockguard.Released{
-				Subject: lockguard.Subject{At: time.Now(), Scope: users, Owner: "ann", Token: 101}, Cause: &lockguard.LeaseExpiredError{Scope: users},
-			})
+			s.board.Observe(s.t.Context(), lockguard.Event{Subject: lockguard.Subject{At: time.Now(), Scope: users, Owner: "ann", Token: 101}, Notice: lockguard.Released{
+				Cause: &lockguard.LeaseExpiredError{Scope: users},
+			}})
 		}, "holding 1s-4s lease_expired;"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -464,13 +464,13 @@ func TestObserveTellsWhatTheTreeDoesNot(t *testing.T) {
 		s.acquire(users, "ann")
 		about := lockguard.Subject{At: time.Now(), ID: "req-1", Scope: users, Owner: "ann", Token: 101}
 		for _, e := range []lockguard.Event{
-			lockguard.Waiting{Subject: about},
-			lockguard.Acquired{Subject: about},
-			lockguard.CleanupStarted{Subject: about, Hooks: 2, Cause: &lockguard.PreemptedError{Scope: users, By: "bob"}},
-			lockguard.CleanupDone{Subject: about, Took: time.Second, Err: errors.New("password=hunter2")},
-			lockguard.CleanupOverrun{Subject: about, Grace: time.Minute, WorkRunning: true},
-			lockguard.AtRisk{Subject: about, Deadline: time.Now().Add(3 * time.Second)},
-			lockguard.Skipped{Subject: about, Job: "nightly", Reason: "overlap"},
+			{Subject: about, Notice: lockguard.Waiting{}},
+			{Subject: about, Notice: lockguard.Acquired{}},
+			{Subject: about, Notice: lockguard.CleanupStarted{Hooks: 2, Cause: &lockguard.PreemptedError{Scope: users, By: "bob"}}},
+			{Subject: about, Notice: lockguard.CleanupDone{Took: time.Second, Err: errors.New("password=hunter2")}},
+			{Subject: about, Notice: lockguard.CleanupOverrun{Grace: time.Minute, WorkRunning: true}},
+			{Subject: about, Notice: recipes.AtRisk{Deadline: time.Now().Add(3 * time.Second)}},
+			{Subject: about, Notice: lockguard.Skipped{Job: "nightly", Reason: "overlap"}},
 		} {
 			s.board.Observe(t.Context(), e)
 		}
@@ -556,7 +556,7 @@ func TestBoardIsReadFromEverywhere(t *testing.T) {
 				_ = b.Timeline(users, time.Time{}, time.Time{})
 				_ = b.Heat(time.Now().Add(-time.Minute), time.Time{}, 10)
 				_ = b.Entries(now.Entries, 5)
-				b.Observe(ctx, lockguard.AtRisk{Subject: lockguard.Subject{Scope: users, Token: 3}})
+				b.Observe(ctx, lockguard.Event{Subject: lockguard.Subject{Scope: users, Token: 3}, Notice: recipes.AtRisk{}})
 				runtime.Gosched()
 			}
 		})

@@ -47,7 +47,8 @@ const (
 	EntryDeadlock     EntryKind = "deadlock"      // requests wait for each other
 )
 
-// What this process knows beside.
+// What this process knows beside, by the notices of its own requests: several may
+// be one kind of entry.
 const (
 	EntryRefused  EntryKind = "refused"  // a request failed: why
 	EntryCleanup  EntryKind = "cleanup"  // an interrupted work's hooks begin, have returned, or take too long

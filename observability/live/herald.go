@@ -5,16 +5,17 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // herald says in words what only the process knows whose request it is; "": what
 // has happened is seen in ZooKeeper as well.
 func herald(event lockguard.Event) (EntryKind, string) {
-	who := event.About().Owner
-	switch e := event.(type) {
+	who := event.Owner
+	switch e := event.Notice.(type) {
 	case lockguard.NotAcquired:
 		return EntryRefused, fmt.Sprintf("%s has not got the lock after %s: %v", who, Human(e.Waited), e.Err)
-	case lockguard.Requeued:
+	case recipes.Requeued:
 		return EntryRefused, fmt.Sprintf("%s has lost its place and queues again: %v", who, e.Cause)
 	case lockguard.Frozen:
 		return EntryOverride, fmt.Sprintf("%s is kept out by override %s: %s", who, e.Override.ID, e.Override.Reason)
@@ -31,9 +32,9 @@ func herald(event lockguard.Event) (EntryKind, string) {
 			return EntryApproval, fmt.Sprintf("%s may not take the lock by force: %v", who, e.Err)
 		}
 		return EntryApproval, fmt.Sprintf("%s may take the lock by force", who)
-	case lockguard.AtRisk:
-		return EntryAtRisk, fmt.Sprintf("ZooKeeper is silent: %s loses the lock in %s unless it answers", who, Human(e.Deadline.Sub(e.At)))
-	case lockguard.RiskOver:
+	case recipes.AtRisk:
+		return EntryAtRisk, fmt.Sprintf("ZooKeeper is silent: %s loses the lock in %s unless it answers", who, Human(e.Deadline.Sub(event.At)))
+	case recipes.RiskOver:
 		return EntryAtRisk, fmt.Sprintf("ZooKeeper answers again: %s keeps the lock", who)
 	case lockguard.CleanupStarted:
 		return EntryCleanup, fmt.Sprintf("%s cleans up (%s): %v", who, words.Count(e.Hooks, "hook"), e.Cause)
@@ -52,9 +53,6 @@ func herald(event lockguard.Event) (EntryKind, string) {
 		return EntrySkipped, fmt.Sprintf("%s did not run at %s: %s", e.Job, Clock(e.Instant), e.Reason)
 	case lockguard.Stuck:
 		return EntryStuck, fmt.Sprintf("%s was told to stop %s ago and has not returned: %v", e.Job, Human(e.For), e.Cause)
-	case lockguard.Waiting, lockguard.Queued, lockguard.Blocked, lockguard.Delayed, lockguard.Displaced, lockguard.PreemptSent, lockguard.TakenOver,
-		lockguard.Acquired, lockguard.PreemptRequested, lockguard.PreemptionWithdrawn, lockguard.Extended, lockguard.Downgraded,
-		lockguard.Released, lockguard.Lost:
 	}
 	return "", ""
 }

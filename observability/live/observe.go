@@ -16,15 +16,15 @@ import (
 // ZooKeeper: how its holds ended, and what happened to its requests beside. It is a
 // lockguard.Observer.
 func (b *Board) Observe(_ context.Context, event lockguard.Event) {
-	about := event.About()
+	about := event.Subject
 	at := about.At.Add(time.Until(b.o.Now())) // by the servers' clock
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch e := event.(type) {
+	switch e := event.Notice.(type) {
 	case lockguard.Released:
-		b.knowEnd(e.Subject, releasedEnd(e))
+		b.knowEnd(event.Subject, releasedEnd(e))
 	case lockguard.Lost:
-		b.knowEnd(e.Subject, lostEnd(e))
+		b.knowEnd(event.Subject, lostEnd(e))
 	}
 	kind, text := herald(event)
 	if kind == "" {

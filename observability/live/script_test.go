@@ -301,4 +301,6 @@ func (s *script) events() []string {
 	return lines
 }
 
-func skipped() lockguard.Event { return lockguard.Skipped{Job: "nightly", Reason: "overlap"} }
+func skipped() lockguard.Event {
+	return lockguard.Event{Notice: lockguard.Skipped{Job: "nightly", Reason: "overlap"}}
+}

@@ -119,8 +119,8 @@ func TestExemplarsPointToTheSpanOfTheRequest(t *testing.T) {
 	locks, err := NewLocks(endpoint.Meter())
 	require.NoError(t, err)
 	observe := locks.Observer(API)
-	observe(t.Context(), lockguard.Acquired{Subject: at(0), Waited: 3 * time.Second})
-	observe(t.Context(), lockguard.Released{Subject: at(9), Held: 9 * time.Second})
+	observe(t.Context(), lockguard.Event{Subject: at(0), Notice: lockguard.Acquired{Waited: 3 * time.Second}})
+	observe(t.Context(), lockguard.Event{Subject: at(9), Notice: lockguard.Released{Held: 9 * time.Second}})
 
 	_, text, _ := scrape(t, endpoint, "application/openmetrics-text;version=1.0.0")
 	for _, name := range []string{"lockkeeper_lock_wait_duration_seconds_bucket", "lockkeeper_lock_hold_duration_seconds_bucket"} {

@@ -86,97 +86,97 @@ func tales() map[string]tale {
 	nothing := map[string]float64{}
 	t := map[string]tale{
 		"a request that is granted and released": {
-			[]lockguard.Event{lockguard.Waiting{Subject: at(0)}, lockguard.Acquired{Subject: at(2), Waited: 2 * time.Second}, lockguard.Released{Subject: at(5), Held: 3 * time.Second}},
+			[]lockguard.Event{{Subject: at(0), Notice: lockguard.Waiting{}}, {Subject: at(2), Notice: lockguard.Acquired{Waited: 2 * time.Second}}, {Subject: at(5), Notice: lockguard.Released{Held: 3 * time.Second}}},
 			all(one(waitedKey, "acquired"), one(heldKey, "released")),
 		},
 		"what only goes on is not counted": {
 			[]lockguard.Event{
-				lockguard.Waiting{Subject: at(0)},
-				lockguard.Queued{Subject: at(0), Position: 1},
-				lockguard.Blocked{Subject: at(0)},
-				lockguard.Delayed{Subject: at(0)},
-				lockguard.Displaced{Subject: at(0)},
-				lockguard.Requeued{Subject: at(0)},
-				lockguard.Frozen{Subject: at(0)},
-				lockguard.Thawed{Subject: at(0)},
-				lockguard.Overridden{Subject: at(0)},
-				lockguard.ApprovalPending{Subject: at(0)},
-				lockguard.ApprovalDecided{Subject: at(0)},
-				lockguard.TakenOver{Subject: at(0)},
-				lockguard.PreemptRequested{Subject: at(0)},
-				lockguard.PreemptionWithdrawn{Subject: at(0)},
-				lockguard.AtRisk{Subject: at(0)},
-				lockguard.RiskOver{Subject: at(0)},
-				lockguard.Extended{Subject: at(0)},
-				lockguard.Downgraded{Subject: at(0)},
-				lockguard.CleanupStarted{Subject: at(0)},
-				lockguard.CleanupOverrun{Subject: at(0)},
-				lockguard.Skipped{Subject: at(0)},
-				lockguard.Stuck{Subject: at(0)},
+				{Subject: at(0), Notice: lockguard.Waiting{}},
+				{Subject: at(0), Notice: recipes.Queued{Position: 1}},
+				{Subject: at(0), Notice: recipes.Blocked{}},
+				{Subject: at(0), Notice: recipes.Delayed{}},
+				{Subject: at(0), Notice: recipes.Displaced{}},
+				{Subject: at(0), Notice: recipes.Requeued{}},
+				{Subject: at(0), Notice: lockguard.Frozen{}},
+				{Subject: at(0), Notice: lockguard.Thawed{}},
+				{Subject: at(0), Notice: lockguard.Overridden{}},
+				{Subject: at(0), Notice: lockguard.ApprovalPending{}},
+				{Subject: at(0), Notice: lockguard.ApprovalDecided{}},
+				{Subject: at(0), Notice: recipes.TakenOver{}},
+				{Subject: at(0), Notice: recipes.PreemptRequested{}},
+				{Subject: at(0), Notice: recipes.PreemptionWithdrawn{}},
+				{Subject: at(0), Notice: recipes.AtRisk{}},
+				{Subject: at(0), Notice: recipes.RiskOver{}},
+				{Subject: at(0), Notice: lockguard.Extended{}},
+				{Subject: at(0), Notice: lockguard.Downgraded{}},
+				{Subject: at(0), Notice: lockguard.CleanupStarted{}},
+				{Subject: at(0), Notice: lockguard.CleanupOverrun{}},
+				{Subject: at(0), Notice: lockguard.Skipped{}},
+				{Subject: at(0), Notice: lockguard.Stuck{}},
 			}, nothing,
 		},
 		"work without the lock holds nothing": {
-			[]lockguard.Event{lockguard.Waiting{Subject: at(0)}, lockguard.Bypassed{Subject: at(0)}, lockguard.Released{Subject: at(9), Held: 9 * time.Second}},
+			[]lockguard.Event{{Subject: at(0), Notice: lockguard.Waiting{}}, {Subject: at(0), Notice: lockguard.Bypassed{}}, {Subject: at(9), Notice: lockguard.Released{Held: 9 * time.Second}}},
 			one(waitedKey, "bypassed"),
 		},
 		"a preemption that the holder obeys": {
 			[]lockguard.Event{
-				lockguard.PreemptSent{Subject: at(0), Holder: holder(template), Reason: priority.Outranked, Grace: 10 * time.Second},
-				lockguard.Acquired{Subject: at(4), Waited: 4 * time.Second},
-				lockguard.Released{Subject: at(5)},
+				{Subject: at(0), Notice: recipes.PreemptSent{Holder: holder(template), Reason: priority.Outranked, Grace: 10 * time.Second}},
+				{Subject: at(4), Notice: lockguard.Acquired{Waited: 4 * time.Second}},
+				{Subject: at(5), Notice: lockguard.Released{}},
 			},
 			all(one(countedKey, "outranked", template), one(preemptKey, "graceful"), one(waitedKey, "acquired"), one(heldKey, "released"),
 				map[string]float64{"+" + fmt.Sprintf(preemptKey, "graceful"): 4}),
 		},
 		"a preemption of a holder that needs longer than it said": {
 			[]lockguard.Event{
-				lockguard.PreemptSent{Subject: at(0), Holder: holder(""), Reason: priority.LeaseExpired, Grace: time.Second},
-				lockguard.Acquired{Subject: at(4), Waited: 4 * time.Second},
+				{Subject: at(0), Notice: recipes.PreemptSent{Holder: holder(""), Reason: priority.LeaseExpired, Grace: time.Second}},
+				{Subject: at(4), Notice: lockguard.Acquired{Waited: 4 * time.Second}},
 			},
 			all(one(countedKey, "lease", UndeclaredClass), one(preemptKey, "cleanup_timeout"), one(waitedKey, "acquired")),
 		},
 		"a preemption of several holders that ends with a takeover": {
 			[]lockguard.Event{
-				lockguard.PreemptSent{Subject: at(0), Holder: holder(template), Reason: priority.Outranked},
-				lockguard.PreemptSent{Subject: at(1), Holder: holder(template), Reason: priority.Outranked, Grace: time.Second},
-				lockguard.TakenOver{Subject: at(3)},
-				lockguard.Acquired{Subject: at(3), Waited: 3 * time.Second},
+				{Subject: at(0), Notice: recipes.PreemptSent{Holder: holder(template), Reason: priority.Outranked}},
+				{Subject: at(1), Notice: recipes.PreemptSent{Holder: holder(template), Reason: priority.Outranked, Grace: time.Second}},
+				{Subject: at(3), Notice: recipes.TakenOver{}},
+				{Subject: at(3), Notice: lockguard.Acquired{Waited: 3 * time.Second}},
 			},
 			all(map[string]float64{fmt.Sprintf(countedKey, "outranked", template): 2, "+" + fmt.Sprintf(preemptKey, "forced"): 3}, one(preemptKey, "forced"), one(waitedKey, "acquired")),
 		},
 		"a preemption that is given up": {
 			[]lockguard.Event{
-				lockguard.PreemptSent{Subject: at(0), Holder: holder(template), Reason: priority.Outranked},
-				lockguard.NotAcquired{Subject: at(3), Waited: 3 * time.Second, Err: &recipes.CleanupPendingError{}},
+				{Subject: at(0), Notice: recipes.PreemptSent{Holder: holder(template), Reason: priority.Outranked}},
+				{Subject: at(3), Notice: lockguard.NotAcquired{Waited: 3 * time.Second, Err: &recipes.CleanupPendingError{}}},
 			},
 			all(one(countedKey, "outranked", template), one(preemptKey, "given_up"), one(waitedKey, "cleanup_pending")),
 		},
 		"a cleanup in time": {
 			[]lockguard.Event{
-				lockguard.CleanupStarted{Subject: at(0), Deadline: start.Add(time.Minute)},
-				lockguard.CleanupDone{Subject: at(2), Took: 2 * time.Second},
-				lockguard.Released{Subject: at(2), Held: time.Minute, Cause: preempted},
+				{Subject: at(0), Notice: lockguard.CleanupStarted{Deadline: start.Add(time.Minute)}},
+				{Subject: at(2), Notice: lockguard.CleanupDone{Took: 2 * time.Second}},
+				{Subject: at(2), Notice: lockguard.Released{Held: time.Minute, Cause: preempted}},
 			},
 			all(one(cleanedKey, "done"), one(heldKey, "preempted"), map[string]float64{"+" + fmt.Sprintf(cleanedKey, "done"): 2}),
 		},
 		"a cleanup that fails": {
-			[]lockguard.Event{lockguard.CleanupStarted{Subject: at(0), Deadline: start.Add(time.Minute)}, lockguard.CleanupDone{Subject: at(2), Err: errors.New(secretMessage)}},
+			[]lockguard.Event{{Subject: at(0), Notice: lockguard.CleanupStarted{Deadline: start.Add(time.Minute)}}, {Subject: at(2), Notice: lockguard.CleanupDone{Err: errors.New(secretMessage)}}},
 			one(cleanedKey, "failed"),
 		},
 		"a cleanup that overruns its grace": {
-			[]lockguard.Event{lockguard.CleanupStarted{Subject: at(0), Deadline: start.Add(time.Second)}, lockguard.CleanupOverrun{Subject: at(1)}, lockguard.CleanupDone{Subject: at(2)}},
+			[]lockguard.Event{{Subject: at(0), Notice: lockguard.CleanupStarted{Deadline: start.Add(time.Second)}}, {Subject: at(1), Notice: lockguard.CleanupOverrun{}}, {Subject: at(2), Notice: lockguard.CleanupDone{}}},
 			one(cleanedKey, "overrun"),
 		},
 		"a cleanup during which the lock is taken": {
 			[]lockguard.Event{
-				lockguard.CleanupStarted{Subject: at(0), Deadline: start.Add(time.Second)},
-				lockguard.Lost{Subject: at(1), Held: time.Minute, Err: lost(recipes.LossTaken)},
-				lockguard.CleanupDone{Subject: at(2)},
+				{Subject: at(0), Notice: lockguard.CleanupStarted{Deadline: start.Add(time.Second)}},
+				{Subject: at(1), Notice: lockguard.Lost{Held: time.Minute, Err: lost(recipes.LossTaken)}},
+				{Subject: at(2), Notice: lockguard.CleanupDone{}},
 			},
 			all(one(cleanedKey, "lost"), one(heldKey, "taken")),
 		},
 		"a cleanup after the loss": {
-			[]lockguard.Event{lockguard.Lost{Subject: at(1), Err: lost(recipes.LossSession)}, lockguard.CleanupStarted{Subject: at(1)}, lockguard.CleanupDone{Subject: at(2)}},
+			[]lockguard.Event{{Subject: at(1), Notice: lockguard.Lost{Err: lost(recipes.LossSession)}}, {Subject: at(1), Notice: lockguard.CleanupStarted{}}, {Subject: at(2), Notice: lockguard.CleanupDone{}}},
 			all(one(cleanedKey, "lost"), one(heldKey, "session_lost")),
 		},
 	}
@@ -184,21 +184,21 @@ func tales() map[string]tale {
 		recipes.LossSession: "session_lost", recipes.LossTaken: "taken", recipes.LossDeleted: "deleted", recipes.LossSuperseded: "superseded",
 		recipes.LossOverridden: "overridden", recipes.LossBroken: "broken",
 	} {
-		t["a loss: "+string(reason)] = tale{[]lockguard.Event{lockguard.Lost{Subject: at(1), Err: lost(reason)}}, one(heldKey, end)}
+		t["a loss: "+string(reason)] = tale{[]lockguard.Event{{Subject: at(1), Notice: lockguard.Lost{Err: lost(reason)}}}, one(heldKey, end)}
 	}
 	for end, cause := range map[lockguard.End]error{
 		"preempted": preempted, "lease_expired": &lockguard.LeaseExpiredError{}, "overridden": &lockguard.OverriddenError{},
 		"shutdown": &lockguard.ShutdownError{Err: context.Canceled}, "interrupted": errors.New("planted"), "released": lockguard.ErrReleased,
 		"session_lost": lost(recipes.LossSession), // of another lock, held together with this one
 	} {
-		t["a release after: "+string(end)] = tale{[]lockguard.Event{lockguard.Released{Subject: at(1), Cause: cause}}, one(heldKey, end)}
+		t["a release after: "+string(end)] = tale{[]lockguard.Event{{Subject: at(1), Notice: lockguard.Released{Cause: cause}}}, one(heldKey, end)}
 	}
 	for outcome, err := range map[lockguard.Outcome]error{
 		"cancelled": fmt.Errorf("planted: %w", context.Canceled), "timeout": &recipes.NotAcquiredError{}, "cleanup_pending": &recipes.CleanupPendingError{},
 		"evicted": &recipes.EvictedError{}, "failed": errors.New("planted"), "frozen": &lockguard.FrozenError{Err: &recipes.NotAcquiredError{}},
 		"lost": lost(recipes.LossSession), "preempted": preempted, "queue_full": &recipes.QueueFullError{}, "unavailable": &recipes.UnavailableError{},
 	} {
-		t["no lock: "+string(outcome)] = tale{[]lockguard.Event{lockguard.NotAcquired{Subject: at(1), Err: err}}, one(waitedKey, outcome)}
+		t["no lock: "+string(outcome)] = tale{[]lockguard.Event{{Subject: at(1), Notice: lockguard.NotAcquired{Err: err}}}, one(waitedKey, outcome)}
 	}
 	return t
 }
@@ -212,7 +212,7 @@ func TestEveryEventIsCountedAsWhatItIs(t *testing.T) {
 			require.NoError(t, err)
 			o := locks.observer(API)
 			for _, event := range tale.events {
-				met[reflect.TypeOf(event).Name()] = true
+				met[reflect.TypeOf(event.Notice).Name()] = true
 				o.observe(t.Context(), event)
 			}
 			seen := b.read(t)
@@ -225,7 +225,7 @@ func TestEveryEventIsCountedAsWhatItIs(t *testing.T) {
 			}
 			require.Empty(t, seen, "counted beside that")
 			for _, last := range []string{"NotAcquired", "Released", "CleanupDone"} {
-				if name := reflect.TypeOf(tale.events[len(tale.events)-1]).Name(); name == last && (name != "CleanupDone" || tale.want[fmt.Sprintf(cleanedKey, "lost")] > 0) {
+				if name := reflect.TypeOf(tale.events[len(tale.events)-1].Notice).Name(); name == last && (name != "CleanupDone" || tale.want[fmt.Sprintf(cleanedKey, "lost")] > 0) {
 					require.Empty(t, o.open, "remembered of a request that has ended")
 				}
 			}
@@ -237,16 +237,21 @@ func TestEveryEventIsCountedAsWhatItIs(t *testing.T) {
 // eventKinds are the types of lockguard's sealed events.
 func eventKinds(t *testing.T) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../lockguard/event.go", nil, parser.SkipObjectResolution)
-	require.NoError(t, err)
-	var kinds []string
-	for _, d := range file.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == "event" {
-			kinds = append(kinds, f.Recv.List[0].Type.(*ast.Ident).Name)
+	kinds := map[string]bool{}
+	for _, name := range []string{"../../lockguard/event.go", "../../recipes/request.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == "Kind" {
+				kinds[f.Recv.List[0].Type.(*ast.Ident).Name] = true
+			}
 		}
 	}
-	require.NotEmpty(t, kinds)
-	return kinds
+	for _, kept := range []string{"Joined", "Revised", "CleanupPending", "PendingOver"} { // no event has them
+		require.True(t, kinds[kept])
+		delete(kinds, kept)
+	}
+	return slices.Collect(maps.Keys(kinds))
 }
 
 func TestNothingThatARequestBringsAlongIsInASeries(t *testing.T) {
@@ -316,16 +321,12 @@ func TestSeriesStayBelowABoundHoweverManyClassesThereAre(t *testing.T) {
 
 // inClass returns an event of another class, whose holder has yet another one.
 func inClass(event lockguard.Event, class, others string) lockguard.Event {
-	v := reflect.New(reflect.TypeOf(event)).Elem()
-	v.Set(reflect.ValueOf(event))
-	s := v.FieldByName("Subject").Interface().(lockguard.Subject)
-	s.Class, s.ID = class, class
-	v.FieldByName("Subject").Set(reflect.ValueOf(s))
-	if e, ok := reflect.TypeAssert[lockguard.PreemptSent](v); ok {
-		e.Holder.Class = others
-		return e
+	event.Class, event.ID = class, class
+	if n, ok := event.Notice.(recipes.PreemptSent); ok {
+		n.Holder.Class = others
+		event.Notice = n
 	}
-	return v.Interface().(lockguard.Event)
+	return event
 }
 
 func TestDeclaredClassesAreThereBeforeAnythingHappens(t *testing.T) {
@@ -368,9 +369,9 @@ func TestManyGuardsAreCountedTogether(t *testing.T) {
 			for n := range rounds {
 				s := at(0)
 				s.ID, s.Class = fmt.Sprint(g, " ", n), fmt.Sprint("class/", n%6)
-				observe(t.Context(), lockguard.PreemptSent{Subject: s, Holder: holder(fmt.Sprint("class/", g)), Reason: priority.Outranked})
-				observe(t.Context(), lockguard.Acquired{Subject: s, Waited: time.Second})
-				observe(t.Context(), lockguard.Released{Subject: s, Held: time.Second})
+				observe(t.Context(), lockguard.Event{Subject: s, Notice: recipes.PreemptSent{Holder: holder(fmt.Sprint("class/", g)), Reason: priority.Outranked}})
+				observe(t.Context(), lockguard.Event{Subject: s, Notice: lockguard.Acquired{Waited: time.Second}})
+				observe(t.Context(), lockguard.Event{Subject: s, Notice: lockguard.Released{Held: time.Second}})
 				locks.Declare(fmt.Sprint("late/", n))
 				if n%50 == 0 {
 					b.read(t)
@@ -423,8 +424,8 @@ func BenchmarkRequest(b *testing.B) {
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
-		observe(ctx, lockguard.Waiting{Subject: at(0)})
-		observe(ctx, lockguard.Acquired{Subject: at(0), Waited: time.Millisecond})
-		observe(ctx, lockguard.Released{Subject: at(1), Held: time.Millisecond})
+		observe(ctx, lockguard.Event{Subject: at(0), Notice: lockguard.Waiting{}})
+		observe(ctx, lockguard.Event{Subject: at(0), Notice: lockguard.Acquired{Waited: time.Millisecond}})
+		observe(ctx, lockguard.Event{Subject: at(1), Notice: lockguard.Released{Held: time.Millisecond}})
 	}
 }

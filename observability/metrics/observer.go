@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // Observer returns what counts the events of a guard, see lockguard.WithObserver.
@@ -79,8 +80,8 @@ func cleanupResults() []string {
 }
 
 func (o *observer) observe(ctx context.Context, event lockguard.Event) {
-	about := event.About()
-	switch e := event.(type) {
+	about := event.Subject
+	switch e := event.Notice.(type) {
 	case lockguard.Acquired:
 		o.waited(ctx, about, lockguard.OutcomeAcquired, e.Waited)
 	case lockguard.Bypassed:
@@ -88,9 +89,9 @@ func (o *observer) observe(ctx context.Context, event lockguard.Event) {
 		o.note(about, func(r *request) { r.bypassed = true })
 	case lockguard.NotAcquired:
 		o.waited(ctx, about, e.Outcome(), e.Waited)
-	case lockguard.PreemptSent:
-		o.asks(ctx, e)
-	case lockguard.TakenOver:
+	case recipes.PreemptSent:
+		o.asks(ctx, about, e)
+	case recipes.TakenOver:
 		o.note(about, func(r *request) { r.forced = true })
 	case lockguard.CleanupStarted:
 		o.note(about, func(r *request) {
@@ -100,7 +101,7 @@ func (o *observer) observe(ctx context.Context, event lockguard.Event) {
 	case lockguard.CleanupOverrun:
 		o.note(about, func(r *request) { r.overran = true })
 	case lockguard.CleanupDone:
-		o.cleaned(ctx, e)
+		o.cleaned(ctx, about, e)
 	case lockguard.Released:
 		if r := o.forget(about); !r.bypassed { // else nothing was held
 			o.held(ctx, about, e.End(), e.Held)
@@ -112,14 +113,8 @@ func (o *observer) observe(ctx context.Context, event lockguard.Event) {
 		if about.Mode == priority.Shared {
 			o.classes.share(about.Class)
 		}
-	case lockguard.Queued, lockguard.Blocked, lockguard.Delayed, lockguard.Displaced, lockguard.Requeued,
-		lockguard.Frozen, lockguard.Thawed, lockguard.Overridden, lockguard.ApprovalPending, lockguard.ApprovalDecided:
-		// what becomes of it is told by the end of the wait
-	case lockguard.PreemptRequested, lockguard.PreemptionWithdrawn, lockguard.AtRisk, lockguard.RiskOver,
-		lockguard.Extended, lockguard.Downgraded:
-		// what becomes of it is told by the end of the hold; who asks counts that
-	case lockguard.Skipped, lockguard.Stuck:
-		// are of a job, see Jobs
+	default:
+		// what else becomes of a request is told by the end of its wait or hold; Skipped and Stuck are of a job, see Jobs
 	}
 }
 
@@ -147,12 +142,12 @@ func (o *observer) waited(ctx context.Context, about lockguard.Subject, how lock
 }
 
 // asks counts a holder that is asked to go.
-func (o *observer) asks(ctx context.Context, e lockguard.PreemptSent) {
-	victim, preemptor := o.classes.pair(e.Holder.Class, e.Class)
-	o.preempted.Add(within(ctx, e.Trace), 1, o.preempteds.of(values{victim, preemptor, string(e.Reason)}))
-	o.note(e.Subject, func(r *request) {
+func (o *observer) asks(ctx context.Context, about lockguard.Subject, e recipes.PreemptSent) {
+	victim, preemptor := o.classes.pair(e.Holder.Class, about.Class)
+	o.preempted.Add(within(ctx, about.Trace), 1, o.preempteds.of(values{victim, preemptor, string(e.Reason)}))
+	o.note(about, func(r *request) {
 		if r.sent.IsZero() {
-			r.sent = e.At
+			r.sent = about.At
 		}
 		r.grace = max(r.grace, e.Grace)
 	})
@@ -164,14 +159,14 @@ func (o *observer) held(ctx context.Context, about lockguard.Subject, how lockgu
 }
 
 // cleaned counts a cleanup that has ended.
-func (o *observer) cleaned(ctx context.Context, e lockguard.CleanupDone) {
+func (o *observer) cleaned(ctx context.Context, about lockguard.Subject, e lockguard.CleanupDone) {
 	o.mu.Lock()
 	var r request
-	if known := o.open[e.ID]; known != nil {
+	if known := o.open[about.ID]; known != nil {
 		known.cleans = false
 		r = *known
 		if known.lost {
-			delete(o.open, e.ID) // nothing follows
+			delete(o.open, about.ID) // nothing follows
 		}
 	}
 	o.mu.Unlock()
@@ -184,7 +179,7 @@ func (o *observer) cleaned(ctx context.Context, e lockguard.CleanupDone) {
 	case r.overran:
 		became = resultOverrun
 	}
-	o.cleanup.Record(working(ctx, e.Subject), e.Took.Seconds(), o.cleanups.of(values{o.classes.of(e.Class), became}))
+	o.cleanup.Record(working(ctx, about), e.Took.Seconds(), o.cleanups.of(values{o.classes.of(about.Class), became}))
 }
 
 // lose forgets a hold, unless the end of its cleanup is still to come.

@@ -69,7 +69,7 @@ func TestHistogramsOfDeclaredClassesAreThereFromTheStartOnce(t *testing.T) {
 	require.Contains(t, text, `source="cron",le="0.005"} 0`)
 
 	// What is counted takes the place of that.
-	observe(t.Context(), lockguard.Acquired{Subject: at(0), Waited: time.Millisecond})
+	observe(t.Context(), lockguard.Event{Subject: at(0), Notice: lockguard.Acquired{Waited: time.Millisecond}})
 	wanted[waits][`{lock_class="tenant/{id}/billing",lock_mode="exclusive",outcome="acquired",source="cron"}`] = "1"
 	for name, want := range wanted {
 		require.Equal(t, want, counts(t, endpoint, name))
@@ -78,7 +78,7 @@ func TestHistogramsOfDeclaredClassesAreThereFromTheStartOnce(t *testing.T) {
 	// A mode in which nobody was said to use a class is there when somebody asks.
 	shares := at(0)
 	shares.Mode = priority.Shared
-	observe(t.Context(), lockguard.Waiting{Subject: shares})
+	observe(t.Context(), lockguard.Event{Subject: shares, Notice: lockguard.Waiting{}})
 	for _, how := range lockguard.Outcomes() {
 		wanted[waits][fmt.Sprintf(`{lock_class=%q,lock_mode="shared",outcome=%q,source="cron"}`, template, how)] = "0"
 	}
@@ -138,7 +138,7 @@ func TestZerosBeginOnceAndAreContinued(t *testing.T) {
 	require.Equal(t, waitBuckets, first.Bounds)
 	require.Equal(t, first.StartTime, second.StartTime)
 	require.False(t, second.Time.Before(first.Time))
-	observe(t.Context(), lockguard.Acquired{Subject: at(0), Waited: time.Millisecond})
+	observe(t.Context(), lockguard.Event{Subject: at(0), Notice: lockguard.Acquired{Waited: time.Millisecond}})
 	third := point()
 	require.EqualValues(t, 1, third.Count)
 	require.Equal(t, first.Bounds, third.Bounds)

@@ -38,9 +38,9 @@ type request struct {
 func (r *Recorder) Observe(_ context.Context, event lockguard.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	about := event.About()
-	switch e := event.(type) {
-	case lockguard.PreemptSent:
+	about := event.Subject
+	switch e := event.Notice.(type) {
+	case recipes.PreemptSent:
 		if q := r.request(about); q.sent.IsZero() {
 			q.sent = about.At
 		}
@@ -60,7 +60,7 @@ func (r *Recorder) Observe(_ context.Context, event lockguard.Event) {
 				s.GiveWay.Record(about.At.Sub(q.sent))
 			}
 		})
-	case lockguard.PreemptRequested:
+	case recipes.PreemptRequested:
 		r.ask(about, e.Reason)
 	case lockguard.CleanupStarted:
 		// After a loss, of this lock or of one held with it, there is no grace.

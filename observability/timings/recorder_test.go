@@ -28,49 +28,41 @@ func (s *story) after(d time.Duration) *story {
 	return s
 }
 
-func (s *story) is(event func(lockguard.Subject) lockguard.Event) *story {
-	s.recorder.Observe(context.Background(), event(s.subject))
+func (s *story) is(notice recipes.Notice) *story {
+	s.recorder.Observe(context.Background(), lockguard.Event{Subject: s.subject, Notice: notice})
 	return s
 }
 
 func (s *story) acquired(waited time.Duration) *story {
-	return s.is(func(a lockguard.Subject) lockguard.Event { return lockguard.Acquired{Subject: a, Waited: waited} })
+	return s.is(lockguard.Acquired{Waited: waited})
 }
 
 func (s *story) asked(reason priority.Reason) *story {
-	return s.is(func(a lockguard.Subject) lockguard.Event {
-		return lockguard.PreemptRequested{Subject: a, Reason: reason, Grace: time.Minute}
-	})
+	return s.is(recipes.PreemptRequested{Reason: reason, Grace: time.Minute})
 }
 
 func (s *story) cleaning(deadline time.Time) *story {
-	return s.is(func(a lockguard.Subject) lockguard.Event {
-		return lockguard.CleanupStarted{Subject: a, Deadline: deadline}
-	})
+	return s.is(lockguard.CleanupStarted{Deadline: deadline})
 }
 
 func (s *story) overran() *story {
-	return s.is(func(a lockguard.Subject) lockguard.Event { return lockguard.CleanupOverrun{Subject: a} })
+	return s.is(lockguard.CleanupOverrun{})
 }
 
 func (s *story) released(held time.Duration, cause error) *story {
-	return s.is(func(a lockguard.Subject) lockguard.Event {
-		return lockguard.Released{Subject: a, Held: held, Cause: cause}
-	})
+	return s.is(lockguard.Released{Held: held, Cause: cause})
 }
 
 func (s *story) lost() *story {
-	return s.is(func(a lockguard.Subject) lockguard.Event {
-		return lockguard.Lost{Subject: a, Err: &lockguard.LostError{}}
-	})
+	return s.is(lockguard.Lost{Err: &lockguard.LostError{}})
 }
 
 func (s *story) notAcquired(err error) *story {
-	return s.is(func(a lockguard.Subject) lockguard.Event { return lockguard.NotAcquired{Subject: a, Err: err} })
+	return s.is(lockguard.NotAcquired{Err: err})
 }
 
 func (s *story) sent() *story {
-	return s.is(func(a lockguard.Subject) lockguard.Event { return lockguard.PreemptSent{Subject: a} })
+	return s.is(recipes.PreemptSent{})
 }
 
 // histogram is one of these durations.

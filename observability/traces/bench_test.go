@@ -28,11 +28,11 @@ func BenchmarkCycle(b *testing.B) {
 			ctx, about := b.Context(), lockguard.Subject{ID: "1", Scope: scope, Class: scope, Owner: "compact", Message: "nightly", Token: 7, At: time.Now()}
 			b.ReportAllocs()
 			for b.Loop() {
-				tracer.Observe(ctx, lockguard.Waiting{Subject: about, Since: about.At})
+				tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}})
 				tracer.Traceparent(ctx, about)
-				tracer.Observe(ctx, lockguard.Acquired{Subject: about})
+				tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}})
 				_ = trace.SpanFromContext(tracer.Context(ctx, about))
-				tracer.Observe(ctx, lockguard.Released{Subject: about})
+				tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Released{}})
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 
 // holdsLocked takes note of what happens to a hold.
 func (t *Tracer) holdsLocked(ctx context.Context, l *life, event lockguard.Event, at trace.SpanEventOption) {
-	about := event.About()
-	switch e := event.(type) {
+	about := event.Subject
+	switch e := event.Notice.(type) {
 	case lockguard.Acquired:
 		t.holdLocked(ctx, l, about, at)
 	case lockguard.Bypassed:
@@ -24,20 +24,20 @@ func (t *Tracer) holdsLocked(ctx context.Context, l *life, event lockguard.Event
 	if l.hold == nil {
 		return
 	}
-	switch e := event.(type) {
-	case lockguard.PreemptRequested:
+	switch e := event.Notice.(type) {
+	case recipes.PreemptRequested:
 		attributes := append(contender(e.By), preemptReason.String(string(e.Reason)), graceKey.Float64(e.Grace.Seconds()),
 			deadlineKey.String(e.Deadline.UTC().Format(time.RFC3339Nano)), forcefulKey.Bool(e.Forceful))
 		l.hold.AddEvent("preempt.received", at, trace.WithAttributes(attributes...))
 		if l.asked.IsZero() {
 			l.asked = about.At
 		}
-		t.link(l, l.hold, e.PreemptorTrace, "preempted_by", contender(e.By)...)
-	case lockguard.PreemptionWithdrawn:
+		t.link(l, l.hold, e.Trace, "preempted_by", contender(e.By)...)
+	case recipes.PreemptionWithdrawn:
 		l.hold.AddEvent("preempt.withdrawn", at)
-	case lockguard.AtRisk:
+	case recipes.AtRisk:
 		l.hold.AddEvent("session.suspended", at, trace.WithAttributes(deadlineKey.String(e.Deadline.UTC().Format(time.RFC3339Nano))))
-	case lockguard.RiskOver:
+	case recipes.RiskOver:
 		l.hold.AddEvent("session.reconnected", at)
 	case lockguard.Extended:
 		l.hold.AddEvent("extended", at, trace.WithAttributes(leaseKey.Float64(e.Lease.Seconds())))
@@ -46,10 +46,10 @@ func (t *Tracer) holdsLocked(ctx context.Context, l *life, event lockguard.Event
 	case lockguard.CleanupStarted:
 		l.cancelledLocked(e.Cause, e.Since)
 		l.hold.AddEvent("cleanup.start", at, trace.WithAttributes(hooksKey.Int(e.Hooks)))
-		l.cleanup = t.startCleanup(trace.ContextWithSpan(ctx, l.hold), e)
+		l.cleanup = t.startCleanup(trace.ContextWithSpan(ctx, l.hold), about, e)
 	case lockguard.CleanupDone:
 		l.hold.AddEvent("cleanup.end", at)
-		endCleanup(l.cleanup, e, l.overran)
+		endCleanup(l.cleanup, about.At, e, l.overran)
 		l.cleanup = nil
 		if l.lost {
 			t.forgetLocked(about.ID, l)
@@ -58,9 +58,9 @@ func (t *Tracer) holdsLocked(ctx context.Context, l *life, event lockguard.Event
 		l.overran = true
 		l.hold.AddEvent("cleanup.overrun", at, trace.WithAttributes(workRunning.Bool(e.WorkRunning)))
 	case lockguard.Released:
-		t.releasedLocked(ctx, l, e, at)
+		t.releasedLocked(ctx, l, about, e, at)
 	case lockguard.Lost:
-		t.lostLocked(l, e)
+		t.lostLocked(l, about, e)
 	}
 }
 
@@ -100,7 +100,7 @@ func (l *life) cancelledLocked(cause error, since time.Time) {
 	l.hold.AddEvent("ctx.cancelled", trace.WithTimestamp(since), trace.WithAttributes(causeKey.String(ending(cause))))
 }
 
-func (t *Tracer) releasedLocked(ctx context.Context, l *life, e lockguard.Released, at trace.SpanEventOption) {
+func (t *Tracer) releasedLocked(ctx context.Context, l *life, about lockguard.Subject, e lockguard.Released, at trace.SpanEventOption) {
 	recorded := l.hold.IsRecording()
 	l.cancelledLocked(e.Cause, e.Since)
 	if recorded {
@@ -112,24 +112,24 @@ func (t *Tracer) releasedLocked(ctx context.Context, l *life, e lockguard.Releas
 	}
 	l.hold.End(at)
 	if recorded {
-		_, release := t.tracer.Start(ctx, SpanRelease, trace.WithTimestamp(e.At.Add(-e.Took)), trace.WithAttributes(
-			scopeKey.String(e.Scope), ownerKey.String(e.Owner), tokenKey.String(e.Token.String())))
+		_, release := t.tracer.Start(ctx, SpanRelease, trace.WithTimestamp(about.At.Add(-e.Took)), trace.WithAttributes(
+			scopeKey.String(about.Scope), ownerKey.String(about.Owner), tokenKey.String(about.Token.String())))
 		if e.Err != nil {
 			release.SetAttributes(errorType.String("release_unconfirmed"))
 			release.SetStatus(codes.Error, "ZooKeeper has not confirmed it")
 		}
 		release.End(at)
 	}
-	t.forgetLocked(e.ID, l)
+	t.forgetLocked(about.ID, l)
 }
 
-func (t *Tracer) lostLocked(l *life, e lockguard.Lost) {
-	at := trace.WithTimestamp(e.At)
+func (t *Tracer) lostLocked(l *life, about lockguard.Subject, e lockguard.Lost) {
+	at := trace.WithTimestamp(about.At)
 	if e.Err.Reason == recipes.LossSession {
 		l.hold.AddEvent("session.lost", at)
 	}
 	if l.asked.IsZero() { // else it had ended before
-		l.cancelledLocked(e.Err, e.At)
+		l.cancelledLocked(e.Err, about.At)
 	}
 	l.hold.SetAttributes(endKey.String(string(e.End())), lossKey.String(string(e.Err.Reason)), errorType.String("lock_lost"))
 	l.hold.SetStatus(codes.Error, e.Err.Error())
@@ -137,28 +137,28 @@ func (t *Tracer) lostLocked(l *life, e lockguard.Lost) {
 	l.lost = true
 	t.progress.drop(l)
 	if l.cleanup == nil { // else its end is still to come
-		t.forgetLocked(e.ID, l)
+		t.forgetLocked(about.ID, l)
 	}
 }
 
 // afterwards shows the hooks that run after a loss, in a life that is over.
 func (t *Tracer) afterwards(ctx context.Context, event lockguard.Event, l *life) {
-	if e, ok := event.(lockguard.CleanupStarted); ok {
-		span := t.startCleanup(ctx, e)
+	if e, ok := event.Notice.(lockguard.CleanupStarted); ok {
+		span := t.startCleanup(ctx, event.Subject, e)
 		l.wait, l.hold, l.cleanup, l.lost, l.overran, l.over = span, span, span, true, false, false
-		t.keep(e.ID, l)
+		t.keep(event.ID, l)
 	}
 }
 
-func (t *Tracer) startCleanup(ctx context.Context, e lockguard.CleanupStarted) trace.Span {
-	_, span := t.tracer.Start(ctx, SpanCleanup, trace.WithTimestamp(e.At), trace.WithAttributes(
-		scopeKey.String(e.Scope), hooksKey.Int(e.Hooks), endKey.String(ending(e.Cause)), tokenKey.String(e.Token.String())))
+func (t *Tracer) startCleanup(ctx context.Context, about lockguard.Subject, e lockguard.CleanupStarted) trace.Span {
+	_, span := t.tracer.Start(ctx, SpanCleanup, trace.WithTimestamp(about.At), trace.WithAttributes(
+		scopeKey.String(about.Scope), hooksKey.Int(e.Hooks), endKey.String(ending(e.Cause)), tokenKey.String(about.Token.String())))
 	return span
 }
 
 // endCleanup ends the span of the hooks. What they say went wrong may have arguments
 // of a job in it, and is not told.
-func endCleanup(span trace.Span, e lockguard.CleanupDone, overran bool) {
+func endCleanup(span trace.Span, at time.Time, e lockguard.CleanupDone, overran bool) {
 	if span == nil {
 		return
 	}
@@ -170,7 +170,7 @@ func endCleanup(span trace.Span, e lockguard.CleanupDone, overran bool) {
 		span.SetAttributes(errorType.String("cleanup_failed"))
 		span.SetStatus(codes.Error, "a hook failed")
 	}
-	span.End(trace.WithTimestamp(e.At))
+	span.End(trace.WithTimestamp(at))
 }
 
 // ending says why work was interrupted, in the words of the metrics.

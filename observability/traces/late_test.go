@@ -33,43 +33,43 @@ func told() map[string][]lockguard.Event {
 	at := func(second int) lockguard.Subject {
 		return lockguard.Subject{ID: "1", Scope: scope, Owner: "compact", Token: 7, At: began.Add(time.Duration(second) * time.Second)}
 	}
-	waiting := lockguard.Waiting{Subject: at(0), Since: began}
+	waiting := lockguard.Event{Subject: at(0), Notice: lockguard.Waiting{Since: began}}
 	other := recipes.Contender{ID: "h", Owner: "billing", Terms: priority.Terms{Priority: 3}, Trace: parentOfAll}
 	lost := &lockguard.LostError{Scope: scope, Reason: recipes.LossSession}
 	return map[string][]lockguard.Event{
-		"nobody else": {waiting, lockguard.Acquired{Subject: at(1)}, lockguard.Released{Subject: at(2), Took: time.Second}},
+		"nobody else": {waiting, lockguard.Event{Subject: at(1), Notice: lockguard.Acquired{}}, lockguard.Event{Subject: at(2), Notice: lockguard.Released{Took: time.Second}}},
 		"contended": {
 			waiting,
-			lockguard.Queued{Subject: at(1), Position: 2, Holders: []recipes.Contender{other}},
-			lockguard.PreemptSent{Subject: at(2), Holder: other, Reason: priority.Outranked},
-			lockguard.Acquired{Subject: at(3)},
-			lockguard.Released{Subject: at(4)},
+			lockguard.Event{Subject: at(1), Notice: recipes.Queued{Position: 2, Holders: []recipes.Contender{other}}},
+			lockguard.Event{Subject: at(2), Notice: recipes.PreemptSent{Holder: other, Reason: priority.Outranked}},
+			lockguard.Event{Subject: at(3), Notice: lockguard.Acquired{}},
+			lockguard.Event{Subject: at(4), Notice: lockguard.Released{}},
 		},
 		"preempted": {
 			waiting,
-			lockguard.Acquired{Subject: at(1)},
-			lockguard.PreemptRequested{Subject: at(2), By: other, PreemptorTrace: parentOfAll},
-			lockguard.CleanupStarted{Subject: at(3), Cause: &lockguard.PreemptedError{}, Since: at(2).At, Hooks: 1},
-			lockguard.CleanupOverrun{Subject: at(4)},
-			lockguard.CleanupDone{Subject: at(5)},
-			lockguard.Released{Subject: at(6), Cause: &lockguard.PreemptedError{}, Since: at(2).At},
+			lockguard.Event{Subject: at(1), Notice: lockguard.Acquired{}},
+			lockguard.Event{Subject: at(2), Notice: recipes.PreemptRequested{By: other, Trace: parentOfAll}},
+			lockguard.Event{Subject: at(3), Notice: lockguard.CleanupStarted{Cause: &lockguard.PreemptedError{}, Since: at(2).At, Hooks: 1}},
+			lockguard.Event{Subject: at(4), Notice: lockguard.CleanupOverrun{}},
+			lockguard.Event{Subject: at(5), Notice: lockguard.CleanupDone{}},
+			lockguard.Event{Subject: at(6), Notice: lockguard.Released{Cause: &lockguard.PreemptedError{}, Since: at(2).At}},
 		},
-		"refused":       {waiting, lockguard.Queued{Subject: at(1)}, lockguard.NotAcquired{Subject: at(2), Err: errors.New("no")}},
-		"given to none": {waiting, lockguard.Acquired{Subject: at(1)}, lockguard.NotAcquired{Subject: at(2), Err: errors.New("no")}},
+		"refused":       {waiting, lockguard.Event{Subject: at(1), Notice: recipes.Queued{}}, lockguard.Event{Subject: at(2), Notice: lockguard.NotAcquired{Err: errors.New("no")}}},
+		"given to none": {waiting, lockguard.Event{Subject: at(1), Notice: lockguard.Acquired{}}, lockguard.Event{Subject: at(2), Notice: lockguard.NotAcquired{Err: errors.New("no")}}},
 		"hooks after a loss": {
 			waiting,
-			lockguard.Acquired{Subject: at(1)},
-			lockguard.Lost{Subject: at(2), Err: lost},
-			lockguard.CleanupStarted{Subject: at(3), Cause: lost, Hooks: 1},
-			lockguard.CleanupOverrun{Subject: at(4)},
-			lockguard.CleanupDone{Subject: at(5), Err: errors.New("disk full")},
+			lockguard.Event{Subject: at(1), Notice: lockguard.Acquired{}},
+			lockguard.Event{Subject: at(2), Notice: lockguard.Lost{Err: lost}},
+			lockguard.Event{Subject: at(3), Notice: lockguard.CleanupStarted{Cause: lost, Hooks: 1}},
+			lockguard.Event{Subject: at(4), Notice: lockguard.CleanupOverrun{}},
+			lockguard.Event{Subject: at(5), Notice: lockguard.CleanupDone{Err: errors.New("disk full")}},
 		},
 		"hooks during a loss": {
 			waiting,
-			lockguard.Acquired{Subject: at(1)},
-			lockguard.CleanupStarted{Subject: at(2), Hooks: 1},
-			lockguard.Lost{Subject: at(3), Err: lost},
-			lockguard.CleanupDone{Subject: at(4)},
+			lockguard.Event{Subject: at(1), Notice: lockguard.Acquired{}},
+			lockguard.Event{Subject: at(2), Notice: lockguard.CleanupStarted{Hooks: 1}},
+			lockguard.Event{Subject: at(3), Notice: lockguard.Lost{Err: lost}},
+			lockguard.Event{Subject: at(4), Notice: lockguard.CleanupDone{}},
 		},
 	}
 }
@@ -111,7 +111,7 @@ func TestWhatIsToldLaterIsTheSame(t *testing.T) {
 					}
 					tracer.Flush()
 					require.Equal(t, dump(atOnce.Ended()), dump(recorder.Ended()))
-					about := events[0].About()
+					about := events[0].Subject
 					require.Equal(t, t.Context(), tracer.Context(t.Context(), about), "something is remembered of it")
 				})
 			}
@@ -126,7 +126,7 @@ func TestSpanOfAHoldIsThereForWhoeverAsks(t *testing.T) {
 	for _, event := range events[:2] {
 		tracer.Observe(ctx, event)
 	}
-	work := tracer.Context(ctx, events[1].About())
+	work := tracer.Context(ctx, events[1].Subject)
 	require.Len(t, recorder.Started(), 1, "nobody has asked yet")
 
 	hold := trace.SpanFromContext(work)
@@ -146,7 +146,7 @@ func TestSpanOfAHoldIsThereForWhoeverAsks(t *testing.T) {
 	}
 	require.Equal(t, hold.SpanContext(), ended.SpanContext())
 	require.Equal(t, parent.SpanContext().SpanID(), ended.Parent().SpanID())
-	require.Equal(t, events[1].About().At.UnixNano(), ended.StartTime().UnixNano())
+	require.Equal(t, events[1].Subject.At.UnixNano(), ended.StartTime().UnixNano())
 	require.Equal(t, []string{"fence.issued", "of the work"}, eventNames(ended))
 }
 
@@ -155,9 +155,9 @@ func eventNames(s sdk.ReadOnlySpan) []string { return slices.Sorted(slices.Value
 func TestNothingIsAskedOfAHoldThatWasGivenToNobody(t *testing.T) {
 	about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now()}
 	tracer, recorder := late(sdk.AlwaysSample())
-	tracer.Observe(t.Context(), lockguard.Waiting{Subject: about, Since: about.At})
+	tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}})
 	work := tracer.Context(t.Context(), about)
-	tracer.Observe(t.Context(), lockguard.NotAcquired{Subject: about, Err: errors.New("no")})
+	tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.NotAcquired{Err: errors.New("no")}})
 	require.False(t, trace.SpanFromContext(work).SpanContext().IsValid())
 	require.Empty(t, lockguard.Traceparent(work))
 	require.Len(t, recorder.Started(), len(recorder.Ended()))

@@ -118,11 +118,11 @@ func TestEventsOfAPreemptedHold(t *testing.T) {
 	about := lockguard.Subject{ID: "1", Scope: scope, At: at, Token: 7}
 	later := func(d time.Duration) lockguard.Subject { s := about; s.At = at.Add(d); return s }
 	cause := &lockguard.PreemptedError{Scope: scope, By: "hotfix"}
-	tell(lockguard.Waiting{Subject: about, Since: at}, lockguard.Acquired{Subject: about},
-		lockguard.PreemptRequested{Subject: later(1), PreemptorTrace: parentOfAll},
-		lockguard.CleanupStarted{Subject: later(2), Cause: cause, Hooks: 1, Since: at.Add(1)},
-		lockguard.CleanupDone{Subject: later(3), Err: errors.New("--password=planted")},
-		lockguard.Released{Subject: later(9), Cause: cause, Since: at.Add(1), Took: 4})
+	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: at}}, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}},
+		lockguard.Event{Subject: later(1), Notice: recipes.PreemptRequested{Trace: parentOfAll}},
+		lockguard.Event{Subject: later(2), Notice: lockguard.CleanupStarted{Cause: cause, Hooks: 1, Since: at.Add(1)}},
+		lockguard.Event{Subject: later(3), Notice: lockguard.CleanupDone{Err: errors.New("--password=planted")}},
+		lockguard.Event{Subject: later(9), Notice: lockguard.Released{Cause: cause, Since: at.Add(1), Took: 4}})
 	byName := map[string]sdk.ReadOnlySpan{}
 	for _, s := range recorder.Ended() {
 		byName[s.Name()] = s
@@ -142,8 +142,8 @@ func TestEventsOfAPreemptedHold(t *testing.T) {
 func TestLossSaysThatTheSessionEnded(t *testing.T) {
 	_, recorder, tell := drive(t)
 	about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now(), Token: 7}
-	tell(lockguard.Waiting{Subject: about, Since: about.At}, lockguard.Requeued{Subject: about}, lockguard.Acquired{Subject: about},
-		lockguard.Lost{Subject: about, Err: &lockguard.LostError{Scope: scope, Reason: recipes.LossSession}})
+	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}}, lockguard.Event{Subject: about, Notice: recipes.Requeued{}}, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}},
+		lockguard.Event{Subject: about, Notice: lockguard.Lost{Err: &lockguard.LostError{Scope: scope, Reason: recipes.LossSession}}})
 	wait, hold := recorder.Ended()[0], recorder.Ended()[1]
 	require.Equal(t, []string{"session.lost", "requeued"}, events(wait))
 	require.Equal(t, []string{"fence.issued", "session.lost", "ctx.cancelled"}, events(hold))
@@ -152,8 +152,8 @@ func TestLossSaysThatTheSessionEnded(t *testing.T) {
 func TestHoldThatOverranItsGraceIsAnError(t *testing.T) {
 	_, recorder, tell := drive(t)
 	about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now()}
-	tell(lockguard.Waiting{Subject: about, Since: about.At}, lockguard.Acquired{Subject: about},
-		lockguard.CleanupOverrun{Subject: about, WorkRunning: true}, lockguard.Released{Subject: about})
+	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}}, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}},
+		lockguard.Event{Subject: about, Notice: lockguard.CleanupOverrun{WorkRunning: true}}, lockguard.Event{Subject: about, Notice: lockguard.Released{}})
 	hold := recorder.Ended()[1]
 	require.Equal(t, codes.Error, hold.Status().Code)
 	require.Equal(t, "cleanup_timeout", value(hold.Attributes(), "error.type"))
@@ -177,10 +177,10 @@ func TestContentionIsKeptWhereTheRestIsNot(t *testing.T) {
 			ctx, parent := provider.Tracer("test").Start(t.Context(), "RunActivity:Compact")
 			since := time.Now().Add(-time.Minute)
 			about := lockguard.Subject{ID: "1", Scope: scope, Owner: "compact", At: time.Now()}
-			tracer.Observe(ctx, lockguard.Waiting{Subject: about, Since: since})
-			tracer.Observe(ctx, lockguard.Queued{Subject: about, Position: 1, Holders: []recipes.Contender{{ID: "h", Owner: "a", Trace: c.holder}}})
-			tracer.Observe(ctx, lockguard.Acquired{Subject: about})
-			tracer.Observe(ctx, lockguard.Released{Subject: about})
+			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: since}})
+			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: recipes.Queued{Position: 1, Holders: []recipes.Contender{{ID: "h", Owner: "a", Trace: c.holder}}}})
+			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}})
+			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Released{}})
 			parent.End()
 			for _, s := range recorder.Ended() {
 				if s.SpanContext().IsSampled() {
@@ -204,9 +204,9 @@ func TestWaitsWithoutContentionAreTheBasesAffair(t *testing.T) {
 		recorder := tracetest.NewSpanRecorder()
 		tracer := traces.New(sdk.NewTracerProvider(sdk.WithSampler(sampling.ContentionSampler(base)), sdk.WithSpanProcessor(recorder)))
 		about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now()}
-		tracer.Observe(t.Context(), lockguard.Waiting{Subject: about})
-		tracer.Observe(t.Context(), lockguard.Queued{Subject: about, Position: 1}) // delayed: nobody is there
-		tracer.Observe(t.Context(), lockguard.NotAcquired{Subject: about, Err: errors.New("no")})
+		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Waiting{}})
+		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: recipes.Queued{Position: 1}}) // delayed: nobody is there
+		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.NotAcquired{Err: errors.New("no")}})
 		require.Equal(t, kept, len(recorder.Ended()) > 0)
 	}
 	require.Equal(t, "Contention{AlwaysOffSampler}", sampling.ContentionSampler(sdk.NeverSample()).Description())
@@ -261,29 +261,29 @@ func TestLongHoldsTellOfTheirProgressByOneTimer(t *testing.T) {
 			return lockguard.Subject{ID: owner, Scope: scope, Owner: owner, At: time.Now()}
 		}
 		begin := func(owner string) {
-			tracer.Observe(t.Context(), lockguard.Waiting{Subject: about(owner)})
-			tracer.Observe(t.Context(), lockguard.Acquired{Subject: about(owner)})
+			tracer.Observe(t.Context(), lockguard.Event{Subject: about(owner), Notice: lockguard.Waiting{}})
+			tracer.Observe(t.Context(), lockguard.Event{Subject: about(owner), Notice: lockguard.Acquired{}})
 		}
 		begin("long")
 		time.Sleep(4 * time.Minute)
 		begin("later")
 		begin("short")
 		time.Sleep(5 * time.Minute)
-		tracer.Observe(t.Context(), lockguard.Released{Subject: about("short")})
+		tracer.Observe(t.Context(), lockguard.Event{Subject: about("short"), Notice: lockguard.Released{}})
 		require.Zero(t, out.of("long")+out.of("later"))
 		time.Sleep(12 * time.Minute) // 21
 		require.Equal(t, []int{2, 1, 0}, []int{out.of("long"), out.of("later"), out.of("short")})
 		require.Contains(t, out.text.String(), "held=10m0s")
-		tracer.Observe(t.Context(), lockguard.Released{Subject: about("long")})
+		tracer.Observe(t.Context(), lockguard.Event{Subject: about("long"), Notice: lockguard.Released{}})
 		time.Sleep(10 * time.Minute) // 31
 		require.Equal(t, []int{2, 2}, []int{out.of("long"), out.of("later")})
-		tracer.Observe(t.Context(), lockguard.Lost{Subject: about("later"), Err: &lockguard.LostError{}})
+		tracer.Observe(t.Context(), lockguard.Event{Subject: about("later"), Notice: lockguard.Lost{Err: &lockguard.LostError{}}})
 		time.Sleep(time.Hour)
 		require.Equal(t, []int{2, 2}, []int{out.of("long"), out.of("later")})
 		begin("long")
 		time.Sleep(11 * time.Minute)
 		require.Equal(t, 3, out.of("long"))
-		tracer.Observe(t.Context(), lockguard.Released{Subject: about("long")})
+		tracer.Observe(t.Context(), lockguard.Event{Subject: about("long"), Notice: lockguard.Released{}})
 	})
 }
 
@@ -292,12 +292,12 @@ func TestProgressHasTheTokenAsANumberLikeEachLineAboutALock(t *testing.T) {
 		out := &lines{}
 		tracer := traces.New(sdk.NewTracerProvider(), traces.WithProgress(slog.New(slog.NewJSONHandler(out, nil)), time.Minute))
 		about := lockguard.Subject{ID: "1", Scope: scope, Owner: "long", Token: 4711, At: time.Now()}
-		tracer.Observe(t.Context(), lockguard.Waiting{Subject: about})
-		tracer.Observe(t.Context(), lockguard.Acquired{Subject: about})
+		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Waiting{}})
+		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Acquired{}})
 		<-time.After(90 * time.Second)
 		synctest.Wait()
 		require.Contains(t, out.text.String(), `"token":4711,`)
-		tracer.Observe(t.Context(), lockguard.Released{Subject: about})
+		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Released{}})
 	})
 }
 
@@ -307,10 +307,10 @@ func TestRunIsTheSpanAboveItsLocks(t *testing.T) {
 	instant := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	ctx, ended := tracer.Run(t.Context(), "compact", recipes.TickRun{ID: "17", Instant: instant})
 	about := lockguard.Subject{ID: "1", Scope: scope}
-	tracer.Observe(ctx, lockguard.Waiting{Subject: about})
-	tracer.Observe(ctx, lockguard.Acquired{Subject: about})
+	tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Waiting{}})
+	tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}})
 	work := tracer.Context(ctx, about)
-	tracer.Observe(ctx, lockguard.Released{Subject: about})
+	tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Released{}})
 	ended(recipes.TickEnd{Outcome: recipes.TickFailed, Reason: "--password=planted", Attempts: 2})
 
 	byName := map[string]sdk.ReadOnlySpan{}

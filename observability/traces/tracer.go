@@ -146,11 +146,11 @@ func withToken(ctx context.Context, token lockguard.Token) context.Context {
 
 // Observe is a lockguard.Observer.
 func (t *Tracer) Observe(ctx context.Context, event lockguard.Event) {
-	if e, ok := event.(lockguard.Waiting); ok { // its context is about to be sent to ZooKeeper
-		t.begin(ctx, e)
+	if e, ok := event.Notice.(lockguard.Waiting); ok { // its context is about to be sent to ZooKeeper
+		t.begin(ctx, event.Subject, e)
 		return
 	}
-	l := t.life(event.About().ID)
+	l := t.life(event.ID)
 	if l == nil { // hooks after a loss; or it was there before the Tracer
 		t.afterwards(ctx, event, &life{})
 		return
@@ -180,7 +180,7 @@ func (t *Tracer) settleLocked(l *life) {
 			t.afterwards(next.ctx, next.event, l)
 			continue
 		}
-		at := trace.WithTimestamp(next.event.About().At)
+		at := trace.WithTimestamp(next.event.At)
 		t.waitsLocked(next.ctx, l, next.event, at)
 		t.holdsLocked(next.ctx, l, next.event, at)
 	}

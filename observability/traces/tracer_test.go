@@ -259,9 +259,9 @@ func TestHooksAfterALossAreShown(t *testing.T) {
 	tracer, recorder, tell := drive(t)
 	about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now()}
 	lost := &lockguard.LostError{Scope: scope, Reason: recipes.LossSession}
-	tell(lockguard.Waiting{Subject: about, Since: about.At}, lockguard.Acquired{Subject: about},
-		lockguard.Lost{Subject: about, Err: lost},
-		lockguard.CleanupStarted{Subject: about, Cause: lost, Hooks: 1}, lockguard.CleanupDone{Subject: about, Err: errors.New("disk full")})
+	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}}, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}},
+		lockguard.Event{Subject: about, Notice: lockguard.Lost{Err: lost}},
+		lockguard.Event{Subject: about, Notice: lockguard.CleanupStarted{Cause: lost, Hooks: 1}}, lockguard.Event{Subject: about, Notice: lockguard.CleanupDone{Err: errors.New("disk full")}})
 	var names []string
 	for _, s := range recorder.Ended() {
 		names = append(names, s.Name()+" "+s.Status().Code.String())
@@ -273,10 +273,10 @@ func TestHooksAfterALossAreShown(t *testing.T) {
 func TestLossDuringTheHooksForgetsNothing(t *testing.T) {
 	tracer, recorder, tell := drive(t)
 	about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now()}
-	tell(lockguard.Waiting{Subject: about, Since: about.At}, lockguard.Acquired{Subject: about},
-		lockguard.CleanupStarted{Subject: about, Hooks: 1}, lockguard.CleanupOverrun{Subject: about},
-		lockguard.Lost{Subject: about, Err: &lockguard.LostError{Scope: scope, Reason: recipes.LossTaken}},
-		lockguard.CleanupDone{Subject: about})
+	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}}, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}},
+		lockguard.Event{Subject: about, Notice: lockguard.CleanupStarted{Hooks: 1}}, lockguard.Event{Subject: about, Notice: lockguard.CleanupOverrun{}},
+		lockguard.Event{Subject: about, Notice: lockguard.Lost{Err: &lockguard.LostError{Scope: scope, Reason: recipes.LossTaken}}},
+		lockguard.Event{Subject: about, Notice: lockguard.CleanupDone{}})
 	ended := recorder.Ended()
 	require.Len(t, ended, 3)
 	require.Equal(t, "cleanup_timeout", value(ended[2].Attributes(), "error.type"))
@@ -290,9 +290,9 @@ func TestWhatComesThroughZooKeeperIsNotTrusted(t *testing.T) {
 	for range 2 * traces.MaxLinks {
 		holders = append(holders, recipes.Contender{Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
 	}
-	tell(lockguard.Waiting{Subject: about, Since: about.At}, lockguard.Queued{Subject: about, Holders: holders},
-		lockguard.PreemptSent{Subject: about, Holder: recipes.Contender{Trace: "nonsense"}, Reason: priority.Outranked},
-		lockguard.NotAcquired{Subject: about, Err: errors.New("no")})
+	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}}, lockguard.Event{Subject: about, Notice: recipes.Queued{Holders: holders}},
+		lockguard.Event{Subject: about, Notice: recipes.PreemptSent{Holder: recipes.Contender{Trace: "nonsense"}, Reason: priority.Outranked}},
+		lockguard.Event{Subject: about, Notice: lockguard.NotAcquired{Err: errors.New("no")}})
 	span := recorder.Ended()[0]
 	require.Len(t, span.Links(), traces.MaxLinks)
 	require.False(t, span.Parent().IsValid())
@@ -303,6 +303,6 @@ func TestUnsampledWaitIsLinkedToByNobody(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := traces.New(sdk.NewTracerProvider(sdk.WithSampler(sdk.NeverSample()), sdk.WithSpanProcessor(recorder)))
 	about := lockguard.Subject{ID: "1"}
-	tracer.Observe(t.Context(), lockguard.Waiting{Subject: about})
+	tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Waiting{}})
 	require.Empty(t, tracer.Traceparent(t.Context(), about))
 }

@@ -44,33 +44,33 @@ type told struct {
 	event lockguard.Event
 }
 
-func (t *Tracer) begin(ctx context.Context, e lockguard.Waiting) {
-	about := describe(e.Subject)
+func (t *Tracer) begin(ctx context.Context, subject lockguard.Subject, e lockguard.Waiting) {
+	about := describe(subject)
 	_, span := t.tracer.Start(ctx, SpanWait, trace.WithTimestamp(e.Since), trace.WithAttributes(about...))
-	t.keep(e.ID, &life{wait: span, waited: span.SpanContext(), since: e.Since, about: about, rank: e.Priority})
+	t.keep(subject.ID, &life{wait: span, waited: span.SpanContext(), since: e.Since, about: about, rank: subject.Priority})
 }
 
 // waitsLocked takes note of what happens to a request.
 func (t *Tracer) waitsLocked(ctx context.Context, l *life, event lockguard.Event, at trace.SpanEventOption) {
-	about := event.About()
-	switch e := event.(type) {
-	case lockguard.Queued:
+	about := event.Subject
+	switch e := event.Notice.(type) {
+	case recipes.Queued:
 		t.blockedLocked(ctx, l, about, e.Holders)
 		l.wait.AddEvent("queue.position", at, trace.WithAttributes(queuePosition.Int(e.Position)))
-	case lockguard.Blocked:
+	case recipes.Blocked:
 		t.blockedLocked(ctx, l, about, e.Holders)
 		l.wait.AddEvent("blocker.changed", at, trace.WithAttributes(blockersKey.Int(len(e.Holders))))
-	case lockguard.Displaced:
+	case recipes.Displaced:
 		l.wait.AddEvent("displaced", at, trace.WithAttributes(contender(e.By)...))
-	case lockguard.Delayed:
+	case recipes.Delayed:
 		l.wait.AddEvent("delayed", at)
-	case lockguard.Requeued:
+	case recipes.Requeued:
 		l.wait.AddEvent("session.lost", at)
 		l.wait.AddEvent("requeued", at)
-	case lockguard.PreemptSent:
+	case recipes.PreemptSent:
 		l.wait.AddEvent("preempt.sent", at, trace.WithAttributes(append(contender(e.Holder), preemptReason.String(string(e.Reason)), graceKey.Float64(e.Grace.Seconds()))...))
 		t.link(l, l.wait, e.Holder.Trace, "preempts", contender(e.Holder)...)
-	case lockguard.TakenOver:
+	case recipes.TakenOver:
 		l.wait.AddEvent("taken_over", at)
 		for _, from := range e.From {
 			t.link(l, l.wait, from.Trace, "takes_over", contender(from)...)
@@ -86,7 +86,7 @@ func (t *Tracer) waitsLocked(ctx context.Context, l *life, event lockguard.Event
 	case lockguard.ApprovalDecided:
 		l.wait.AddEvent("approval.decided", at, trace.WithAttributes(approvalKey.String(e.Decision.ID), approvedKey.Bool(e.Err == nil)))
 	case lockguard.NotAcquired:
-		t.refusedLocked(l, e)
+		t.refusedLocked(l, about, e)
 	case lockguard.Acquired:
 		if l.wait.IsRecording() {
 			l.wait.SetAttributes(outcomeKey.String(string(lockguard.OutcomeAcquired)), tokenKey.String(about.Token.String()))
@@ -101,18 +101,18 @@ func (t *Tracer) waitsLocked(ctx context.Context, l *life, event lockguard.Event
 	}
 }
 
-func (t *Tracer) refusedLocked(l *life, e lockguard.NotAcquired) {
+func (t *Tracer) refusedLocked(l *life, about lockguard.Subject, e lockguard.NotAcquired) {
 	outcome := e.Outcome()
 	l.wait.SetAttributes(outcomeKey.String(string(outcome)))
 	if isError(outcome) {
 		l.wait.SetAttributes(errorType.String("lock_" + string(outcome)))
 		l.wait.SetStatus(codes.Error, e.Err.Error())
 	}
-	l.wait.End(trace.WithTimestamp(e.At))
+	l.wait.End(trace.WithTimestamp(about.At))
 	if l.hold != nil { // it was given to nobody
-		l.hold.End(trace.WithTimestamp(e.At))
+		l.hold.End(trace.WithTimestamp(about.At))
 	}
-	t.forgetLocked(e.ID, l)
+	t.forgetLocked(about.ID, l)
 }
 
 // blockedLocked takes note of who has the lock that the request waits for.

@@ -107,7 +107,7 @@ func TestActivityIsPreempted(t *testing.T) {
 			token := rival.AwaitAcquired()
 			rival.Release()
 			locks.AwaitFree("orders")
-			require.Greater(t, token, locks.Events("orders")[0].About().Token)
+			require.Greater(t, token, locks.Events("orders")[0].Token)
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -131,7 +132,7 @@ func (l *Locks) Events(scope string) []lockguard.Event {
 	defer l.tracker.mu.Unlock()
 	var events []lockguard.Event
 	for _, e := range l.tracker.events {
-		if scope == "" || e.About().Scope == scope {
+		if scope == "" || e.Scope == scope {
 			events = append(events, e)
 		}
 	}
@@ -224,11 +225,11 @@ func (l *Locks) settle(scope string) {
 func (l *Locks) story() string {
 	var b strings.Builder
 	for _, e := range l.Events("") {
-		about := e.About()
-		fmt.Fprintf(&b, "%s %-20s %q by %q, priority %d, token %d", about.At.Format("15:04:05.000"), strings.TrimPrefix(fmt.Sprintf("%T", e), "lockguard."),
+		about := e.Subject
+		fmt.Fprintf(&b, "%s %-20s %q by %q, priority %d, token %d", about.At.Format("15:04:05.000"), reflect.TypeOf(e.Notice).Name(),
 			about.Scope, about.Owner, about.Priority, about.Token)
-		switch e := e.(type) {
-		case lockguard.PreemptRequested:
+		switch e := e.Notice.(type) {
+		case recipes.PreemptRequested:
 			fmt.Fprintf(&b, ": by %q", e.By.Owner)
 		case lockguard.NotAcquired:
 			fmt.Fprintf(&b, ": %v", e.Err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // patience is how long something that is to happen may take, in real time.
@@ -67,7 +68,7 @@ func (t *tracker) observer(rival bool) lockguard.Observer {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.events = append(t.events, event)
-		about := event.About()
+		about := event.Subject
 		if about.ID != "" {
 			t.noteLocked(event, about, rival)
 		}
@@ -81,15 +82,15 @@ func (t *tracker) noteLocked(event lockguard.Event, about lockguard.Subject, riv
 		r = &request{phase: asking, rival: rival}
 	}
 	r.about = about
-	switch event.(type) {
-	case lockguard.Waiting, lockguard.Requeued, lockguard.Thawed:
+	switch event.Notice.(type) {
+	case lockguard.Waiting, recipes.Requeued, lockguard.Thawed:
 		r.phase = asking
 		t.requests[about.ID] = r
-	case lockguard.Queued, lockguard.Delayed, lockguard.Frozen:
+	case recipes.Queued, recipes.Delayed, lockguard.Frozen:
 		r.phase = queued
 	case lockguard.Acquired:
 		r.phase = held
-	case lockguard.PreemptRequested:
+	case recipes.PreemptRequested:
 		r.asked = true
 	case lockguard.NotAcquired, lockguard.Released, lockguard.Lost, lockguard.Bypassed:
 		delete(t.requests, about.ID)
@@ -182,11 +183,11 @@ func (t *tracker) preemptsLocked(k *keeper) bool {
 // isDelayedLocked reports whether a free lock is not given away for a while.
 func (t *tracker) isDelayedLocked(scope string) bool {
 	for _, event := range slices.Backward(t.events) {
-		if event.About().Scope != scope {
+		if event.Scope != scope {
 			continue
 		}
-		switch event.(type) {
-		case lockguard.Delayed, lockguard.Frozen:
+		switch event.Notice.(type) {
+		case recipes.Delayed, lockguard.Frozen:
 			return true
 		case lockguard.Acquired, lockguard.Released:
 			return false

@@ -23,16 +23,16 @@ func TestWorkflowDoesNotKnowOfTheNextHoldBeforeItIsTold(t *testing.T) {
 		return tr.isSettledLocked("orders")
 	}
 
-	observe(t.Context(), lockguard.Waiting{Subject: about("1", 0)})
-	observe(t.Context(), lockguard.Acquired{Subject: about("1", 8)})
+	observe(t.Context(), lockguard.Event{Subject: about("1", 0), Notice: lockguard.Waiting{}})
+	observe(t.Context(), lockguard.Event{Subject: about("1", 8), Notice: lockguard.Acquired{}})
 	require.False(t, settled())
 	tell(toldGranted, 8)
 	require.True(t, settled())
 
-	observe(t.Context(), lockguard.Lost{Subject: about("1", 8)})
+	observe(t.Context(), lockguard.Event{Subject: about("1", 8), Notice: lockguard.Lost{}})
 	require.False(t, settled())
-	observe(t.Context(), lockguard.Waiting{Subject: about("2", 0)})
-	observe(t.Context(), lockguard.Acquired{Subject: about("2", 12)})
+	observe(t.Context(), lockguard.Event{Subject: about("2", 0), Notice: lockguard.Waiting{}})
+	observe(t.Context(), lockguard.Event{Subject: about("2", 12), Notice: lockguard.Acquired{}})
 	require.False(t, settled(), "it was told of the first hold alone")
 	tell("lost", 8)
 	require.False(t, settled())

@@ -48,7 +48,7 @@ func (w *World) Guard(name string, client *recipes.Client, options ...lockguard.
 }
 
 func (p *Program) observe(_ context.Context, event lockguard.Event) {
-	p.World.History.Add(p.Name, "%T %+v", event, event)
+	p.World.History.Add(p.Name, "%T %+v", event.Notice, event)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.events = append(p.events, event)
@@ -57,33 +57,45 @@ func (p *Program) observe(_ context.Context, event lockguard.Event) {
 // Told is what the observers of a program were told and when, in order: without what every request begins with
 // (Waiting, Queued), and without AtRisk and RiskOver, which depend on when the client looks at its watch.
 func (p *Program) Told() (lines []string) {
-	for _, event := range Events[lockguard.Event](p) {
-		switch event.(type) {
-		case lockguard.Waiting, lockguard.Queued, lockguard.AtRisk, lockguard.RiskOver:
+	for _, event := range Events[recipes.Notice](p) {
+		switch event.Notice.(type) {
+		case lockguard.Waiting, recipes.Queued, recipes.AtRisk, recipes.RiskOver:
 		default:
-			lines = append(lines, fmt.Sprintf("%s %s", p.World.Since(event.About().At), reflect.TypeOf(event).Name()))
+			lines = append(lines, fmt.Sprintf("%s %s", p.World.Since(event.At), reflect.TypeOf(event.Notice).Name()))
 		}
 	}
 	return lines
 }
 
-// Events returns the events of a kind that a program was told, in order.
-func Events[E lockguard.Event](p *Program) (found []E) {
+// Events returns the events with a notice of a kind that a program was told, in order.
+func Events[N recipes.Notice](p *Program) (found []lockguard.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, event := range p.events {
-		if e, ok := event.(E); ok {
-			found = append(found, e)
+		if _, ok := event.Notice.(N); ok {
+			found = append(found, event)
 		}
 	}
 	return found
 }
 
-// Only returns the one event of a kind that a program was told.
-func Only[E lockguard.Event](p *Program) E {
+// Only returns the one notice of a kind that a program was told.
+func Only[N recipes.Notice](p *Program) N {
 	p.World.Helper()
-	found := Events[E](p)
-	require.Len(p.World, found, 1, "%s was told %T", p.Name, found)
+	return the[N](p).Notice.(N)
+}
+
+// About returns the subject of the one notice of a kind that a program was told.
+func About[N recipes.Notice](p *Program) lockguard.Subject {
+	p.World.Helper()
+	return the[N](p).Subject
+}
+
+// the returns the one event with a notice of a kind that a program was told.
+func the[N recipes.Notice](p *Program) lockguard.Event {
+	p.World.Helper()
+	found := Events[N](p)
+	require.Len(p.World, found, 1, "%s was told %v of %T", p.Name, found, *new(N))
 	return found[0]
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A chronicle is what the guards' own events say, against which Prometheus'
@@ -37,11 +38,11 @@ func newChronicle() *chronicle {
 func (c *chronicle) observe(_ context.Context, event lockguard.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	about := event.About()
+	about := event.Subject
 	if about.Class == tooMany {
 		about.Class = metrics.OtherClass
 	}
-	switch e := event.(type) {
+	switch e := event.Notice.(type) {
 	case lockguard.Acquired:
 		c.waits = append(c.waits, measurement{about.Class, "acquired", e.Waited.Seconds()})
 		if at, ok := c.sent[about.ID]; ok {
@@ -53,9 +54,9 @@ func (c *chronicle) observe(_ context.Context, event lockguard.Event) {
 		}
 	case lockguard.NotAcquired:
 		c.waits = append(c.waits, measurement{about.Class, "timeout", e.Waited.Seconds()})
-	case lockguard.TakenOver:
+	case recipes.TakenOver:
 		c.taken[about.ID] = true
-	case lockguard.PreemptSent:
+	case recipes.PreemptSent:
 		if _, ok := c.sent[about.ID]; !ok {
 			c.sent[about.ID] = about.At
 		}
@@ -94,53 +95,38 @@ func (c *chronicle) primer(measure lockguard.Observer) lockguard.Observer {
 		c.mu.Lock()
 		rehearsed := !c.plays
 		c.mu.Unlock()
-		if at := atOnce(event); rehearsed && at != nil {
+		if at, measured := atOnce(event); rehearsed && measured {
 			measure(ctx, at)
 		}
 		measure(ctx, event)
 	}
 }
 
-// atOnce returns an event of another request, to which all happens in one moment; nil
+// atOnce returns an event of another request, to which all happens in one moment; false
 // for what is not measured.
-func atOnce(event lockguard.Event) lockguard.Event {
-	another := func(s *lockguard.Subject) { s.ID, s.At = s.ID+" at once", time.Unix(0, 0) }
-	switch e := event.(type) {
+func atOnce(event lockguard.Event) (lockguard.Event, bool) {
+	event.ID, event.At = event.ID+" at once", time.Unix(0, 0)
+	switch n := event.Notice.(type) {
+	case recipes.PreemptSent, recipes.TakenOver, lockguard.CleanupStarted, lockguard.CleanupOverrun:
 	case lockguard.Acquired:
-		another(&e.Subject)
-		e.Waited = 0
-		return e
+		n.Waited = 0
+		event.Notice = n
 	case lockguard.NotAcquired:
-		another(&e.Subject)
-		e.Waited = 0
-		return e
-	case lockguard.PreemptSent:
-		another(&e.Subject)
-		return e
-	case lockguard.TakenOver:
-		another(&e.Subject)
-		return e
-	case lockguard.CleanupStarted:
-		another(&e.Subject)
-		return e
-	case lockguard.CleanupOverrun:
-		another(&e.Subject)
-		return e
+		n.Waited = 0
+		event.Notice = n
 	case lockguard.CleanupDone:
-		another(&e.Subject)
-		e.Took = 0
-		return e
+		n.Took = 0
+		event.Notice = n
 	case lockguard.Released:
-		another(&e.Subject)
-		e.Held = 0
-		return e
+		n.Held = 0
+		event.Notice = n
 	case lockguard.Lost:
-		another(&e.Subject)
-		e.Held = 0
-		return e
+		n.Held = 0
+		event.Notice = n
 	default:
-		return nil
+		return event, false
 	}
+	return event, true
 }
 
 // of returns the durations of one class, "" for all, and of one end, "" for any.

@@ -94,7 +94,7 @@ func (m *meeting) once(ctx context.Context) error {
 	}
 	told := make(chan time.Time, 1)
 	held, err := victim.Acquire(ctx, recipes.Request{Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n recipes.Notice) {
-		if _, ok := n.(recipes.PreemptAsked); ok {
+		if _, ok := n.(recipes.PreemptRequested); ok {
 			told <- time.Now()
 		}
 	}})

@@ -15,7 +15,7 @@
 //
 //   - a grant, between the call of Acquire and its return. It is impossible while
 //     somebody holds whose mode conflicts, except those whom it evicts (the
-//     notice TookOver, or the victim's loss, which names the taker): they hold no
+//     notice TakenOver, or the victim's loss, which names the taker): they hold no
 //     more. Its token is greater than that of every grant before; of two shared
 //     grants that follow each other it may be the same, for one hand-over grants
 //     several readers.

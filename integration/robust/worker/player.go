@@ -94,11 +94,11 @@ func (v *visit) plain(ctx context.Context) {
 func (v *visit) notice(n recipes.Notice) {
 	at := history.Now()
 	switch n := n.(type) {
-	case recipes.PreemptAsked:
+	case recipes.PreemptRequested:
 		v.askedToGo(at, n.By.Owner, string(n.Reason), n.Grace, n.Deadline)
-	case recipes.PreemptWithdrawn:
+	case recipes.PreemptionWithdrawn:
 		v.tell(history.Event{At: at, Kind: history.Withdrawn})
-	case recipes.TookOver:
+	case recipes.TakenOver:
 		v.tookOver(at, n.From)
 	case recipes.Lost:
 		v.tell(history.Event{At: at, Kind: history.Lost, Reason: string(n.Err.Reason), By: n.Err.By, Err: text(n.Err.Err)})
@@ -188,18 +188,18 @@ func (w *worker) observe(ctx context.Context, event lockguard.Event) {
 	if !ok {
 		return
 	}
-	switch e := event.(type) {
-	case lockguard.PreemptRequested:
+	switch e := event.Notice.(type) {
+	case recipes.PreemptRequested:
 		v.askedToGo(history.Now(), e.By.Owner, string(e.Reason), e.Grace, e.Deadline)
-	case lockguard.PreemptionWithdrawn:
+	case recipes.PreemptionWithdrawn:
 		v.tell(history.Event{Kind: history.Withdrawn})
-	case lockguard.AtRisk:
+	case recipes.AtRisk:
 		v.atRisk()
-	case lockguard.Queued:
+	case recipes.Queued:
 		v.tell(history.Event{Kind: history.Queued})
-	case lockguard.Requeued:
+	case recipes.Requeued:
 		v.tell(history.Event{Kind: history.Requeued, Err: text(e.Cause)})
-	case lockguard.TakenOver:
+	case recipes.TakenOver:
 		v.tookOver(history.Now(), e.From)
 	default: // the rest is written down where it happens
 	}
