@@ -11,7 +11,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 const (
@@ -181,15 +180,15 @@ func (r *reader) lock(v value, owner string, base lockSettings) (lockguard.Requi
 
 func (r *reader) message(v value, into *lockguard.Requirement) {
 	text, ok := r.text(v, "write why the lock is held, for people")
-	if n := len(text); ok && n > recipes.MaxMessage {
-		r.problem(v, fmt.Sprintf("the message takes %d bytes, more than %d", n, recipes.MaxMessage), "write a shorter one")
+	if n := len(text); ok && n > priority.MaxMessage {
+		r.problem(v, fmt.Sprintf("the message takes %d bytes, more than %d", n, priority.MaxMessage), "write a shorter one")
 	}
 	into.Message = text
 }
 
 func (r *reader) class(v value, into *lockguard.Requirement) {
 	text, ok := r.text(v, "write what the lock is counted under, for example tenant/{id}/billing")
-	if ok && !r.refused(v, recipes.CheckClass(text)) {
+	if ok && !r.refused(v, priority.CheckClass(text)) {
 		into.Class = text
 	}
 }

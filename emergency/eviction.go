@@ -95,7 +95,7 @@ func (p Preemption) NewMark() *recipes.Mark {
 func (p Preemption) Request(s recipes.LockState, mark *recipes.Mark) recipes.Request {
 	const more = 5 * time.Second // for the way
 	r := recipes.Request{
-		Owner: mark.By, Message: "preempts the holder: " + mark.Reason, Terms: priority.Terms{
+		Identity: priority.Identity{Owner: mark.By, Message: "preempts the holder: " + mark.Reason}, Terms: priority.Terms{
 			Priority: priority.Emergency,
 			Forceful: p.Force, LeaseTimeout: time.Minute,
 		}, Override: mark,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -67,7 +68,7 @@ func newCounter(t *testing.T) *counter {
 	require.NoError(t, err)
 	lock, err := client.PriorityLock(orders)
 	require.NoError(t, err)
-	c.grant, err = lock.Acquire(t.Context(), recipes.Request{Owner: "batch"})
+	c.grant, err = lock.Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "batch"}})
 	require.NoError(t, err)
 	c.token, err = c.grant.Token(t.Context())
 	require.NoError(t, err)

@@ -238,8 +238,8 @@ func TestTakeoverIsOnRecordBeforeItIsDone(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(boost(9))
 		holders := []recipes.Contender{
-			{ID: "g1", Owner: "backup", Host: "h1", PID: 7, Terms: priority.Terms{Priority: 1}, Token: 42},
-			{ID: "g2", Owner: "report", Host: "h2", PID: 8, Terms: priority.Terms{Priority: 9}, Token: 43},
+			{ID: "g1", Identity: priority.Identity{Owner: "backup", Host: "h1", PID: 7}, Terms: priority.Terms{Priority: 1}, Token: 42},
+			{ID: "g2", Identity: priority.Identity{Owner: "report", Host: "h2", PID: 8}, Terms: priority.Terms{Priority: 9}, Token: 43},
 		}
 		var act string
 		o.locker.before = func(ctx context.Context, g *fakeGrant) error {

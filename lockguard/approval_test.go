@@ -41,7 +41,7 @@ func (f *fakeApprover) decide(d Decision, err error) {
 	synctest.Wait()
 }
 
-var batch = []recipes.Contender{{ID: "g1", Owner: "batch", Token: 42}, {ID: "g2", Owner: "report", Token: 43}}
+var batch = []recipes.Contender{{ID: "g1", Identity: priority.Identity{Owner: "batch"}, Token: 42}, {ID: "g2", Identity: priority.Identity{Owner: "report"}, Token: 43}}
 
 // pending brings a polite request to where somebody has to decide.
 func pending(t *testing.T, o operated, f *fakeApprover, change ...func(*Requirement)) (*call, *queuePlace, Pending) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // WithClasses declares the templates that scopes are made from, so that a
@@ -33,7 +33,7 @@ type class struct {
 }
 
 func parseClass(text string) (class, error) {
-	if err := recipes.CheckClass(text); err != nil {
+	if err := priority.CheckClass(text); err != nil {
 		return class{}, err
 	}
 	parts := strings.Split(text, "/")

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 func TestScopeHasTheFirstClassThatItFits(t *testing.T) {
@@ -34,7 +34,7 @@ func TestScopeHasTheFirstClassThatItFits(t *testing.T) {
 }
 
 func TestWhatIsNoTemplateIsNoClass(t *testing.T) {
-	for _, text := range []string{"", "a//b", "/a", "a/", "a/x{id}", "a/{}", "a/{id", "a/{{id}}", "a\x01", strings.Repeat("x", recipes.MaxClass+1)} {
+	for _, text := range []string{"", "a//b", "/a", "a/", "a/x{id}", "a/{}", "a/{id", "a/{{id}}", "a\x01", strings.Repeat("x", priority.MaxClass+1)} {
 		_, err := newGuard(&fakeLocker{}, WithClasses("fine", text))
 		require.ErrorContains(t, err, "lockguard: WithClasses: ", "%q", text)
 		require.ErrorAs(t, err, new(*RequestError))

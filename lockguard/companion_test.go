@@ -52,7 +52,7 @@ func TestHoldThatIsAskedToGoIsNotJoined(t *testing.T) {
 	s := newSetup(t)
 	s.locker.before = func(context.Context, *fakeGrant) error {
 		return &recipes.PreemptPendingError{Scope: scope, Hold: shop.Hold, By: recipes.PreemptRequested{
-			By: recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}}, Grace: time.Minute,
+			By: recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}}, Grace: time.Minute,
 		}}
 	}
 	_, err := s.Join(t.Context(), Requirement{}, shop)

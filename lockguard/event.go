@@ -34,17 +34,15 @@ type Event struct {
 
 // Subject is what all events of one request have in common.
 type Subject struct {
-	At       time.Time // when it happened, on the local clock
-	ID       string    // of the request: the same in all its events, unique
-	Scope    string
-	Class    string // what its lock is counted under; "" when none is declared
-	Owner    string
-	Message  string
+	At    time.Time // when it happened, on the local clock
+	ID    string    // of the request: the same in all its events, unique
+	Scope string
+
+	priority.Identity // of the request; Host and PID, those of this process, are not set
+
 	Mode     priority.Mode
 	Priority priority.Level
-	Hold     string // Requirement.Hold
-	Token    Token  // 0 before Acquired
-	Trace    string // traceparent of the request, "" when none is made
+	Token    Token // 0 before Acquired
 }
 
 // Notices of a request that has not been granted.

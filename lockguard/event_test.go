@@ -23,13 +23,13 @@ import (
 
 func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
-		holder := recipes.Contender{Owner: "backup", Terms: priority.Terms{Priority: 1}}
+		holder := recipes.Contender{Identity: priority.Identity{Owner: "backup"}, Terms: priority.Terms{Priority: 1}}
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			for _, notice := range []recipes.Notice{
 				recipes.Queued{Position: 1, Holders: []recipes.Contender{holder}},
 				recipes.Blocked{Holders: []recipes.Contender{holder}},
 				recipes.Delayed{After: []recipes.Delay{{Owner: "backup"}}},
-				recipes.Displaced{By: recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}}},
+				recipes.Displaced{By: recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}}},
 				recipes.Requeued{Cause: errWork},
 				recipes.PreemptSent{Holder: holder, Reason: priority.Outranked, Grace: time.Second},
 				recipes.TakenOver{From: []recipes.Contender{holder}},
@@ -61,7 +61,7 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 			require.False(t, about.At.Before(at), "%T", event)
 			at = about.At
 			want := Subject{
-				At: at, ID: hold.Info().ID, Scope: scope, Owner: "compact", Message: "nightly", Priority: 5, Token: about.Token,
+				At: at, ID: hold.Info().ID, Scope: scope, Identity: priority.Identity{Owner: "compact", Message: "nightly"}, Priority: 5, Token: about.Token,
 			}
 			require.Equal(t, want, about)
 		}
@@ -199,25 +199,25 @@ var oneOfEach = []struct {
 	says   []string
 }{
 	{Waiting{}, slog.LevelDebug, []string{"lock requested"}},
-	{recipes.Queued{Position: 2, Holders: []recipes.Contender{{Owner: "a"}, {Owner: "b"}}}, slog.LevelInfo, []string{"waiting for lock", "position=2", `holder="a, b"`}},
+	{recipes.Queued{Position: 2, Holders: []recipes.Contender{{Identity: priority.Identity{Owner: "a"}}, {Identity: priority.Identity{Owner: "b"}}}}, slog.LevelInfo, []string{"waiting for lock", "position=2", `holder="a, b"`}},
 	{recipes.Delayed{After: []recipes.Delay{{Owner: "a"}, {Owner: "b"}}}, slog.LevelInfo, []string{"delayed", `after="a, b"`, "until="}},
-	{recipes.Displaced{By: recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}}}, slog.LevelInfo, []string{"displaced", "by=hotfix", "by_priority=9"}},
+	{recipes.Displaced{By: recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}}}, slog.LevelInfo, []string{"displaced", "by=hotfix", "by_priority=9"}},
 	{recipes.Requeued{Cause: errWork}, slog.LevelWarn, []string{"back of the queue", "disk full"}},
-	{recipes.PreemptSent{Holder: recipes.Contender{Owner: "a", Host: "h1", PID: 7}, Reason: "lease", Grace: time.Second}, slog.LevelInfo, []string{"asked the holder to go", "holder=a", "holder_host=h1", "holder_pid=7", "reason=lease", "grace=1s"}},
+	{recipes.PreemptSent{Holder: recipes.Contender{Identity: priority.Identity{Owner: "a", Host: "h1", PID: 7}}, Reason: "lease", Grace: time.Second}, slog.LevelInfo, []string{"asked the holder to go", "holder=a", "holder_host=h1", "holder_pid=7", "reason=lease", "grace=1s"}},
 	{Frozen{Override: incident(override.Freeze)}, slog.LevelWarn, []string{"frozen", "override=INC-7", "by=ana", `why="failing disks"`, "until="}},
 	{Thawed{}, slog.LevelInfo, []string{"not frozen any more"}},
 	{Overridden{Effect: override.Effect{Terms: priority.Terms{WaitingTimeout: new(time.Second), LeaseTimeout: time.Minute}, Applied: []override.Override{incident(override.Boost), incident(override.Cap)}}}, slog.LevelInfo, []string{"overrides change", `override="INC-7, INC-7"`, "forceful=false", "waiting=1s", "lease=1m0s"}},
 	{Bypassed{Override: incident(override.Bypass)}, slog.LevelWarn, []string{"without the lock", "override=INC-7"}},
-	{ApprovalPending{Holders: []recipes.Contender{{Owner: "a"}}, Waited: time.Second}, slog.LevelWarn, []string{"has to decide", "holder=a", "waited=1s"}},
+	{ApprovalPending{Holders: []recipes.Contender{{Identity: priority.Identity{Owner: "a"}}}, Waited: time.Second}, slog.LevelWarn, []string{"has to decide", "holder=a", "waited=1s"}},
 	{ApprovalDecided{Decision: Decision{ID: "a-7", By: "ana", Reason: "month's end"}}, slog.LevelInfo, []string{"may take the lock", "approval=a-7", "by=ana", `why="month's end"`}},
 	{ApprovalDecided{Err: errWork}, slog.LevelWarn, []string{"may not take", "disk full"}},
-	{recipes.TakenOver{From: []recipes.Contender{{Owner: "a"}}}, slog.LevelWarn, []string{"took the lock", "from=a"}},
+	{recipes.TakenOver{From: []recipes.Contender{{Identity: priority.Identity{Owner: "a"}}}}, slog.LevelWarn, []string{"took the lock", "from=a"}},
 	{NotAcquired{Err: errWork, Waited: 1500 * time.Microsecond}, slog.LevelInfo, []string{"not acquired", "disk full", "waited=2ms"}},
 	{Acquired{Waited: time.Second}, slog.LevelInfo, []string{"lock acquired", "waited=1s", "token=12"}},
-	{recipes.PreemptRequested{By: recipes.Contender{Owner: "hotfix"}, Reason: "outranked", Grace: time.Second, Forceful: true}, slog.LevelInfo, []string{"asked to give", "by=hotfix", "reason=outranked", "grace=1s", "forceful=true"}},
+	{recipes.PreemptRequested{By: recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}}, Reason: "outranked", Grace: time.Second, Forceful: true}, slog.LevelInfo, []string{"asked to give", "by=hotfix", "reason=outranked", "grace=1s", "forceful=true"}},
 	{recipes.PreemptRequested{Override: &recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}}, slog.LevelInfo, []string{"asked to give", "override=INC-7", "override_by=ana"}},
 	{recipes.PreemptionWithdrawn{}, slog.LevelInfo, []string{"nobody asks"}},
-	{recipes.Blocked{Holders: []recipes.Contender{{Owner: "a"}}}, slog.LevelInfo, []string{"next in line", "holder=a"}},
+	{recipes.Blocked{Holders: []recipes.Contender{{Identity: priority.Identity{Owner: "a"}}}}, slog.LevelInfo, []string{"next in line", "holder=a"}},
 	{recipes.RiskOver{}, slog.LevelInfo, []string{"answers again"}},
 	{recipes.AtRisk{}, slog.LevelWarn, []string{"ZooKeeper is silent", "deadline="}},
 	{CleanupStarted{Cause: errWork, Hooks: 2}, slog.LevelInfo, []string{"cleanup started", `cause="disk full"`, "hooks=2"}},

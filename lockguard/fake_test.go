@@ -149,7 +149,7 @@ func (g *fakeGrant) preempt(grace time.Duration) { g.ask(priority.Outranked, gra
 
 func (g *fakeGrant) ask(reason priority.Reason, grace time.Duration) {
 	g.request.Notify(recipes.PreemptRequested{
-		By:       recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}},
+		By:       recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}},
 		Reason:   reason,
 		Grace:    grace,
 		Deadline: time.Now().Add(grace),

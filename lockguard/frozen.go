@@ -87,8 +87,8 @@ func (s *shownFrozen) by(o override.Override) {
 	s.now, s.stop = o, stop
 	t := s.t
 	r := recipes.FrozenRequest{
-		ID: t.subject.ID, Scope: t.claim.about.Scope, Owner: t.claim.owner, Job: t.claim.about.Job,
-		Priority: t.claim.asked.Priority, Mode: t.requirement.Mode, Message: t.requirement.Message,
+		ID: t.subject.ID, Scope: t.claim.about.Scope, Identity: t.subject.Identity, Job: t.claim.about.Job,
+		Priority: t.claim.asked.Priority, Mode: t.requirement.Mode,
 		Override: recipes.Mark{ID: o.ID, By: o.By, Reason: o.Reason}, Until: o.Until,
 	}
 	go func() {

@@ -143,7 +143,7 @@ func TestExtendSaysWhoAsksEvenBeforeTheNoticeComes(t *testing.T) {
 					g.preempt(time.Minute)
 				}
 				return &recipes.PreemptPendingError{Scope: scope, By: recipes.PreemptRequested{
-					By: recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 9}}, Reason: priority.Outranked,
+					By: recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}}, Reason: priority.Outranked,
 				}}
 			}
 			err := hold.Extend(t.Context(), time.Hour)

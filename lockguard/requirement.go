@@ -21,8 +21,7 @@ type Requirement struct {
 	// refused.
 	priority.Terms
 
-	// Owner names the work for people, for example the job's name. It is no
-	// identity. Defaults to the owner of the Guard.
+	// Owner, Message, Hold and Class are those of priority.Identity. Owner defaults to the owner of the Guard.
 	Owner string
 
 	// Job is the name by which operators' overrides find the work. Defaults to
@@ -32,50 +31,28 @@ type Requirement struct {
 	// Labels are what operators' overrides can find the work by as well.
 	Labels map[string]string
 
-	// Message says, for people, why the lock is wanted: at most
-	// recipes.MaxMessage bytes.
+	// Message says why the lock is wanted.
 	Message string
 
-	// Hold is the id of the hold that the requirement leads to: unique for each, as
-	// one made of the names of what runs and of its run is. Others can then join the
-	// Hold or adopt it, also from other processes: Guard.Join, Guard.Adopt. At most
-	// recipes.MaxHold bytes, printable. Such a Hold is not downgraded. Defaults to "":
-	// nobody can.
+	// Hold lets others join the Hold and adopt it, also from other processes: Guard.Join, Guard.Adopt. A Hold with an id is
+	// not downgraded.
 	Hold string
 
-	// Class is what the lock is counted under in metrics, in place of its scope: the
-	// template that the scope was made from, tenant/{id}/billing, or the scope itself
-	// where there are few. It changes nothing about the lock. At most
-	// recipes.MaxClass bytes, printable. Defaults to what WithClasses says, else "":
-	// it is counted as undeclared.
+	// Class is what metrics count the lock under. Defaults to what WithClasses says.
 	Class string
 }
 
 // Validate returns everything that is wrong with r, joined (errors.Join); each
 // problem is a *RequestError that says what to write instead.
 func (r Requirement) Validate() error {
-	var problems []error
-	refuse := func(field, format string, args ...any) {
-		problems = append(problems, &RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
-	}
+	_, err := recipes.EscapeScope(r.Scope)
+	return errors.Join(err, r.Terms.Validate(), r.identity().Validate())
+}
 
-	if _, err := recipes.EscapeScope(r.Scope); err != nil {
-		problems = append(problems, err)
-	}
-	problems = append(problems, r.Terms.Validate())
-	if err := recipes.CheckHold(r.Hold); err != nil {
-		problems = append(problems, err)
-	}
-	if err := recipes.CheckClass(r.Class); err != nil {
-		problems = append(problems, err)
-	}
-	if n := len(r.Message); n > recipes.MaxMessage {
-		refuse("message", "takes %d bytes, more than %d; write a shorter one", n, recipes.MaxMessage)
-	}
-	if n := len(r.Owner); n > recipes.MaxOwner {
-		refuse("owner", "takes %d bytes, more than %d; write a shorter one", n, recipes.MaxOwner)
-	}
-	return errors.Join(problems...)
+// identity is what the request for r says of itself. Its fields are not embedded: people write requirements by hand, with
+// the Owner beside the Scope, and the rest of an Identity is not theirs to set.
+func (r Requirement) identity() priority.Identity {
+	return priority.Identity{Owner: r.Owner, Message: r.Message, Hold: r.Hold, Class: r.Class}
 }
 
 // Plan returns what would become of r if it were made when s was seen, see
@@ -112,9 +89,9 @@ func (r Requirement) withDefaults(owner string) Requirement {
 }
 
 func (r Requirement) request(trace string, notify func(recipes.Notice)) recipes.Request {
-	return recipes.Request{
-		Terms: r.Terms, Owner: r.Owner, Message: r.Message, Hold: r.Hold, Class: r.Class, Trace: trace, Notify: notify,
-	}
+	identity := r.identity()
+	identity.Trace = trace
+	return recipes.Request{Terms: r.Terms, Identity: identity, Notify: notify}
 }
 
 // refuseSeveral returns everything that is wrong with these requirements

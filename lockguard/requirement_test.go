@@ -91,13 +91,11 @@ func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 	got := s.locker.last().request
 	got.Notify = nil
 	require.Equal(t, recipes.Request{
-		Owner: "compact", Message: "nightly", Terms: priority.Terms{
+		Identity: priority.Identity{Owner: "compact", Message: "nightly", Trace: "trace of " + scope}, Terms: priority.Terms{
 			Priority: 5, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second,
 			WaitingTimeout: requirement.WaitingTimeout, AcquireTimeout: requirement.AcquireTimeout,
 			Forceful: true, MinRuntime: time.Minute, LockDelay: time.Second, NeverPreempts: true,
 		},
-
-		Trace: "trace of " + scope,
 	}, got)
 
 	requirement.PreemptDelta, requirement.NeverPreempts = 4, false
@@ -106,7 +104,7 @@ func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 
 func TestPlanOfARequirementIsThatOfItsRequest(t *testing.T) {
 	state := recipes.LockState{Scope: scope, Holders: []recipes.Contender{{
-		Owner: "holder", Terms: priority.Terms{Priority: 5, CleanupTimeout: time.Second}, Remaining: priority.Remaining{LeaseLeft: time.Hour, MinRuntimeLeft: time.Minute},
+		Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{Priority: 5, CleanupTimeout: time.Second}, Remaining: priority.Remaining{LeaseLeft: time.Hour, MinRuntimeLeft: time.Minute},
 	}}}
 
 	plan := Requirement{Scope: scope, Terms: priority.Terms{Priority: 9, Forceful: true}}.Plan(state)

@@ -109,12 +109,9 @@ func newTenure(ctx context.Context, g *Guard, requirement Requirement) *tenure {
 		subject: Subject{
 			ID:       strconv.FormatUint(rand.Uint64(), 36),
 			Scope:    requirement.Scope,
-			Class:    requirement.Class,
-			Owner:    requirement.Owner,
-			Message:  requirement.Message,
+			Identity: requirement.identity(),
 			Mode:     requirement.Mode,
 			Priority: requirement.Priority,
-			Hold:     requirement.Hold,
 		},
 	}
 }

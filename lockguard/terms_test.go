@@ -391,7 +391,7 @@ func TestHolderThatHasToGoForAnOverrideIsToldByWhom(t *testing.T) {
 			mark := recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}
 			err := s.Do(t.Context(), required(), func(ctx context.Context) error {
 				s.locker.last().request.Notify(recipes.PreemptRequested{
-					By: recipes.Contender{Owner: "ana", Terms: priority.Terms{Priority: priority.Emergency}}, Reason: reason,
+					By: recipes.Contender{Identity: priority.Identity{Owner: "ana"}, Terms: priority.Terms{Priority: priority.Emergency}}, Reason: reason,
 					Grace: time.Second, Deadline: time.Now().Add(time.Second), Forceful: true, Override: &mark,
 				})
 				return untilCancelled(ctx)

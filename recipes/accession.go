@@ -269,8 +269,9 @@ func (k *accession) enter(ctx context.Context, s *session, v *holdView, m *holdi
 		rec.Preempt = standing
 	}
 	req := k.a.req
-	rec.Owner, rec.Host, rec.PID = req.Owner, l.c.host, l.c.pid
-	rec.Message, rec.Trace, rec.Under = req.Message, req.Trace, req.Under
+	req.Hold, req.Class = rec.Hold, rec.Class // of the hold
+	rec.setIdentity(l.c, req.Identity)
+	rec.Under = req.Under
 
 	next, others := lockRecord{Evicted: v.g.Evicted, Walked: v.g.Walked}, v.there
 	var op any = &zk.CheckVersionRequest{Path: m.path, Version: m.stat.Version}

@@ -26,13 +26,14 @@ func (r Reference) check(scope string) error {
 	bad := func(format string, args ...any) error {
 		return &RequestError{Field: "reference", Reason: fmt.Sprintf(format, args...)}
 	}
+	wrong, isWrong := errors.AsType[*RequestError](priority.CheckHold(r.Hold))
 	switch {
 	case r.Scope != scope:
 		return bad("is to a hold of %q, not of %q; use the lock of its scope", r.Scope, scope)
 	case r.Hold == "":
 		return bad("names no hold; let the request that it is to have one (hold)")
-	case refuseHold(r.Hold) != "":
-		return bad("the id of its hold %s", refuseHold(r.Hold))
+	case isWrong:
+		return bad("the id of its hold %s", wrong.Reason)
 	case !isGUID(r.ID):
 		return bad("%q is not the id of a request", r.ID)
 	}

@@ -92,9 +92,9 @@ func TestRulesOfARequestGoTogether(t *testing.T) {
 
 func TestLimitsOfTextsAreThoseThatAreDocumented(t *testing.T) {
 	c := &Client{host: "h", pid: 1}
-	r := Request{Owner: strings.Repeat("o", MaxOwner), Message: strings.Repeat("m", MaxMessage)}
+	r := Request{Identity: priority.Identity{Owner: strings.Repeat("o", priority.MaxOwner), Message: strings.Repeat("m", priority.MaxMessage)}}
 	require.NoError(t, r.complete(c))
-	r = Request{Owner: r.Owner + "o", Message: r.Message + "m"}
+	r = Request{Identity: priority.Identity{Owner: r.Owner + "o", Message: r.Message + "m"}}
 	err := r.complete(c)
 	require.ErrorContains(t, err, "owner: takes 1025 bytes; the limit is 1024")
 	require.ErrorContains(t, err, "message: takes 16385 bytes; the limit is 16384")

@@ -132,7 +132,7 @@ func TestLockRecordIsOfTheNewFormatAsLongAsThereIsANote(t *testing.T) {
 func TestRequestWithALockDelayIsOfTheNewFormat(t *testing.T) {
 	c := &Client{}
 	require.Equal(t, recordFormat, newRecord(c, Request{}).Format)
-	r := newRecord(c, Request{Terms: priority.Terms{LockDelay: time.Second + 1, Mode: priority.Shared}, Owner: strings.Repeat("o", 100)})
+	r := newRecord(c, Request{Terms: priority.Terms{LockDelay: time.Second + 1, Mode: priority.Shared}, Identity: priority.Identity{Owner: strings.Repeat("o", 100)}})
 	require.Equal(t, delayFormat, r.Format)
 	notes := r.delayNotes(deadID)
 	require.Len(t, notes, 1)

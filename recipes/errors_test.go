@@ -10,16 +10,16 @@ import (
 
 func TestWhatOthersHaveWrittenTurnsNoLineRound(t *testing.T) {
 	t.Parallel()
-	e := &NotAcquiredError{Scope: "orders", Holders: []Contender{{Owner: "ann", Host: "db\u202e1", PID: 1}}}
+	e := &NotAcquiredError{Scope: "orders", Holders: []Contender{{Identity: priority.Identity{Owner: "ann", Host: "db\u202e1", PID: 1}}}}
 	require.NotContains(t, e.Error(), "\u202e")
 }
 
 func TestRefusalNamesTheHolderAndWhatIsKnownOfIt(t *testing.T) {
 	t.Parallel()
 	for want, holder := range map[string]Contender{
-		`lock "orders" not acquired: held by "ann:1"`:                                       {ID: "_c_5-lock-0000000000", Owner: "ann:1"}, // of a classic recipe
-		`lock "orders" not acquired: held by "ann" (priority 0, host here, pid 1, token 7)`: {Owner: "ann", Host: "here", PID: 1, Token: 7},
-		`lock "orders" not acquired: held by "ann" (priority 5)`:                            {Owner: "ann", Terms: priority.Terms{Priority: 5}},
+		`lock "orders" not acquired: held by "ann:1"`:                                       {ID: "_c_5-lock-0000000000", Identity: priority.Identity{Owner: "ann:1"}}, // of a classic recipe
+		`lock "orders" not acquired: held by "ann" (priority 0, host here, pid 1, token 7)`: {Identity: priority.Identity{Owner: "ann", Host: "here", PID: 1}, Token: 7},
+		`lock "orders" not acquired: held by "ann" (priority 5)`:                            {Identity: priority.Identity{Owner: "ann"}, Terms: priority.Terms{Priority: 5}},
 	} {
 		require.EqualError(t, &NotAcquiredError{Scope: "orders", Holders: []Contender{holder}}, want)
 	}

@@ -26,15 +26,14 @@ import (
 // that stays a moment too long, changes nothing but what is shown. Processes of
 // older versions make none.
 type FrozenRequest struct {
-	ID       string // of the request, as in its events
-	Scope    string
-	Owner    string
+	ID    string // of the request, as in its events
+	Scope string
+
+	priority.Identity // Host and PID are set by ShowFrozen; Hold, Class and Trace are not shown
+
 	Job      string // by which overrides find it; "" for none
-	Host     string // set by ShowFrozen
-	PID      int    // set by ShowFrozen
 	Priority priority.Level
 	Mode     priority.Mode
-	Message  string
 	Override Mark
 	Until    time.Time // the end of the override
 	Since    time.Time // of the freeze, by the server's clock; filled in when it is read
@@ -187,8 +186,9 @@ func decodeFrozen(data []byte, stat *zk.Stat) (FrozenRequest, error) {
 		return FrozenRequest{}, err
 	}
 	r := FrozenRequest{
-		ID: valid(n.ID), Scope: valid(n.Scope), Owner: valid(n.Owner), Job: valid(n.Job), Host: valid(n.Host), PID: n.PID,
-		Priority: n.Priority, Message: valid(n.Message), Override: *n.Override.valid(), Until: writable(n.Until),
+		ID: valid(n.ID), Scope: valid(n.Scope), Job: valid(n.Job),
+		Identity: priority.Identity{Owner: valid(n.Owner), Host: valid(n.Host), PID: n.PID, Message: valid(n.Message)},
+		Priority: n.Priority, Override: *n.Override.valid(), Until: writable(n.Until),
 		Since: recordTime(stat.Ctime - max(0, n.Waited)),
 	}
 	if n.Shared {

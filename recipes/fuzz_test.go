@@ -51,7 +51,7 @@ func newerFormat(newest int, data []byte) bool {
 
 func FuzzContenderRecord(f *testing.F) {
 	c := &Client{host: "h3", pid: 811}
-	rec := newRecord(c, Request{Owner: "reindex", Terms: priority.Terms{Priority: 40, LeaseTimeout: time.Minute, MinRuntime: time.Second, WaitingTimeout: new(time.Duration(0))}, Override: &Mark{ID: "a", By: "b"}, Under: []string{"x"}})
+	rec := newRecord(c, Request{Identity: priority.Identity{Owner: "reindex"}, Terms: priority.Terms{Priority: 40, LeaseTimeout: time.Minute, MinRuntime: time.Second, WaitingTimeout: new(time.Duration(0))}, Override: &Mark{ID: "a", By: "b"}, Under: []string{"x"}})
 	f.Add(rec.encode(), int64(1000), int64(7))
 	rec.Granted = true
 	rec.ask(askingNote{ID: "a", Reason: priority.Outranked, Grace: 5})

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // A GroupSpec declares a group of locks that are spread over the participants
@@ -188,7 +190,7 @@ func badGroupName(name string) string {
 	switch {
 	case name == "":
 		return "has no name"
-	case hasControl(name):
+	case words.HasControl(name):
 		return "contains a control character or invalid UTF-8; write printable characters"
 	case strings.TrimSpace(name) != name:
 		return "has white space at its ends"

@@ -106,11 +106,11 @@ func TestTakeoverOfAllWhoMayShareFits(t *testing.T) {
 	var notes []evictionNote
 	for i := range maxSharing {
 		guid := fmt.Sprintf("%024x", i)
-		rec := newRecord(c, Request{Owner: worst(MaxOwner), Terms: priority.Terms{Mode: priority.Shared, LockDelay: priority.MaxLockDelay}})
+		rec := newRecord(c, Request{Identity: priority.Identity{Owner: worst(priority.MaxOwner)}, Terms: priority.Terms{Mode: priority.Shared, LockDelay: priority.MaxLockDelay}})
 		g = g.with(guid, rec.delayNotes(guid))
 		ops = append(ops, &zk.DeleteRequest{Path: l.path + "/" + contenderName(1, priority.Shared, guid) + "0000000000"})
 		notes = append(notes, evictionNote{
-			ID: guid, Owner: rec.Owner, By: worst(MaxOwner), Reason: priority.LeaseExpired, At: time.Now().UnixMilli(),
+			ID: guid, Owner: rec.Owner, By: worst(priority.MaxOwner), Reason: priority.LeaseExpired, At: time.Now().UnixMilli(),
 			Override: &Mark{ID: worst(maxMarkID), By: worst(maxMarkBy), Reason: worst(maxMarkReason)},
 		})
 	}
@@ -149,7 +149,7 @@ func TestReaderBesideAsManyAsMayShareWaitsForRoom(t *testing.T) {
 	other, l := uncontended(t, server)
 	s, err := other.session(t.Context())
 	require.NoError(t, err)
-	rec := newRecord(other, Request{Owner: "reader", Terms: priority.Terms{Mode: priority.Shared, LeaseTimeout: time.Hour}})
+	rec := newRecord(other, Request{Identity: priority.Identity{Owner: "reader"}, Terms: priority.Terms{Mode: priority.Shared, LeaseTimeout: time.Hour}})
 	rec.Granted = true
 	var g lockRecord
 	var names []string

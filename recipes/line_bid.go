@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A bid is one call that wants to hold something of a classic recipe, from the
@@ -106,7 +108,7 @@ func (b *bid) tellQueued(p *stand) func() {
 // note remembers whom the bid waits for.
 func (b *bid) note(p *stand) {
 	if b.ahead = p.ahead; p.frontAt != "" {
-		b.front = Contender{ID: p.frontAt, Owner: p.front}
+		b.front = Contender{ID: p.frontAt, Identity: priority.Identity{Owner: p.front}}
 	}
 }
 
@@ -159,7 +161,7 @@ func (b *bid) glance(ctx context.Context, s *session, l *line, e *entry, r rule)
 		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, errAmbiguous) {
 			continue
 		}
-		b.ahead, b.front = front+1, Contender{ID: queue[front].name, Owner: string(data)}
+		b.ahead, b.front = front+1, Contender{ID: queue[front].name, Identity: priority.Identity{Owner: string(data)}}
 		return errInLine
 	}
 }

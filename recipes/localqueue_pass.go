@@ -254,11 +254,7 @@ func (g *Grant) leaseLeft() time.Duration {
 func (g *Grant) contender() Contender {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r := &g.req
-	terms := r.Terms
-	terms.Mode = g.mode
-	return Contender{
-		ID: g.guid, Owner: r.Owner, Host: g.lock.c.host, PID: g.lock.c.pid, Terms: terms, Message: r.Message,
-		Class: r.Class, Trace: r.Trace, Token: g.token,
-	}
+	identity, terms := g.req.Identity, g.req.Terms
+	identity.Host, identity.PID, terms.Mode = g.lock.c.host, g.lock.c.pid, g.mode
+	return Contender{ID: g.guid, Identity: identity, Terms: terms, Token: g.token}
 }

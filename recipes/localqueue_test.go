@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -84,12 +85,12 @@ func TestALockIsPassedOnThoughItsHolderLeavesMeanwhile(t *testing.T) {
 			t.Parallel()
 			server := zktest.RunT(t)
 			l := lineAt(t, server)
-			first, err := l.Acquire(t.Context(), Request{Owner: "first"})
+			first, err := l.Acquire(t.Context(), Request{Identity: priority.Identity{Owner: "first"}})
 			require.NoError(t, err)
 			granted := make(chan *Grant, 2)
 			for range 2 {
 				go func() {
-					g, err := l.Acquire(t.Context(), Request{Owner: "next"})
+					g, err := l.Acquire(t.Context(), Request{Identity: priority.Identity{Owner: "next"}})
 					if err != nil {
 						t.Error(err)
 					}

@@ -122,7 +122,7 @@ func told(err error, bad Unreadable) string {
 // its name and its node's stat tell.
 func unreadableContender(c child, stat *zk.Stat, why string, holds bool) Contender {
 	out := Contender{
-		ID: c.guid, Owner: "<unreadable>", Terms: priority.Terms{Priority: c.level(), Mode: c.mode}, Message: why,
+		ID: c.guid, Identity: priority.Identity{Owner: "<unreadable>", Message: why}, Terms: priority.Terms{Priority: c.level(), Mode: c.mode},
 		Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
 	}
 	if holds {

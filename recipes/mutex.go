@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A Mutex is a lock that programs in other languages can join. Curator's
@@ -193,8 +195,8 @@ func (o *MutexOptions) complete(c *Client) error {
 			Reason: fmt.Sprintf("%s is negative; write 0 for a try, or leave it out", *o.AcquireTimeout),
 		})
 	}
-	if len(o.Data) > MaxMessage {
-		errs = append(errs, &RequestError{Field: "data", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(o.Data), MaxMessage)})
+	if len(o.Data) > priority.MaxMessage {
+		errs = append(errs, &RequestError{Field: "data", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(o.Data), priority.MaxMessage)})
 	}
 	if o.Data = slices.Clone(o.Data); o.Data == nil {
 		o.Data = fmt.Appendf(nil, "%s:%d", c.host, c.pid)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
@@ -333,7 +334,7 @@ func checkPath(field, path string) error {
 			return bad("has an empty part")
 		case part == "." || part == "..":
 			return bad("has a relative part")
-		case hasControl(part):
+		case words.HasControl(part):
 			return bad("contains a control character")
 		}
 	}

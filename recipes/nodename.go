@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // maxScope is the longest escaped scope, in bytes: a node's name.
@@ -25,7 +27,7 @@ func EscapeScope(scope string) (string, error) {
 	if scope == "" {
 		return bad("is empty; write a path such as cluster/orders/resource/users")
 	}
-	if hasControl(scope) {
+	if words.HasControl(scope) {
 		return bad("%q contains a control character or invalid UTF-8; write printable characters", scope)
 	}
 	if what := untidy(scope); what != "" {
@@ -103,13 +105,6 @@ func unescapeScope(name string) (string, bool) {
 	scope := b.String()
 	again, err := EscapeScope(scope)
 	return scope, err == nil && again == name
-}
-
-func hasControl(s string) bool {
-	return strings.ContainsFunc(s, func(r rune) bool {
-		// What ZooKeeper refuses in a path, and what nobody can read.
-		return r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 || r == '\u2028' || r == '\u2029'
-	})
 }
 
 // guidLength is that of a guid, in hex digits.

@@ -14,11 +14,11 @@ import (
 var (
 	planned = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	keeper  = Contender{
-		ID: "h", Owner: "keeper", Terms: priority.Terms{Priority: 5, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute},
+		ID: "h", Identity: priority.Identity{Owner: "keeper"}, Terms: priority.Terms{Priority: 5, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute},
 		Remaining: priority.Remaining{LeaseLeft: 8 * time.Minute}, Since: planned.Add(-2 * time.Minute),
 	}
-	seven = Contender{ID: "w7", Owner: "seven", Terms: priority.Terms{Priority: 7, WaitingTimeout: new(30 * time.Second)}, Position: 1}
-	three = Contender{ID: "w3", Owner: "three", Terms: priority.Terms{Priority: 3}, Position: 2}
+	seven = Contender{ID: "w7", Identity: priority.Identity{Owner: "seven"}, Terms: priority.Terms{Priority: 7, WaitingTimeout: new(30 * time.Second)}, Position: 1}
+	three = Contender{ID: "w3", Identity: priority.Identity{Owner: "three"}, Terms: priority.Terms{Priority: 3}, Position: 2}
 )
 
 func keeping(change func(*Contender)) Contender {

@@ -153,13 +153,25 @@ func (r lockRecord) with(guid string, own []delayNote) lockRecord {
 }
 
 func newRecord(c *Client, r Request) contenderRecord {
-	rec := contenderRecord{
-		Format: recordFormat, Owner: r.Owner, Host: c.host, PID: c.pid,
-		Patient: r.Patient, Hold: r.Hold, Class: r.Class, Message: r.Message, Trace: r.Trace,
-		Under: r.Under, Override: r.Override,
-	}
+	rec := contenderRecord{Format: recordFormat, Patient: r.Patient, Under: r.Under, Override: r.Override}
+	rec.setIdentity(c, r.Identity)
 	rec.setTerms(r.Terms)
 	return rec
+}
+
+// setIdentity writes the identity of a request of this client down.
+func (r *contenderRecord) setIdentity(c *Client, i priority.Identity) {
+	r.Owner, r.Host, r.PID, r.Message = i.Owner, c.host, c.pid, i.Message
+	r.Hold, r.Class, r.Trace = i.Hold, i.Class, i.Trace
+}
+
+// identity is the one that was written down. A Class that cannot be one, whatever client has written it, is left out.
+func (r *contenderRecord) identity() priority.Identity {
+	i := priority.Identity{Owner: r.Owner, Host: r.Host, PID: r.PID, Message: r.Message, Hold: r.Hold, Class: r.Class, Trace: r.Trace}
+	if priority.CheckClass(i.Class) != nil {
+		i.Class = ""
+	}
+	return i
 }
 
 // setTerms writes terms down: in milliseconds, of which what protects the holder has rather one more.
@@ -349,7 +361,7 @@ func (n *askingNote) asks(stat *zk.Stat, now time.Time) PreemptRequested {
 
 // author describes who asks, as far as the note tells.
 func (n *askingNote) author() Contender {
-	return Contender{ID: n.ID, Owner: n.Owner, Terms: priority.Terms{Priority: n.Priority, Forceful: n.Forceful}, Trace: n.Trace, Override: n.Override}
+	return Contender{ID: n.ID, Identity: priority.Identity{Owner: n.Owner, Trace: n.Trace}, Terms: priority.Terms{Priority: n.Priority, Forceful: n.Forceful}, Override: n.Override}
 }
 
 func (n evictionNote) eviction() Eviction {
@@ -382,19 +394,10 @@ func (n *askingNote) at(stat *zk.Stat) int64 {
 	return stat.Mtime
 }
 
-// class is what the node says, whoever has written it, if that can be one.
-func (r *contenderRecord) class() string {
-	if refuseClass(r.Class) != "" {
-		return ""
-	}
-	return r.Class
-}
-
 // contender describes the node for people and for the rulebook.
 func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 	out := Contender{
-		ID: c.guid, Owner: r.Owner, Host: r.Host, PID: r.PID, Terms: r.terms(), Patient: r.Patient,
-		Message: r.Message, Hold: r.Hold, Class: r.class(), Trace: r.Trace, Under: r.Under, Override: r.Override,
+		ID: c.guid, Identity: r.identity(), Terms: r.terms(), Patient: r.Patient, Under: r.Under, Override: r.Override,
 		Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
 	}
 	out.Priority = c.level()

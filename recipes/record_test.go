@@ -15,9 +15,9 @@ func TestRecordIsReadableAndComesBackWhole(t *testing.T) {
 	c := &Client{host: "h3", pid: 811}
 	for want, r := range map[string]Request{
 		`"priority":40,"lease_timeout_ms":600000,"cleanup_timeout_ms":1000,"waiting_timeout_ms":0,"forceful":true,"message":"nightly","traceparent":"00-x"`: {
-			Message: "nightly", Terms: priority.Terms{Priority: 40, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second, WaitingTimeout: new(time.Duration(0)), Forceful: true}, Trace: "00-x",
+			Identity: priority.Identity{Message: "nightly", Trace: "00-x"}, Terms: priority.Terms{Priority: 40, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second, WaitingTimeout: new(time.Duration(0)), Forceful: true},
 		},
-		`"priority":0,"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"class":"tenant/{id}/billing"`: {Terms: priority.Terms{LeaseTimeout: time.Minute}, Class: "tenant/{id}/billing"},
+		`"priority":0,"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"class":"tenant/{id}/billing"`: {Terms: priority.Terms{LeaseTimeout: time.Minute}, Identity: priority.Identity{Class: "tenant/{id}/billing"}},
 		`"priority":0,"lease_timeout_ms":60000,"cleanup_timeout_ms":0,"min_runtime_ms":20001,"preempt_delta":10`: {
 			Terms: priority.Terms{LeaseTimeout: time.Minute, MinRuntime: 20*time.Second + 1, PreemptDelta: 10},
 		},
@@ -38,14 +38,14 @@ func TestRecordIsReadableAndComesBackWhole(t *testing.T) {
 }
 
 func TestClassThatCannotBeOneIsNotShown(t *testing.T) {
-	for _, class := range []string{strings.Repeat("x", MaxClass+1), "a\x00b", "a\nb"} {
+	for _, class := range []string{strings.Repeat("x", priority.MaxClass+1), "a\x00b", "a\nb"} {
 		rec := contenderRecord{Format: recordFormat, Class: class}
 		require.Empty(t, rec.contender(child{}, &zk.Stat{}).Class, "%q", class)
-		require.ErrorContains(t, CheckClass(class), "class: ")
-		require.ErrorContains(t, (&Request{Class: class}).complete(&Client{}), "class: ")
+		require.ErrorContains(t, priority.CheckClass(class), "class: ")
+		require.ErrorContains(t, (&Request{Identity: priority.Identity{Class: class}}).complete(&Client{}), "class: ")
 	}
-	require.NoError(t, CheckClass(strings.Repeat("x", MaxClass)))
-	require.NoError(t, CheckClass(""))
+	require.NoError(t, priority.CheckClass(strings.Repeat("x", priority.MaxClass)))
+	require.NoError(t, priority.CheckClass(""))
 }
 
 func TestMinimumRuntimeCountsFromTheGrantWhoeverWritesLater(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/lockkeeper/lockkeeper/priority"
 )
@@ -17,36 +16,13 @@ import (
 type Request struct {
 	priority.Terms
 
-	// Owner names the work for people, for example a job's name. It is not an
-	// identity: two requests with the same owner are strangers to each other.
-	// At most MaxOwner bytes. Defaults to "host:pid".
-	Owner string
-
-	// Message says why the lock is wanted: at most MaxMessage bytes.
-	Message string
-
-	// Hold is the id of the hold that the request is for: unique for each, as one
-	// made of the name of what runs and of its run is. Others can then hold the lock
-	// together with the grant, and take it over from it, from other processes as
-	// well: PriorityLock.Join, PriorityLock.Adopt. An Acquire with the same id is a
-	// stranger all the same, and queues. At most MaxHold bytes, printable.
-	// Defaults to "": nobody can.
-	Hold string
+	// Identity is what the request says of itself. Hold lets others join the grant and adopt it, also from other
+	// processes: PriorityLock.Join, PriorityLock.Adopt.
+	priority.Identity
 
 	// ForCleanup joins a hold although it is asked to go: to help it clean up. It
 	// has a meaning for PriorityLock.Join alone.
 	ForCleanup bool
-
-	// Class is what the lock is counted under wherever many are counted, such as in
-	// metrics: the template that its scope was made from, tenant/{id}/billing, or the
-	// scope itself where there are few of them. It travels in the znode, so that an
-	// observer can add up the requests of all processes, and changes nothing about
-	// the lock. At most MaxClass bytes, printable. Defaults to "": it is not known.
-	Class string
-
-	// Trace is a W3C traceparent. It travels in the znode, so that contention
-	// can be followed across processes.
-	Trace string
 
 	// Under are the IDs of the grants that the same work holds while it waits for
 	// this one (Grant.ID). With them a circle of waiting can be seen from
@@ -117,15 +93,6 @@ const (
 	maxMarkID     = 64
 	maxMarkBy     = 200
 	maxMarkReason = 1000
-)
-
-// How long the texts of a Request may be, in bytes. They live in ZooKeeper's
-// memory.
-const (
-	MaxMessage = 16 << 10
-	MaxOwner   = 1 << 10
-	MaxHold    = 200
-	MaxClass   = 200
 )
 
 // Token is a fencing token. It grows with every grant of a scope: give it to
@@ -250,45 +217,6 @@ func (AtRisk) Kind() string              { return "at_risk" }
 func (RiskOver) Kind() string            { return "risk_over" }
 func (Lost) Kind() string                { return "lost" }
 
-// CheckHold returns a *RequestError for what cannot be the id of a hold, see
-// Request.Hold.
-func CheckHold(id string) error {
-	if why := refuseHold(id); why != "" {
-		return &RequestError{Field: "hold", Reason: why}
-	}
-	return nil
-}
-
-// CheckClass returns a *RequestError for what cannot be a class, see Request.Class.
-func CheckClass(class string) error {
-	if why := refuseClass(class); why != "" {
-		return &RequestError{Field: "class", Reason: why}
-	}
-	return nil
-}
-
-// refuseClass says what is wrong with a class; "": nothing.
-func refuseClass(class string) string {
-	switch {
-	case len(class) > MaxClass:
-		return fmt.Sprintf("takes %d bytes; the limit is %d", len(class), MaxClass)
-	case hasControl(class) || !utf8.ValidString(class):
-		return fmt.Sprintf("%q contains a control character or invalid UTF-8; write printable characters", class)
-	}
-	return ""
-}
-
-// refuseHold says what is wrong with the id of a hold; "": nothing.
-func refuseHold(id string) string {
-	switch {
-	case len(id) > MaxHold:
-		return fmt.Sprintf("takes %d bytes; the limit is %d", len(id), MaxHold)
-	case hasControl(id) || !utf8.ValidString(id):
-		return fmt.Sprintf("%q contains a control character or invalid UTF-8; write printable characters", id)
-	}
-	return ""
-}
-
 // complete fills in defaults and reports everything that can never work.
 func (r *Request) complete(c *Client) error {
 	var errs []error
@@ -299,21 +227,7 @@ func (r *Request) complete(c *Client) error {
 		r.Owner = fmt.Sprintf("%s:%d", c.host, c.pid)
 	}
 	r.Terms = r.WithDefaults()
-	errs = append(errs, r.ValidateRequest())
-	for _, text := range []struct {
-		field, value string
-		limit        int
-	}{{"owner", r.Owner, 1 << 10}, {"message", r.Message, 16 << 10}, {"traceparent", r.Trace, 1 << 10}} {
-		if len(text.value) > text.limit {
-			bad(text.field, "takes %d bytes; the limit is %d", len(text.value), text.limit)
-		}
-	}
-	if why := refuseHold(r.Hold); why != "" {
-		bad("hold", "%s", why)
-	}
-	if why := refuseClass(r.Class); why != "" {
-		bad("class", "%s", why)
-	}
+	errs = append(errs, r.Terms.ValidateRequest(), r.Identity.ValidateRequest())
 	if o := r.Override; o != nil {
 		r.Override = o.valid()
 		for _, text := range []struct {

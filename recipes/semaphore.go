@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A Semaphore lets a limited number of permits be held at a time, by all
@@ -31,7 +33,7 @@ type SemaphoreOptions struct {
 	// if they are free, see TryAcquire. nil: as long as the context lives.
 	AcquireTimeout *time.Duration
 
-	// ID says for people who holds a permit: at most MaxOwner bytes. Defaults
+	// ID says for people who holds a permit: at most priority.MaxOwner bytes. Defaults
 	// to "host:pid".
 	ID string
 
@@ -76,8 +78,8 @@ func (c *Client) Semaphore(path string, o SemaphoreOptions) (*Semaphore, error) 
 	if o.ID == "" {
 		o.ID = fmt.Sprintf("%s:%d", c.host, c.pid)
 	}
-	if len(o.ID) > MaxOwner {
-		bad("id", "takes %d bytes; the limit is %d", len(o.ID), MaxOwner)
+	if len(o.ID) > priority.MaxOwner {
+		bad("id", "takes %d bytes; the limit is %d", len(o.ID), priority.MaxOwner)
 	}
 	if o.AcquireTimeout != nil && *o.AcquireTimeout < 0 {
 		bad("acquire_timeout", "%s is negative; write 0 for a try, or leave it out", *o.AcquireTimeout)

@@ -49,20 +49,16 @@ func (s LockState) Held() bool { return len(s.Holders) > 0 }
 
 // Contender is a request as it stands in ZooKeeper: a holder or a waiter.
 type Contender struct {
-	ID             string // guid, new for every attempt
-	Owner          string // unreadable, in angle brackets, when this program cannot read its node
-	Host           string
-	PID            int
-	priority.Terms // AcquireTimeout nil: none that is known
-	Message        string
-	Patient        bool   // see Request
-	Hold           string // see Request: holders with the same one are members of one hold
-	Class          string // likewise; "" when its program knows of none
-	Trace          string
-	Under          []string  // IDs of what the same work holds while it waits for this one
-	Override       *Mark     // for which it was made, or by which it is what it is; nil: none
-	Session        int64     // ZooKeeper session that the contender lives in
-	Joined         time.Time // server's clock
+	ID string // guid, new for every attempt
+
+	priority.Identity // Owner: unreadable, in angle brackets, when this program cannot read its node
+	priority.Terms    // AcquireTimeout nil: none that is known
+
+	Patient  bool      // see Request
+	Under    []string  // IDs of what the same work holds while it waits for this one
+	Override *Mark     // for which it was made, or by which it is what it is; nil: none
+	Session  int64     // ZooKeeper session that the contender lives in
+	Joined   time.Time // server's clock
 
 	// Holders only.
 	Token              Token

@@ -99,6 +99,6 @@ func TestLossSaysForWhomAndWhy(t *testing.T) {
 	} {
 		require.EqualError(t, note.loss("users"), want)
 	}
-	var stale error = &StaleTokenError{Scope: "users", Token: 7, Holders: []Contender{{Owner: "batch", Token: 9}}}
+	var stale error = &StaleTokenError{Scope: "users", Token: 7, Holders: []Contender{{Identity: priority.Identity{Owner: "batch"}, Token: 9}}}
 	require.EqualError(t, stale, `lock "users" not broken: none of its holders has the token 7: held by "batch" (priority 0, token 9); look who has it now and with which token: lockkeeper locks show users`)
 }

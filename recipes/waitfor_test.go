@@ -16,7 +16,7 @@ import (
 // aHolder is a holder whose lease has five minutes left.
 func aHolder(id string, change ...func(*Contender)) Contender {
 	c := Contender{
-		ID: id, Owner: id, Terms: priority.Terms{
+		ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{
 			LeaseTimeout:   10 * time.Minute,
 			CleanupTimeout: time.Minute,
 		}, Remaining: priority.Remaining{LeaseLeft: 5 * time.Minute}, Since: planned.Add(-5 * time.Minute),
@@ -29,7 +29,7 @@ func aHolder(id string, change ...func(*Contender)) Contender {
 
 // aWaiter is a waiter whose work holds other locks.
 func aWaiter(id string, under ...string) Contender {
-	return Contender{ID: id, Owner: id, Terms: priority.Terms{LeaseTimeout: 10 * time.Minute}, Under: under, Joined: planned.Add(-time.Minute)}
+	return Contender{ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{LeaseTimeout: 10 * time.Minute}, Under: under, Joined: planned.Add(-time.Minute)}
 }
 
 func lockNamed(scope string, holders []Contender, waiters ...Contender) LockState {

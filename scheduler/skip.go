@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -89,7 +90,7 @@ func (l *lane) tellSkip(ctx context.Context, id string, instant time.Time, reaso
 	if l.s.cfg.Guard == nil {
 		return
 	}
-	subject := lockguard.Subject{ID: id, Owner: def.Name}
+	subject := lockguard.Subject{ID: id, Identity: priority.Identity{Owner: def.Name}}
 	if len(def.Requirements) > 0 {
 		r := def.blamed(detail)
 		subject.Scope, subject.Owner, subject.Message, subject.Mode, subject.Priority = r.Scope, r.Owner, r.Message, r.Mode, r.Priority

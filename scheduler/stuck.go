@@ -55,7 +55,7 @@ func (w *stuckWatch) tell(cause error, ended time.Time) {
 	r := w.run
 	l := r.lane
 	l.count(func(s *JobStats) { s.Stuck++; s.StuckNow++ })
-	about := lockguard.Subject{ID: r.tick.ID, Owner: r.def.Name}
+	about := lockguard.Subject{ID: r.tick.ID, Identity: priority.Identity{Owner: r.def.Name}}
 	stuck := lockguard.Stuck{
 		Job: r.def.Name, Cause: cause, For: time.Since(ended), Stack: jobs.StackOf(r.tick.ID),
 	}

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -95,7 +96,7 @@ const DefaultHandover = 10 * time.Second
 // one.
 func holdID(namespace, workflow, run, name string) string {
 	id := namespace + "/" + workflow + "/" + run + "/" + name
-	if len(id) <= recipes.MaxHold && printable(id) {
+	if len(id) <= priority.MaxHold && printable(id) {
 		return id
 	}
 	sum := sha256.Sum256([]byte(namespace + "/" + workflow))

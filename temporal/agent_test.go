@@ -793,7 +793,7 @@ func TestHoldOfAnAttempt(t *testing.T) {
 func TestHoldIDIsShortAndPrintable(t *testing.T) {
 	require.Equal(t, "orders/migrate/run/name", holdID("orders", "migrate", "run", "name"))
 	long := holdID("orders", strings.Repeat("x", 1000), "run", "name")
-	require.LessOrEqual(t, len(long), recipes.MaxHold)
+	require.LessOrEqual(t, len(long), priority.MaxHold)
 	require.NotEqual(t, long, holdID("orders", strings.Repeat("x", 1001), "run", "name"))
 	require.True(t, printable(holdID("orders", "Bestellung-ü", "run", "name")))
 }

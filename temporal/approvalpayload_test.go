@@ -19,9 +19,9 @@ import (
 func TestAQuestionIsMadeOfARequestAsBefore(t *testing.T) {
 	q := newQuestion("/prod/lockkeeper", lockguard.Question{
 		Pending: lockguard.Pending{
-			Subject: lockguard.Subject{Scope: "cluster/orders", Owner: "payments@h1", Priority: 80, Message: "month's <end>"},
+			Subject: lockguard.Subject{Scope: "cluster/orders", Identity: priority.Identity{Owner: "payments@h1", Message: "month's <end>"}, Priority: 80},
 			Job:     "payments", Labels: map[string]string{"team": "orders"},
-			Holders: []recipes.Contender{{ID: "c1", Owner: "backup", Host: "db1", PID: 41, Terms: priority.Terms{Priority: 7}, Token: 4294967298}, {ID: "c2", Owner: "report"}},
+			Holders: []recipes.Contender{{ID: "c1", Identity: priority.Identity{Owner: "backup", Host: "db1", PID: 41}, Terms: priority.Terms{Priority: 7}, Token: 4294967298}, {ID: "c2", Identity: priority.Identity{Owner: "report"}}},
 			Err:     &recipes.CleanupPendingError{Waited: 1500 * time.Millisecond},
 		},
 		Patience: 15 * time.Minute,
@@ -37,9 +37,9 @@ func TestAQuestionIsMadeOfARequestAsBefore(t *testing.T) {
 	require.Equal(t, want, string(p.GetData()), "to the byte")
 
 	// of what is too long there is as much as before
-	long := lockguard.Question{Pending: lockguard.Pending{Subject: lockguard.Subject{Scope: "db", Owner: "ana", Message: strings.Repeat("wör\xff", 300)}}}
+	long := lockguard.Question{Pending: lockguard.Pending{Subject: lockguard.Subject{Scope: "db", Identity: priority.Identity{Owner: "ana", Message: strings.Repeat("wör\xff", 300)}}}}
 	for i := range 22 {
-		long.Holders = append(long.Holders, recipes.Contender{ID: fmt.Sprint("c", i), Owner: strings.Repeat("ö", 501)})
+		long.Holders = append(long.Holders, recipes.Contender{ID: fmt.Sprint("c", i), Identity: priority.Identity{Owner: strings.Repeat("ö", 501)}})
 	}
 	cut := newQuestion("", long, nil)
 	require.Equal(t, "w-9af21208f72ab03b", cut.ID)

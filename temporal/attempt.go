@@ -13,7 +13,6 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // safetyMargin is how long before a deadline of Temporal all has to be over, so
@@ -85,7 +84,7 @@ func (a *locked) fill() {
 	for i := range a.requirements {
 		r := &a.requirements[i]
 		if r.Owner == "" {
-			r.Owner = limited(fmt.Sprintf("%s#%d", execution(a.info), a.info.Attempt), recipes.MaxOwner)
+			r.Owner = limited(fmt.Sprintf("%s#%d", execution(a.info), a.info.Attempt), priority.MaxOwner)
 		}
 		if r.Job == "" {
 			r.Job = a.info.ActivityType.Name
@@ -149,7 +148,7 @@ func (a *locked) run(work func(ctx context.Context) (any, error)) (any, error) {
 func (a *locked) skip() (any, error) {
 	r := a.requirements[0]
 	a.host.plugin.guard.Observe(a.ctx, lockguard.Event{
-		Subject: lockguard.Subject{Scope: r.Scope, Owner: r.Owner, Message: r.Message, Mode: r.Mode, Priority: r.Priority},
+		Subject: lockguard.Subject{Scope: r.Scope, Identity: priority.Identity{Owner: r.Owner, Message: r.Message}, Mode: r.Mode, Priority: r.Priority},
 		Notice:  lockguard.Skipped{Job: r.Job, Instant: a.info.ScheduledTime, Reason: "its lock is busy"},
 	})
 	return a.lock.SkipResult, nil

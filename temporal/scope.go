@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // A scopeTemplate is a scope that may depend on the arguments of an activity.
@@ -37,7 +37,7 @@ func parseScope(text string) (*scopeTemplate, error) {
 
 // class is what locks with such scopes are counted under.
 func (s *scopeTemplate) class() string {
-	if recipes.CheckClass(s.text) != nil {
+	if priority.CheckClass(s.text) != nil {
 		return ""
 	}
 	return s.text

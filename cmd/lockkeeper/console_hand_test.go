@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/observability/console"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -44,7 +45,7 @@ func handOn(t *testing.T) (*consoleHand, *slowTrail, *recipes.Grant) {
 	h.Operator, err = emergency.NewOperator(client, trail)
 	require.NoError(t, err)
 	t.Cleanup(h.end)
-	return h, trail, acquire(t, client, "cluster/orders", recipes.Request{Owner: "batch"})
+	return h, trail, acquire(t, client, "cluster/orders", recipes.Request{Identity: priority.Identity{Owner: "batch"}})
 }
 
 func byForce() console.Preemption {

@@ -63,8 +63,8 @@ jobs:
 // contend has a lock held by one and waited for by another.
 func (p *pair) contend(t *testing.T, server *zktest.Server, scope, holder, waiter string) {
 	t.Helper()
-	acquire(t, p.clients[server], scope, recipes.Request{Owner: holder, Terms: priority.Terms{LeaseTimeout: time.Hour}})
-	enqueue(t, p.clients[server], scope, recipes.Request{Owner: waiter, Terms: priority.Terms{LeaseTimeout: time.Hour}})
+	acquire(t, p.clients[server], scope, recipes.Request{Identity: priority.Identity{Owner: holder}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
+	enqueue(t, p.clients[server], scope, recipes.Request{Identity: priority.Identity{Owner: waiter}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
 }
 
 // lockkeeper runs the program as ana.
@@ -301,7 +301,7 @@ func TestTopWatchesAllEnsembles(t *testing.T) {
 	// when one does not answer, then it is named, and the others go on
 	require.NoError(t, p.far.Close())
 	s.shows(t, "BLIND since", "ensemble europe: ")
-	acquire(t, p.clients[p.near], "near/new", recipes.Request{Owner: "newcomer"})
+	acquire(t, p.clients[p.near], "near/new", recipes.Request{Identity: priority.Identity{Owner: "newcomer"}})
 	s.shows(t, "near/new", "newcomer", "far/orders")
 	s.press(t, "q")
 	s.leaves(t, 0)

@@ -77,7 +77,7 @@ func TestExitCodeOfACommandThatRan(t *testing.T) {
 }
 
 func TestExitCodeOfACommandThatDidNotRun(t *testing.T) {
-	busy := &recipes.NotAcquiredError{Scope: "db", Holders: []recipes.Contender{{Owner: "compact", Terms: priority.Terms{Priority: 4}}}}
+	busy := &recipes.NotAcquiredError{Scope: "db", Holders: []recipes.Contender{{Identity: priority.Identity{Owner: "compact"}, Terms: priority.Terms{Priority: 4}}}}
 	for _, c := range []struct {
 		name string
 		err  error
@@ -132,7 +132,7 @@ func TestScopeInAHintIsOneWordOfAShell(t *testing.T) {
 
 func TestPersonAtTheTerminalIsToldWhatMatters(t *testing.T) {
 	about := lockguard.Subject{Scope: "db"}
-	other := recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: 90}, Host: "h1", PID: 12}
+	other := recipes.Contender{Identity: priority.Identity{Owner: "hotfix", Host: "h1", PID: 12}, Terms: priority.Terms{Priority: 90}}
 	for _, c := range []struct {
 		event lockguard.Event
 		says  string

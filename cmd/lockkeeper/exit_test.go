@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestErrorsPlayNoTricksOnTheTerminal(t *testing.T) {
 	const trick = "\x1b[2J\x9b2J\nlockkeeper: all is well\r"
 	for _, err := range []error{
-		&recipes.StaleTokenError{Scope: "orders", Token: 7, Holders: []recipes.Contender{{Owner: trick, Host: trick, Token: 9}}},
+		&recipes.StaleTokenError{Scope: "orders", Token: 7, Holders: []recipes.Contender{{Identity: priority.Identity{Owner: trick, Host: trick}, Token: 9}}},
 		&recipes.LostError{Scope: "orders", Reason: recipes.LossBroken, By: trick, Why: trick},
 		&recipes.LostError{Scope: "orders", Reason: recipes.LossOverridden, By: trick, Override: &recipes.Mark{ID: "INC-7", By: trick, Reason: trick}},
 	} {

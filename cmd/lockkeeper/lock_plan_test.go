@@ -20,7 +20,7 @@ func reindexing(level priority.Level, minRuntimeLeft time.Duration) *recipes.Loc
 	return &recipes.LockState{
 		Scope: "db/orders", At: at(0),
 		Holders: []recipes.Contender{{
-			ID: "aaa", Owner: "reindex", Host: "h3", PID: 811, Terms: priority.Terms{
+			ID: "aaa", Identity: priority.Identity{Owner: "reindex", Host: "h3", PID: 811}, Terms: priority.Terms{
 				Priority:     level,
 				LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
 				MinRuntime: 7 * time.Minute,

@@ -110,13 +110,13 @@ func newFortress(t *testing.T, cleanup time.Duration) *fortress {
 	require.NoError(t, os.WriteFile(f.file, []byte("ana:secret"), 0o600))
 	f.client = connect(t, f.zk, ana)
 	f.grant = acquire(t, f.client, "db/orders", recipes.Request{
-		Owner: "batch", Terms: priority.Terms{Priority: priority.Emergency - 1, MinRuntime: time.Minute, CleanupTimeout: cleanup},
+		Identity: priority.Identity{Owner: "batch"}, Terms: priority.Terms{Priority: priority.Emergency - 1, MinRuntime: time.Minute, CleanupTimeout: cleanup},
 		Notify: func(n recipes.Notice) { f.notices <- n },
 	})
 	var err error
 	f.token, err = f.grant.Token(t.Context())
 	require.NoError(t, err)
-	f.next = enqueue(t, f.client, "db/orders", recipes.Request{Owner: "next"})
+	f.next = enqueue(t, f.client, "db/orders", recipes.Request{Identity: priority.Identity{Owner: "next"}})
 	return f
 }
 

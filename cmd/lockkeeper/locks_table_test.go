@@ -22,10 +22,10 @@ func contended() recipes.LockState {
 	return recipes.LockState{
 		Scope: "db/orders", At: at(0),
 		Holders: []recipes.Contender{{
-			ID: "aaa", Owner: "reindex", Host: "h3", PID: 811, Terms: priority.Terms{
+			ID: "aaa", Identity: priority.Identity{Owner: "reindex", Host: "h3", PID: 811, Message: "nightly"}, Terms: priority.Terms{
 				Priority:     40,
 				LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
-			}, Token: 7301444, Message: "nightly",
+			}, Token: 7301444,
 			Remaining: priority.Remaining{LeaseLeft: 228 * time.Second}, Session: 0x1f,
 			Since: at(-372 * time.Second),
 			PreemptedBy: []recipes.Preemptor{
@@ -34,8 +34,8 @@ func contended() recipes.LockState {
 			},
 		}},
 		Waiters: []recipes.Contender{
-			{ID: "bbb", Owner: "hotfix", Host: "h1", PID: 12, Terms: priority.Terms{Priority: 90, Forceful: true}, Joined: at(-42 * time.Second), Position: 1},
-			{ID: "ccc", Owner: "rollup", Host: "h2", PID: 13, Terms: priority.Terms{Priority: 50, WaitingTimeout: new(5 * time.Minute)}, Joined: at(-75 * time.Second), Position: 2},
+			{ID: "bbb", Identity: priority.Identity{Owner: "hotfix", Host: "h1", PID: 12}, Terms: priority.Terms{Priority: 90, Forceful: true}, Joined: at(-42 * time.Second), Position: 1},
+			{ID: "ccc", Identity: priority.Identity{Owner: "rollup", Host: "h2", PID: 13}, Terms: priority.Terms{Priority: 50, WaitingTimeout: new(5 * time.Minute)}, Joined: at(-75 * time.Second), Position: 2},
 		},
 	}
 }

@@ -79,10 +79,10 @@ func keysAreSnakeCase(t *testing.T, text []byte) {
 // reindex holds db/orders since 6m12s; 62% of its lease are used.
 func reindex(change ...func(*recipes.Contender)) recipes.Contender {
 	h := recipes.Contender{
-		ID: "aaa", Owner: "nightly-reindex", Host: "h3", PID: 811, Terms: priority.Terms{
+		ID: "aaa", Identity: priority.Identity{Owner: "nightly-reindex", Host: "h3", PID: 811, Message: "rebuilds all of the indexes"}, Terms: priority.Terms{
 			Priority:     40,
 			LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
-		}, Token: 7301444, Message: "rebuilds all of the indexes",
+		}, Token: 7301444,
 		Remaining: priority.Remaining{LeaseLeft: 228 * time.Second}, Since: at(-372 * time.Second),
 	}
 	for _, f := range change {
@@ -94,7 +94,7 @@ func reindex(change ...func(*recipes.Contender)) recipes.Contender {
 // hotfix waits since 41 seconds.
 func hotfix(change ...func(*recipes.Contender)) recipes.Contender {
 	w := recipes.Contender{
-		ID: "bbb", Owner: "hotfix-migrate", Host: "h1", PID: 12, Terms: priority.Terms{
+		ID: "bbb", Identity: priority.Identity{Owner: "hotfix-migrate", Host: "h1", PID: 12}, Terms: priority.Terms{
 			Priority: 90, Forceful: true,
 			LeaseTimeout: 10 * time.Minute, CleanupTimeout: 30 * time.Second, AcquireTimeout: new(5 * time.Minute),
 		}, Joined: at(-41 * time.Second), Position: 1,
@@ -107,7 +107,7 @@ func hotfix(change ...func(*recipes.Contender)) recipes.Contender {
 
 func rollup(change ...func(*recipes.Contender)) recipes.Contender {
 	w := recipes.Contender{
-		ID: "ccc", Owner: "stats-rollup", Host: "h2", PID: 13, Terms: priority.Terms{
+		ID: "ccc", Identity: priority.Identity{Owner: "stats-rollup", Host: "h2", PID: 13}, Terms: priority.Terms{
 			Priority:     40,
 			LeaseTimeout: 10 * time.Minute, AcquireTimeout: new(15 * time.Minute),
 		}, Joined: at(-185 * time.Second), Position: 2,
@@ -140,13 +140,13 @@ func crossing() []recipes.LockState {
 	return []recipes.LockState{
 		{
 			Scope: "db/orders", At: at(0),
-			Holders: one(recipes.Contender{ID: "o1", Owner: "orders-compact", Host: "h1", PID: 21, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 900, Remaining: priority.Remaining{LeaseLeft: 7 * time.Minute}, Since: at(-3 * time.Minute)}),
-			Waiters: []recipes.Contender{{ID: "o2", Owner: "users-compact", Host: "h2", PID: 22, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}, Joined: at(-62 * time.Second), Position: 1, Under: []string{"u1"}}},
+			Holders: one(recipes.Contender{ID: "o1", Identity: priority.Identity{Owner: "orders-compact", Host: "h1", PID: 21}, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 900, Remaining: priority.Remaining{LeaseLeft: 7 * time.Minute}, Since: at(-3 * time.Minute)}),
+			Waiters: []recipes.Contender{{ID: "o2", Identity: priority.Identity{Owner: "users-compact", Host: "h2", PID: 22}, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}, Joined: at(-62 * time.Second), Position: 1, Under: []string{"u1"}}},
 		},
 		{
 			Scope: "db/users", At: at(0),
-			Holders: one(recipes.Contender{ID: "u1", Owner: "users-compact", Host: "h2", PID: 22, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 904, Remaining: priority.Remaining{LeaseLeft: 8 * time.Minute}, Since: at(-2 * time.Minute)}),
-			Waiters: []recipes.Contender{{ID: "u2", Owner: "orders-compact", Host: "h1", PID: 21, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}, Joined: at(-61 * time.Second), Position: 1, Under: []string{"o1"}}},
+			Holders: one(recipes.Contender{ID: "u1", Identity: priority.Identity{Owner: "users-compact", Host: "h2", PID: 22}, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 904, Remaining: priority.Remaining{LeaseLeft: 8 * time.Minute}, Since: at(-2 * time.Minute)}),
+			Waiters: []recipes.Contender{{ID: "u2", Identity: priority.Identity{Owner: "orders-compact", Host: "h1", PID: 21}, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}, Joined: at(-61 * time.Second), Position: 1, Under: []string{"o1"}}},
 		},
 	}
 }
@@ -347,7 +347,7 @@ func TestWhatWouldHappenToAJob(t *testing.T) {
 // outside is a request that an override keeps out of the queue.
 func outside() []recipes.FrozenRequest {
 	return []recipes.FrozenRequest{{
-		ID: "fff", Scope: "db/orders", Owner: "importer-19", Host: "h4", PID: 14, Since: at(-20 * time.Second), Until: at(time.Hour),
+		ID: "fff", Scope: "db/orders", Identity: priority.Identity{Owner: "importer-19", Host: "h4", PID: 14}, Since: at(-20 * time.Second), Until: at(time.Hour),
 		Override: recipes.Mark{ID: "INC-4411", By: "ana", Reason: "disks are failing"},
 	}}
 }

@@ -80,7 +80,7 @@ func concernsOf(o override.Override, states []recipes.LockState, frozen []recipe
 	}
 	for _, f := range frozen {
 		if what := meetsFrozen(o, subjectOf(f.Scope, cmp.Or(f.Job, f.Owner), jobs), f); what != "" {
-			c := recipes.Contender{Owner: f.Owner, Host: f.Host, PID: f.PID, Terms: priority.Terms{Priority: f.Priority}}
+			c := recipes.Contender{Identity: f.Identity, Terms: priority.Terms{Priority: f.Priority}}
 			concerns = append(concerns, newConcern(f.Scope, "frozen", c, what))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -30,7 +31,7 @@ func TestCommandsSayWhatRunsWaitFor(t *testing.T) {
 	shown := make(chan error, 1)
 	go func() {
 		shown <- f.client.ShowFrozen(t.Context(), recipes.FrozenRequest{
-			ID: "fff", Scope: "tenant/5/billing", Owner: "icy", Job: "icy", Until: until, Override: recipes.Mark{ID: "INC-7", By: "ana", Reason: "rebuild"},
+			ID: "fff", Scope: "tenant/5/billing", Identity: priority.Identity{Owner: "icy"}, Job: "icy", Until: until, Override: recipes.Mark{ID: "INC-7", By: "ana", Reason: "rebuild"},
 		})
 	}()
 	t.Cleanup(func() { require.NoError(t, <-shown) })

@@ -12,13 +12,14 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/timings"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 func TestWhatTheDaemonMeasuresIsInItsStateDirectoryAtTheEnd(t *testing.T) {
 	// given
 	dir := filepath.Join(t.TempDir(), "state")
 	observe, stop := measure(dir, slog.New(slog.DiscardHandler))
-	about := lockguard.Subject{At: time.Now(), ID: "1", Owner: "compact", Scope: "cluster/orders"}
+	about := lockguard.Subject{At: time.Now(), ID: "1", Identity: priority.Identity{Owner: "compact"}, Scope: "cluster/orders"}
 
 	// when
 	observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Acquired{}})

@@ -32,11 +32,11 @@ func newRush(t *testing.T) *rush {
 	t.Helper()
 	zk := zktest.RunT(t)
 	r := &rush{zk: zk, client: connect(t, zk, nil), grants: map[string]*recipes.Grant{}}
-	r.take(t, "db/orders", recipes.Request{Owner: "nightly-reindex", Terms: priority.Terms{Priority: 40, CleanupTimeout: time.Hour, LeaseTimeout: 10 * time.Hour}, Message: "rebuilds all of the indexes"})
-	r.take(t, "db/users", recipes.Request{Owner: "evil\x1b[2J\u202e\u009bname 鎖🔒", Message: "\x1b]0;title\x07", Terms: priority.Terms{LeaseTimeout: time.Hour}})
-	r.take(t, "cluster/carts/resource/very-long-name-of-a-resource/shards/0017", recipes.Request{Owner: "compact", Terms: priority.Terms{LeaseTimeout: time.Hour}})
-	enqueue(t, r.client, "db/orders", recipes.Request{Owner: "stats-rollup", Terms: priority.Terms{Priority: 30}})
-	enqueue(t, r.client, "db/orders", recipes.Request{Owner: "hotfix-migrate", Terms: priority.Terms{Priority: 90, Forceful: true, WaitingTimeout: new(time.Hour)}})
+	r.take(t, "db/orders", recipes.Request{Identity: priority.Identity{Owner: "nightly-reindex", Message: "rebuilds all of the indexes"}, Terms: priority.Terms{Priority: 40, CleanupTimeout: time.Hour, LeaseTimeout: 10 * time.Hour}})
+	r.take(t, "db/users", recipes.Request{Identity: priority.Identity{Owner: "evil\x1b[2J\u202e\u009bname 鎖🔒", Message: "\x1b]0;title\x07"}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
+	r.take(t, "cluster/carts/resource/very-long-name-of-a-resource/shards/0017", recipes.Request{Identity: priority.Identity{Owner: "compact"}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
+	enqueue(t, r.client, "db/orders", recipes.Request{Identity: priority.Identity{Owner: "stats-rollup"}, Terms: priority.Terms{Priority: 30}})
+	enqueue(t, r.client, "db/orders", recipes.Request{Identity: priority.Identity{Owner: "hotfix-migrate"}, Terms: priority.Terms{Priority: 90, Forceful: true, WaitingTimeout: new(time.Hour)}})
 	return r
 }
 
@@ -61,7 +61,7 @@ func TestTopShowsWhatChangesAsItChanges(t *testing.T) {
 	s.shows(t, "held  hotfix-migrate", "3 held · 1 waiting", "0 preempting")
 
 	// when a lock is new, then so is its row
-	r.take(t, "db/new", recipes.Request{Owner: "newcomer"})
+	r.take(t, "db/new", recipes.Request{Identity: priority.Identity{Owner: "newcomer"}})
 	s.shows(t, "db/new", "newcomer", "4 locks")
 
 	s.press(t, "q")
@@ -261,7 +261,7 @@ func TestTopKeepsUpWithManyLocks(t *testing.T) {
 	states := make([]recipes.LockState, locks)
 	now := time.Now()
 	request := func(id string) recipes.Contender {
-		return recipes.Contender{ID: id, Owner: "worker-" + id, Host: "host", Joined: now, Since: now, Terms: priority.Terms{LeaseTimeout: time.Hour, Mode: priority.Exclusive}, Remaining: priority.Remaining{LeaseLeft: time.Hour}}
+		return recipes.Contender{ID: id, Identity: priority.Identity{Owner: "worker-" + id, Host: "host"}, Joined: now, Since: now, Terms: priority.Terms{LeaseTimeout: time.Hour, Mode: priority.Exclusive}, Remaining: priority.Remaining{LeaseLeft: time.Hour}}
 	}
 	for i := range states {
 		states[i] = recipes.LockState{Scope: fmt.Sprintf("cluster/lock/%04d", i), At: now, Holders: []recipes.Contender{request(fmt.Sprint(i, "-h"))}}

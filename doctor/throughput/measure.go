@@ -253,7 +253,7 @@ func cycle(ctx context.Context, c *recipes.Client, scope string, lap lap) error 
 		return err
 	}
 	began := time.Now()
-	grant, err := lock.Acquire(ctx, recipes.Request{Owner: "bench"})
+	grant, err := lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}})
 	if err != nil {
 		return err
 	}
@@ -278,7 +278,7 @@ func (m *meter) handover() func(context.Context, int, lap) error {
 			return err
 		}
 		asked := time.Now()
-		grant, err := lock.Acquire(ctx, recipes.Request{Owner: "bench"})
+		grant, err := lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}})
 		if err != nil {
 			return err
 		}
@@ -303,7 +303,7 @@ func (m *meter) preempt(ctx context.Context, _ int, lap lap) error {
 	if err != nil {
 		return err
 	}
-	held, err := victim.Acquire(ctx, recipes.Request{Owner: "bench", Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n recipes.Notice) {
+	held, err := victim.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}, Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n recipes.Notice) {
 		if _, ok := n.(recipes.PreemptRequested); ok {
 			select {
 			case asked <- time.Now():
@@ -326,7 +326,7 @@ func (m *meter) preempt(ctx context.Context, _ int, lap lap) error {
 	granted := make(chan outcome, 1)
 	began := time.Now()
 	go func() {
-		grant, err := preemptor.Acquire(ctx, recipes.Request{Owner: "bench", Terms: priority.Terms{Priority: 5}})
+		grant, err := preemptor.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}, Terms: priority.Terms{Priority: 5}})
 		granted <- outcome{time.Now(), grant, err}
 	}()
 	select {

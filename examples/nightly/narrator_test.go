@@ -18,15 +18,15 @@ import (
 )
 
 func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
-	about := lockguard.Subject{At: start, ID: "r1", Owner: "compact", Token: 7}
-	hotfix := recipes.Contender{Owner: "hotfix", Terms: priority.Terms{Priority: priority.Level(90)}}
+	about := lockguard.Subject{At: start, ID: "r1", Identity: priority.Identity{Owner: "compact"}, Token: 7}
+	hotfix := recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: priority.Level(90)}}
 	broken := errors.New("disk\nfull")
 	tests := map[string]struct {
 		event lockguard.Event
 		kind  kind
 		text  string
 	}{
-		"queued":              {lockguard.Event{Subject: about, Notice: recipes.Queued{Holders: []recipes.Contender{hotfix, {Owner: "backup"}}}}, waiting, "for hotfix, backup"},
+		"queued":              {lockguard.Event{Subject: about, Notice: recipes.Queued{Holders: []recipes.Contender{hotfix, {Identity: priority.Identity{Owner: "backup"}}}}}, waiting, "for hotfix, backup"},
 		"queued for nobody":   {lockguard.Event{Subject: about, Notice: recipes.Queued{}}, waiting, "for its turn"},
 		"acquired at once":    {lockguard.Event{Subject: about, Notice: lockguard.Acquired{Waited: 3 * time.Millisecond}}, holding, "token 7"},
 		"acquired":            {lockguard.Event{Subject: about, Notice: lockguard.Acquired{Waited: 1240 * time.Millisecond}}, holding, "token 7, after 1.2s"},
@@ -90,7 +90,7 @@ func TestFailureOfTheWorkIsTold(t *testing.T) {
 	n := newNarrator("A", func(s step) { got = s })
 	n.fail("compact", errors.New("disk full"))
 
-	n.observe(t.Context(), lockguard.Event{Subject: lockguard.Subject{Owner: "compact"}, Notice: lockguard.Released{}})
+	n.observe(t.Context(), lockguard.Event{Subject: lockguard.Subject{Identity: priority.Identity{Owner: "compact"}}, Notice: lockguard.Released{}})
 
 	require.Equal(t, failed, got.Kind)
 	require.Equal(t, "disk full", got.Text)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -230,7 +231,7 @@ func productCycles(t testing.TB, server string, clients int) func(int, string, f
 			}
 			locks[i] = map[string]*recipes.PriorityLock{scope: l}
 		}
-		g, err := l.Acquire(ctx, recipes.Request{Owner: "bench"})
+		g, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}})
 		if err != nil {
 			return err
 		}

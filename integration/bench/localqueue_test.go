@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -67,7 +68,7 @@ func productThreads(t testing.TB, server string, _, line int) func(int, string, 
 	return func(_ int, scope string, work func()) error {
 		l, err := c.PriorityLock(scope)
 		require.NoError(t, err)
-		g, err := l.Acquire(ctx, recipes.Request{Owner: "bench"})
+		g, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}})
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func BenchmarkMemory(b *testing.B) {
 			each(func(i int) {
 				l, err := holder.PriorityLock(fmt.Sprintf("memory/%d", i))
 				require.NoError(b, err)
-				grants[i], err = l.Acquire(ctx, recipes.Request{Owner: "bench"})
+				grants[i], err = l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}})
 				require.NoError(b, err)
 			})
 			for _, g := range grants { // the watches are armed
@@ -44,7 +44,7 @@ func BenchmarkMemory(b *testing.B) {
 					if err != nil {
 						b.Error(err)
 					}
-					_, err = l.Acquire(ctx, recipes.Request{Owner: "bench", Notify: func(n recipes.Notice) {
+					_, err = l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}, Notify: func(n recipes.Notice) {
 						if _, ok := n.(recipes.Queued); ok {
 							queued.Done()
 						}

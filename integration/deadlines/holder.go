@@ -173,7 +173,7 @@ func (h *holder) enter(ctx context.Context, c, w *recipes.Client) (*recipes.Gran
 	if err != nil {
 		return nil, nil, err
 	}
-	grant, err := l.Acquire(ctx, recipes.Request{Owner: "holder", Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n recipes.Notice) {
+	grant, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n recipes.Notice) {
 		if _, lost := n.(recipes.Lost); lost {
 			h.told <- time.Now()
 		}
@@ -188,7 +188,7 @@ func (h *holder) enter(ctx context.Context, c, w *recipes.Client) (*recipes.Gran
 	queued, done := make(chan struct{}, 10), make(chan struct{})
 	go func() {
 		defer close(done)
-		g, err := next.Acquire(waiting, recipes.Request{Owner: "waiter", Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n recipes.Notice) {
+		g, err := next.Acquire(waiting, recipes.Request{Identity: priority.Identity{Owner: "waiter"}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n recipes.Notice) {
 			if _, is := n.(recipes.Queued); is {
 				queued <- struct{}{}
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/doctor"
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -109,7 +110,7 @@ func use(t *testing.T, c *recipes.Client, scope string) {
 	t.Helper()
 	lock, err := c.PriorityLock(scope)
 	require.NoError(t, err)
-	g, err := lock.Acquire(t.Context(), recipes.Request{Owner: "job"})
+	g, err := lock.Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "job"}})
 	require.NoError(t, err)
 	require.NoError(t, g.Release(t.Context()))
 }

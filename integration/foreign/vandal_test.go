@@ -165,7 +165,7 @@ func (s *site) work(ctx context.Context, l *recipes.PriorityLock, seed uint64, n
 		lost := make(chan struct{}, 1)
 		mode := priority.Mode(r.IntN(2))
 		request := recipes.Request{
-			Owner: fmt.Sprint(seed), Terms: priority.Terms{
+			Identity: priority.Identity{Owner: fmt.Sprint(seed)}, Terms: priority.Terms{
 				Mode: mode, Priority: priority.Level(r.IntN(10)), Forceful: r.IntN(3) == 0, LeaseTimeout: time.Duration(1+r.IntN(200)) * time.Millisecond,
 				CleanupTimeout: time.Second,
 			},
@@ -293,7 +293,7 @@ func vandalize(t *testing.T, seed uint64, each int) {
 	// and when he is gone, leaving all that he has made, the lock works, at the
 	// latest when an operator has deleted what errors name
 	for _, l := range locks[:3] {
-		g, err := l.Acquire(ctx, recipes.Request{Owner: "after", Terms: priority.Terms{Priority: 5}})
+		g, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "after"}, Terms: priority.Terms{Priority: 5}})
 		for range len(v.made) {
 			var unreadable *recipes.RecordError
 			var closed *recipes.AccessError
@@ -308,7 +308,7 @@ func vandalize(t *testing.T, seed uint64, each int) {
 			if err == nil {
 				break
 			}
-			g, err = l.Acquire(ctx, recipes.Request{Owner: "after", Terms: priority.Terms{Priority: 5}})
+			g, err = l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "after"}, Terms: priority.Terms{Priority: 5}})
 		}
 		require.NoError(t, err)
 		_, err = g.Token(ctx)

@@ -116,7 +116,7 @@ func TestRenewalDoesNotShakeOffTheOneThatWaits(t *testing.T) {
 		"by the bare lock": func(h *fixture) (func() error, func()) {
 			l, err := h.Client().PriorityLock(scope)
 			require.NoError(h, err)
-			a, err := l.Acquire(h.Context(), recipes.Request{Owner: "A", Terms: priority.Terms{CleanupTimeout: declared}})
+			a, err := l.Acquire(h.Context(), recipes.Request{Identity: priority.Identity{Owner: "A"}, Terms: priority.Terms{CleanupTimeout: declared}})
 			require.NoError(h, err)
 			return func() error { return a.Extend(h.Context(), time.Hour) },
 				func() { require.NoError(h, a.Release(h.Context())) }

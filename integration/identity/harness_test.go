@@ -150,7 +150,7 @@ func works(ctx context.Context, c *recipes.Client) error {
 	if err != nil {
 		return err
 	}
-	grant, err := lock.Acquire(ctx, recipes.Request{Owner: "works", Terms: priority.Terms{Priority: 100}})
+	grant, err := lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "works"}, Terms: priority.Terms{Priority: 100}})
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func TestClientWithItsOwnCredentialsAloneTakesTheListsFromZooKeeper(t *testing.T
 	c := h.connect(h.alone(worker))
 	lock, err := c.PriorityLock("cluster/orders")
 	require.NoError(t, err)
-	grant, err := lock.Acquire(h.Context(), recipes.Request{Owner: "alone"})
+	grant, err := lock.Acquire(h.Context(), recipes.Request{Identity: priority.Identity{Owner: "alone"}})
 	require.NoError(t, err)
 
 	nodes := h.tree(h.shell(ana), h.Root+"/locks") // by an operator, who may read all
@@ -125,7 +125,7 @@ func makers(ctx context.Context, c *recipes.Client, unique string) map[string]fu
 		"try": func() error {
 			lock, err := c.PriorityLock("cluster/orders")
 			if err == nil {
-				_, err = lock.Acquire(ctx, recipes.Request{Owner: "try", Terms: priority.Terms{AcquireTimeout: new(time.Duration)}})
+				_, err = lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "try"}, Terms: priority.Terms{AcquireTimeout: new(time.Duration)}})
 			}
 			return err
 		},

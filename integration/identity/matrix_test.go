@@ -376,7 +376,7 @@ func TestEmergencyPriorityTakesALiveOverride(t *testing.T) {
 	lock, err := f.named(worker).PriorityLock("cluster/orders")
 	require.NoError(t, err)
 	ask := func(m *recipes.Mark) error {
-		g, err := lock.Acquire(f.Context(), recipes.Request{Owner: "ana", Terms: priority.Terms{Priority: priority.Emergency, Forceful: true, WaitingTimeout: new(time.Duration)}, Override: m})
+		g, err := lock.Acquire(f.Context(), recipes.Request{Identity: priority.Identity{Owner: "ana"}, Terms: priority.Terms{Priority: priority.Emergency, Forceful: true, WaitingTimeout: new(time.Duration)}, Override: m})
 		if err == nil {
 			err = g.Release(f.Context())
 		}

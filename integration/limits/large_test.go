@@ -21,9 +21,9 @@ func TestRequestThatSaysTooMuchIsRefused(t *testing.T) {
 	h := newFixture(t)
 	c := h.client()
 	for field, r := range map[string]recipes.Request{
-		"message":     {Message: strings.Repeat("m", 1<<20)},
-		"owner":       {Owner: strings.Repeat("o", 1<<20)},
-		"traceparent": {Trace: strings.Repeat("t", 1<<20)},
+		"message":     {Identity: priority.Identity{Message: strings.Repeat("m", 1<<20)}},
+		"owner":       {Identity: priority.Identity{Owner: strings.Repeat("o", 1<<20)}},
+		"traceparent": {Identity: priority.Identity{Trace: strings.Repeat("t", 1<<20)}},
 		"under":       {Under: make([]string, 10_000)},
 		"override":    {Override: &recipes.Mark{ID: strings.Repeat("i", 1<<20)}},
 	} {
@@ -92,16 +92,16 @@ func TestHandOverToLargeRequestsFits(t *testing.T) {
 	h := newFixture(t)
 	c := h.client()
 	id, _ := c.Session()
-	holder := h.acquire(c, "large", recipes.Request{Owner: "writer", Terms: priority.Terms{Priority: 9}})
+	holder := h.acquire(c, "large", recipes.Request{Identity: priority.Identity{Owner: "writer"}, Terms: priority.Terms{Priority: 9}})
 	const readers = 16
 	var crowd sync.WaitGroup
 	var holding atomic.Int32
 	together := make(chan struct{})
-	message := strings.Repeat("\x01", recipes.MaxMessage) // six bytes each, as it is written
+	message := strings.Repeat("\x01", priority.MaxMessage) // six bytes each, as it is written
 	for i := range readers {
 		l := h.Lock(c, "large")
 		crowd.Go(func() {
-			g, err := l.Acquire(t.Context(), recipes.Request{Owner: fmt.Sprintf("reader %d", i), Terms: priority.Terms{Mode: priority.Shared}, Message: message})
+			g, err := l.Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("reader %d", i), Message: message}, Terms: priority.Terms{Mode: priority.Shared}})
 			if err != nil {
 				t.Errorf("reader %d: %v", i, err)
 				return
@@ -149,7 +149,7 @@ func TestManyReadersLoseTheLockAtOnce(t *testing.T) {
 				crowd.Go(func() {
 					gone := make(chan struct{})
 					g, err := l.Acquire(ctx, recipes.Request{
-						Owner: strings.Repeat("r", recipes.MaxOwner-5) + fmt.Sprint(i), Terms: priority.Terms{Mode: priority.Shared},
+						Identity: priority.Identity{Owner: strings.Repeat("r", priority.MaxOwner-5) + fmt.Sprint(i)}, Terms: priority.Terms{Mode: priority.Shared},
 						Notify: func(n recipes.Notice) {
 							switch n := n.(type) {
 							case recipes.Queued:
@@ -186,7 +186,7 @@ func TestManyReadersLoseTheLockAtOnce(t *testing.T) {
 	h.eventually(func() bool { return holders() == min(there, most) }, "they do not hold it")
 
 	start := time.Now()
-	g := h.acquire(taker, "readers", recipes.Request{Owner: "taker", Terms: priority.Terms{Priority: 5, Forceful: true}})
+	g := h.acquire(taker, "readers", recipes.Request{Identity: priority.Identity{Owner: "taker"}, Terms: priority.Terms{Priority: 5, Forceful: true}})
 	took := time.Since(start)
 	h.eventually(func() bool { return int(lost.Load()) >= min(there, most) }, "not all are told")
 	t.Logf("the lock was taken from %d readers in %v", min(there, most), took.Round(time.Millisecond))

@@ -169,7 +169,7 @@ func TestCyclesLeaveNothingBehind(t *testing.T) {
 	h := newFixture(t)
 	cycles, tries := size(2000, 1_000_000), size(2000, 200_000)
 	c, other := h.client(), h.client()
-	held := h.acquire(other, "held", recipes.Request{Owner: "holder", Terms: priority.Terms{Priority: 1}})
+	held := h.acquire(other, "held", recipes.Request{Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{Priority: 1}})
 	h.release(h.acquire(c, "warm", recipes.Request{}))
 	const workers = 8
 	for worker := range workers {

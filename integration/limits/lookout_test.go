@@ -32,7 +32,7 @@ func TestLiveViewOfManyLocksWithManyWaiters(t *testing.T) {
 	for i := range locks * each {
 		l := h.Lock(crews[i%len(crews)], fmt.Sprintf("lock/%d", i/each))
 		queue.Go(func() {
-			if g, err := l.Acquire(ctx, recipes.Request{Owner: fmt.Sprintf("worker-%d", i), Terms: priority.Terms{LeaseTimeout: time.Hour}}); err == nil {
+			if g, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("worker-%d", i)}, Terms: priority.Terms{LeaseTimeout: time.Hour}}); err == nil {
 				_ = g.Release(context.Background())
 			}
 		})

@@ -133,7 +133,7 @@ func TestLiveViewForgetsScopesThatGo(t *testing.T) {
 
 // touch takes a lock and gives it back, in one of the ways in which that is done.
 func (h *fixture) touch(c *recipes.Client, i int) {
-	r := recipes.Request{Owner: fmt.Sprintf("owner of %d", i)}
+	r := recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("owner of %d", i)}}
 	switch i % 4 {
 	case 1:
 		r.Mode = priority.Shared

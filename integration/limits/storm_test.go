@@ -86,7 +86,7 @@ func TestLocksThatGoAllTheTime(t *testing.T) {
 // visit takes one lock, at random, and gives it back.
 func (*post) visit(ctx context.Context, c *recipes.Client, posts []post, user int) error {
 	i := rand.N(len(posts))
-	r := recipes.Request{Owner: fmt.Sprintf("user %d", user), Terms: priority.Terms{Priority: priority.Level(rand.N(3))}}
+	r := recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("user %d", user)}, Terms: priority.Terms{Priority: priority.Level(rand.N(3))}}
 	if rand.N(4) == 0 {
 		r.Mode = priority.Shared
 	}

@@ -44,7 +44,7 @@ func TestQueueGrowsAndShrinks(t *testing.T) {
 func (h *fixture) queue(holder *recipes.Client, clients []*recipes.Client, n int, warmUp bool) {
 	scope := fmt.Sprintf("queue of %d", n)
 	before := h.sample()
-	first := h.acquire(holder, scope, recipes.Request{Owner: "holder"})
+	first := h.acquire(holder, scope, recipes.Request{Identity: priority.Identity{Owner: "holder"}})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var (
@@ -57,7 +57,7 @@ func (h *fixture) queue(holder *recipes.Client, clients []*recipes.Client, n int
 	for i := range n {
 		l := h.Lock(clients[i%len(clients)], scope)
 		crowd.Go(func() {
-			g, err := l.Acquire(ctx, recipes.Request{Owner: fmt.Sprintf("waiter %d", i)})
+			g, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("waiter %d", i)}})
 			if err != nil {
 				if !errors.Is(err, context.Canceled) {
 					h.Errorf("waiter %d: %v", i, err)
@@ -156,7 +156,7 @@ func TestFullQueueTakesNoMore(t *testing.T) {
 	h := newFixture(t)
 	limit := func(cfg *recipes.Config) { cfg.QueueLimit = 16 }
 	c, late := h.client(limit), h.client(limit)
-	holder := h.acquire(c, "full", recipes.Request{Owner: "holder", Terms: priority.Terms{Priority: 9}})
+	holder := h.acquire(c, "full", recipes.Request{Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{Priority: 9}})
 	var waiters []*harness.Request
 	for range 15 {
 		waiters = append(waiters, h.Acquire(h.Lock(c, "full"), "waiter", harness.At(1)))
@@ -164,7 +164,7 @@ func TestFullQueueTakesNoMore(t *testing.T) {
 	h.eventually(func() bool { return h.requests() == 16 }, "not all stand in the queue")
 
 	for _, client := range []*recipes.Client{late, c} { // one that looks before it joins, and one that need not
-		_, err := h.Lock(client, "full").Acquire(h.Context(), recipes.Request{Owner: "late"})
+		_, err := h.Lock(client, "full").Acquire(h.Context(), recipes.Request{Identity: priority.Identity{Owner: "late"}})
 		var full *recipes.QueueFullError
 		require.ErrorAs(t, err, &full)
 		require.Equal(t, recipes.QueueFullError{Scope: "full", Length: 16, Ahead: 16, Limit: 16}, *full)

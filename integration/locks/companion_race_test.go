@@ -371,7 +371,7 @@ func TestCompanionsAndStrangersAreNeverInsideTogether(t *testing.T) {
 		l := h.lock(h.Client())
 		crowd.Go(func() {
 			for turn := range turns {
-				r := recipes.Request{Owner: fmt.Sprintf("stranger %d turn %d", n, turn), Terms: priority.Terms{Priority: priority.Level(turn % 3), CleanupTimeout: time.Minute}}
+				r := recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("stranger %d turn %d", n, turn)}, Terms: priority.Terms{Priority: priority.Level(turn % 3), CleanupTimeout: time.Minute}}
 				if err := visit(t.Context(), l, r, &hall); err != nil {
 					t.Errorf("%s: %v", r.Owner, err)
 				}
@@ -396,7 +396,7 @@ func TestCompanionsAndStrangersAreNeverInsideTogether(t *testing.T) {
 
 // together goes inside with a hold that others join, or adopt, and comes out when the last of its members has left.
 func together(ctx context.Context, mine *recipes.PriorityLock, others []*recipes.PriorityLock, id string, turn int, hall *harness.Occupancy) error {
-	agent, err := mine.Acquire(ctx, recipes.Request{Owner: id, Hold: id, Terms: priority.Terms{CleanupTimeout: time.Minute}})
+	agent, err := mine.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: id, Hold: id}, Terms: priority.Terms{CleanupTimeout: time.Minute}})
 	if err != nil {
 		return err
 	}
@@ -412,7 +412,7 @@ func together(ctx context.Context, mine *recipes.PriorityLock, others []*recipes
 			how = l.Adopt
 		}
 		last := grants[len(grants)-1]
-		g, err := how(ctx, last.Reference(), recipes.Request{Owner: id, ForCleanup: true})
+		g, err := how(ctx, last.Reference(), recipes.Request{Identity: priority.Identity{Owner: id}, ForCleanup: true})
 		if err != nil {
 			return err
 		}

@@ -645,7 +645,7 @@ func TestReferenceThatCanNeverWorkIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*recipes.Reference){
 		"another scope": func(r *recipes.Reference) { r.Scope = "orders" },
 		"no hold":       func(r *recipes.Reference) { r.Hold = "" },
-		"a long hold":   func(r *recipes.Reference) { r.Hold = strings.Repeat("x", recipes.MaxHold+1) },
+		"a long hold":   func(r *recipes.Reference) { r.Hold = strings.Repeat("x", priority.MaxHold+1) },
 		"a bell":        func(r *recipes.Reference) { r.Hold = "\a" },
 		"no id":         func(r *recipes.Reference) { r.ID = "" },
 		"a path":        func(r *recipes.Reference) { r.ID = "../" + strings.Repeat("a", 21) },
@@ -657,7 +657,7 @@ func TestReferenceThatCanNeverWorkIsRefused(t *testing.T) {
 		require.ErrorAs(t, h.adoptBy(l, name, ref).Refused(), &refused, name)
 	}
 	var refused *recipes.RequestError
-	require.ErrorAs(t, h.Acquire(l, "long", func(r *recipes.Request) { r.Hold = strings.Repeat("x", recipes.MaxHold+1) }).Refused(), &refused)
+	require.ErrorAs(t, h.Acquire(l, "long", func(r *recipes.Request) { r.Hold = strings.Repeat("x", priority.MaxHold+1) }).Refused(), &refused)
 	require.Equal(t, "hold", refused.Field)
 }
 

@@ -44,7 +44,7 @@ func (f *fixture) turns(locks []*recipes.PriorityLock, threads, turns int) {
 		for n := range threads {
 			crowd.Go(func() {
 				for range turns {
-					r := recipes.Request{Owner: fmt.Sprintf("lock %d thread %d", i, n), Terms: priority.Terms{Priority: priority.Level(n % 3), CleanupTimeout: time.Minute}}
+					r := recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("lock %d thread %d", i, n)}, Terms: priority.Terms{Priority: priority.Level(n % 3), CleanupTimeout: time.Minute}}
 					if err := visit(f.Context(), l, r, &inside); err != nil {
 						f.Error(err)
 						return
@@ -80,7 +80,7 @@ func TestCrowdOfImpatientClientsIsNeverInsideTogether(t *testing.T) {
 			// when each asks again and again, and gives up now and then
 			for n := range 60 {
 				r := recipes.Request{
-					Owner: fmt.Sprintf("client %d visit %d", i, n), Terms: priority.Terms{
+					Identity: priority.Identity{Owner: fmt.Sprintf("client %d visit %d", i, n)}, Terms: priority.Terms{
 						Priority:       priority.Level(dice.IntN(4)),
 						CleanupTimeout: time.Duration(dice.IntN(3)) * time.Second,
 					},
@@ -139,7 +139,7 @@ func TestTokensKeepForcefulClientsApart(t *testing.T) {
 			// when five clients take the lock from each other by force
 			for n := range 40 {
 				r := recipes.Request{
-					Owner: fmt.Sprintf("client %d turn %d", i, n), Terms: priority.Terms{
+					Identity: priority.Identity{Owner: fmt.Sprintf("client %d turn %d", i, n)}, Terms: priority.Terms{
 						Priority: priority.Level(dice.IntN(5)), Forceful: true,
 						CleanupTimeout: time.Duration(dice.IntN(4)) * time.Millisecond, WaitingTimeout: new(time.Duration(dice.IntN(4)) * time.Millisecond),
 					},
@@ -193,7 +193,7 @@ func TestClientInATightLoopLetsTheWaitingOneIn(t *testing.T) {
 				return
 			default:
 			}
-			g, err := greedy.Acquire(t.Context(), recipes.Request{Owner: "greedy"})
+			g, err := greedy.Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "greedy"}})
 			if err == nil {
 				var token recipes.Token
 				token, err = g.Token(t.Context())
@@ -224,7 +224,7 @@ func TestClientInATightLoopLetsTheWaitingOneIn(t *testing.T) {
 	var waits []int
 	for range 20 {
 		goOn() // nobody is expected any more
-		g, err := patient.Acquire(t.Context(), recipes.Request{Owner: "patient", Terms: priority.Terms{AcquireTimeout: new(harness.Patience)}})
+		g, err := patient.Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "patient"}, Terms: priority.Terms{AcquireTimeout: new(harness.Patience)}})
 		require.NoError(t, err)
 		granted, err := g.Token(t.Context())
 		require.NoError(t, err)

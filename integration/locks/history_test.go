@@ -102,7 +102,7 @@ func (f *fixture) step(c *chronicle, client, op *recipes.Client, random *rand.Ra
 		panic(err)
 	}
 	r := recipes.Request{
-		Owner: owner, Terms: priority.Terms{
+		Identity: priority.Identity{Owner: owner}, Terms: priority.Terms{
 			Priority: priority.Level(random.IntN(5)), Mode: []priority.Mode{priority.Exclusive, priority.Exclusive, priority.Shared}[random.IntN(3)],
 			Forceful: random.IntN(2) == 0, LeaseTimeout: time.Duration(1+random.IntN(60)) * time.Millisecond,
 			CleanupTimeout: time.Duration(random.IntN(3)*10) * time.Millisecond,

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -173,7 +174,7 @@ func TestLockBelongsToTheUserWhoMadeIt(t *testing.T) {
 
 	// and others are told that it is not theirs
 	for _, stranger := range []*recipes.Client{h.Client(), h.Client(as("bob"))} {
-		_, err := h.lock(stranger).Acquire(t.Context(), recipes.Request{Owner: "stranger"})
+		_, err := h.lock(stranger).Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "stranger"}})
 		var access *recipes.AccessError
 		require.ErrorAs(t, err, &access)
 		_, err = stranger.Lock(t.Context(), "users")
@@ -201,7 +202,7 @@ func TestParentThatBelongsToSomebodyElseIsNamed(t *testing.T) {
 	require.NoError(t, err)
 
 	// when a stranger asks for a lock
-	_, err = h.lock(h.Client()).Acquire(t.Context(), recipes.Request{Owner: "stranger"})
+	_, err = h.lock(h.Client()).Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "stranger"}})
 
 	// then it is told who refuses
 	var access *recipes.AccessError

@@ -354,14 +354,14 @@ func cross(ts *testscript.TestScript, neg bool, args []string) {
 	for i, owner := range []string{"left", "right"} {
 		lock, err := s.client.PriorityLock(args[i])
 		ts.Check(err)
-		grants[i], err = lock.Acquire(ctx, recipes.Request{Owner: owner, Terms: priority.Terms{Priority: 20}})
+		grants[i], err = lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: owner}, Terms: priority.Terms{Priority: 20}})
 		ts.Check(err)
 	}
 	for i, owner := range []string{"left", "right"} {
 		lock, err := s.client.PriorityLock(args[1-i])
 		ts.Check(err)
 		waits.Go(func() {
-			if grant, err := lock.Acquire(ctx, recipes.Request{Owner: owner, Terms: priority.Terms{Priority: 20}, Under: []string{grants[i].ID()}}); err == nil {
+			if grant, err := lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: owner}, Terms: priority.Terms{Priority: 20}, Under: []string{grants[i].ID()}}); err == nil {
 				_ = grant.Release(context.Background())
 			}
 			_ = grants[i].Release(context.Background())

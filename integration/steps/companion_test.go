@@ -141,7 +141,7 @@ var companions = []scene{
 
 // ofHold is a request that others can join, or adopt.
 func ofHold(level priority.Level) recipes.Request {
-	return recipes.Request{Terms: priority.Terms{Priority: level}, Hold: "order-17/run-1"}
+	return recipes.Request{Terms: priority.Terms{Priority: level}, Identity: priority.Identity{Hold: "order-17/run-1"}}
 }
 
 func isNotThere(err error) bool {

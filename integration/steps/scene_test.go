@@ -54,7 +54,7 @@ func takes(scope string) func(ctx context.Context, c *recipes.Client) error {
 		if err != nil {
 			return err
 		}
-		g, err := l.Acquire(ctx, recipes.Request{Owner: "probe"})
+		g, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "probe"}})
 		if err != nil {
 			return err
 		}

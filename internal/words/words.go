@@ -1,5 +1,6 @@
 // Package words writes what several rooms write alike: durations, counts, lists,
-// and texts cut at the room that there is for them.
+// and texts cut at the room that there is for them. It also says which texts people
+// can read.
 package words
 
 import (
@@ -47,4 +48,12 @@ func Few(all []string, few int) string {
 		return strings.Join(all, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:few], ", "), len(all)-few)
+}
+
+// HasControl reports whether s contains a character that ZooKeeper refuses in a path or that people cannot read, or
+// invalid UTF-8.
+func HasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool {
+		return r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 || r == '\u2028' || r == '\u2029'
+	})
 }

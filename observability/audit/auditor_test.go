@@ -75,10 +75,10 @@ func newAuditor(t *testing.T, cfg Config) *Auditor {
 }
 
 func subject(id, owner string, level priority.Level, token recipes.Token) lockguard.Subject {
-	return lockguard.Subject{ID: id, Scope: "cluster/orders", Owner: owner, Priority: level, Token: token}
+	return lockguard.Subject{ID: id, Scope: "cluster/orders", Identity: priority.Identity{Owner: owner}, Priority: level, Token: token}
 }
 
-var nightly = recipes.Contender{ID: "guid", Owner: "nightly", Host: "h3", PID: 811, Terms: priority.Terms{Priority: 20}, Token: 7}
+var nightly = recipes.Contender{ID: "guid", Identity: priority.Identity{Owner: "nightly", Host: "h3", PID: 811}, Terms: priority.Terms{Priority: 20}, Token: 7}
 
 // takeover is announced as lockguard does.
 func takeover(id string) recipes.AuditEntry {
@@ -98,7 +98,7 @@ func TestPreemptionAndTakeoverAreOnRecordFromBothSides(t *testing.T) {
 	a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: lockguard.Overridden{Effect: override.Effect{Applied: []override.Override{{ID: "INC-1", Kind: override.Boost}}}}})
 	a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: recipes.PreemptSent{Holder: nightly, Reason: priority.Outranked, Grace: time.Minute}})
 	a.Observe(t.Context(), lockguard.Event{Subject: victim, Notice: recipes.PreemptRequested{
-		By: recipes.Contender{ID: "g1", Owner: "hotfix", Terms: priority.Terms{Priority: 90}}, Reason: priority.Outranked,
+		By: recipes.Contender{ID: "g1", Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 90}}, Reason: priority.Outranked,
 		Grace: time.Minute, Forceful: true, Override: &recipes.Mark{ID: "INC-1"},
 	}})
 	require.NoError(t, a.Audit(t.Context(), takeover("r1")))

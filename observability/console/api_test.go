@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -22,10 +23,10 @@ func crowded(locks, holders, waiters int) *scripted {
 	for i := range locks {
 		state := recipes.LockState{Scope: fmt.Sprintf("lock/%03d", i), At: noon}
 		for j := range holders {
-			state.Holders = append(state.Holders, recipes.Contender{ID: fmt.Sprintf("h%d.%d", i, j), Owner: "reader"})
+			state.Holders = append(state.Holders, recipes.Contender{ID: fmt.Sprintf("h%d.%d", i, j), Identity: priority.Identity{Owner: "reader"}})
 		}
 		for j := range waiters {
-			state.Waiters = append(state.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Owner: "writer", Position: j + 1})
+			state.Waiters = append(state.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Identity: priority.Identity{Owner: "writer"}, Position: j + 1})
 		}
 		s.Locks = append(s.Locks, live.NewLock(state))
 	}

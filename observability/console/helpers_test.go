@@ -332,7 +332,7 @@ func busyFacts(now time.Time) Facts {
 		},
 		Frozen: func(context.Context) ([]recipes.FrozenRequest, []recipes.Unreadable, error) {
 			return []recipes.FrozenRequest{{
-				ID: "w-mirror", Scope: "archive/2026", Owner: "mirror", Job: "mirror", Host: "app-1", PID: 99, Since: ago(3 * time.Minute), Until: now.Add(94 * time.Minute),
+				ID: "w-mirror", Scope: "archive/2026", Identity: priority.Identity{Owner: "mirror", Host: "app-1", PID: 99}, Job: "mirror", Since: ago(3 * time.Minute), Until: now.Add(94 * time.Minute),
 				Override: recipes.Mark{ID: "INC-4411", By: "ana", Reason: "disk is full"},
 			}}, nil, nil
 		},

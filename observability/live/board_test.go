@@ -187,7 +187,7 @@ func TestEndsAreClassifiedByWhatTheTreeTells(t *testing.T) {
 		}, "holding 1s-4s unknown;"},
 		"as its own process says": {func(s *script) {
 			s.second(4)
-			s.board.Observe(s.t.Context(), lockguard.Event{Subject: lockguard.Subject{At: time.Now(), Scope: users, Owner: "ann", Token: 101}, Notice: lockguard.Lost{
+			s.board.Observe(s.t.Context(), lockguard.Event{Subject: lockguard.Subject{At: time.Now(), Scope: users, Identity: priority.Identity{Owner: "ann"}, Token: 101}, Notice: lockguard.Lost{
 				Err: &recipes.LostError{Scope: users, Reason: recipes.LossSession},
 			}})
 			s.leave(users, "ann")
@@ -195,7 +195,7 @@ func TestEndsAreClassifiedByWhatTheTreeTells(t *testing.T) {
 		"as its own process says later": {func(s *script) {
 			s.second(4)
 			s.leave(users, "ann")
-			s.board.Observe(s.t.Context(), lockguard.Event{Subject: lockguard.Subject{At: time.Now(), Scope: users, Owner: "ann", Token: 101}, Notice: lockguard.Released{
+			s.board.Observe(s.t.Context(), lockguard.Event{Subject: lockguard.Subject{At: time.Now(), Scope: users, Identity: priority.Identity{Owner: "ann"}, Token: 101}, Notice: lockguard.Released{
 				Cause: &lockguard.LeaseExpiredError{Scope: users},
 			}})
 		}, "holding 1s-4s lease_expired;"},
@@ -462,7 +462,7 @@ func testBounds(t *testing.T, locks, requests int) {
 func TestObserveTellsWhatTheTreeDoesNot(t *testing.T) {
 	play(t, Keep{}, func(t *testing.T, s *script) {
 		s.acquire(users, "ann")
-		about := lockguard.Subject{At: time.Now(), ID: "req-1", Scope: users, Owner: "ann", Token: 101}
+		about := lockguard.Subject{At: time.Now(), ID: "req-1", Scope: users, Identity: priority.Identity{Owner: "ann"}, Token: 101}
 		for _, e := range []lockguard.Event{
 			{Subject: about, Notice: lockguard.Waiting{}},
 			{Subject: about, Notice: lockguard.Acquired{}},
@@ -562,8 +562,8 @@ func TestBoardIsReadFromEverywhere(t *testing.T) {
 		})
 	}
 	for i := range 300 {
-		holder := recipes.Contender{ID: fmt.Sprint("h", i), Owner: "ann", Token: recipes.Token(i), Since: time.Now(), Joined: time.Now()}
-		waiter := recipes.Contender{ID: fmt.Sprint("w", i), Owner: "bob", Joined: time.Now(), Position: 1}
+		holder := recipes.Contender{ID: fmt.Sprint("h", i), Identity: priority.Identity{Owner: "ann"}, Token: recipes.Token(i), Since: time.Now(), Joined: time.Now()}
+		waiter := recipes.Contender{ID: fmt.Sprint("w", i), Identity: priority.Identity{Owner: "bob"}, Joined: time.Now(), Position: 1}
 		source.told <- recipes.Sighting{State: recipes.LockState{Scope: users, At: time.Now(), Holders: []recipes.Contender{holder}, Waiters: []recipes.Contender{waiter}}}
 	}
 	source.told <- recipes.Sighting{Synced: true}

@@ -340,7 +340,7 @@ func TestHoldsThatNobodySawEndingEndBeforeTheNext(t *testing.T) {
 // is not enough to know them apart.
 func TestWhatAProcessSaysIsAboutItsOwnHold(t *testing.T) {
 	released := func(scope, owner string, cause error) lockguard.Event {
-		return lockguard.Event{Subject: lockguard.Subject{At: time.Now(), Scope: scope, Owner: owner, Token: 101}, Notice: lockguard.Released{Cause: cause}}
+		return lockguard.Event{Subject: lockguard.Subject{At: time.Now(), Scope: scope, Identity: priority.Identity{Owner: owner}, Token: 101}, Notice: lockguard.Released{Cause: cause}}
 	}
 	over := &lockguard.LeaseExpiredError{Scope: users}
 	for _, before := range []bool{true, false} {

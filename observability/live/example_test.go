@@ -29,10 +29,10 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := lock.Acquire(ctx, recipes.Request{Owner: "nightly", Terms: priority.Terms{Priority: 5}}); err != nil {
+	if _, err := lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "nightly"}, Terms: priority.Terms{Priority: 5}}); err != nil {
 		log.Fatal(err)
 	}
-	go func() { _, _ = lock.Acquire(ctx, recipes.Request{Owner: "report"}) }()
+	go func() { _, _ = lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "report"}}) }()
 
 	// look at it
 	lookout, err := client.Lookout(recipes.LookoutOptions{})

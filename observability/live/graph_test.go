@@ -30,7 +30,7 @@ func randomLocks(t *rapid.T, most int) []recipes.LockState {
 		}
 		for j := range n {
 			id := fmt.Sprintf("h%d.%d", i, j)
-			s.Holders = append(s.Holders, recipes.Contender{ID: id, Owner: id, Terms: priority.Terms{Mode: mode, LeaseTimeout: time.Hour}, Remaining: priority.Remaining{LeaseLeft: time.Hour}, Since: time.Unix(int64(900+j), 0), Joined: time.Unix(900, 0)})
+			s.Holders = append(s.Holders, recipes.Contender{ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{Mode: mode, LeaseTimeout: time.Hour}, Remaining: priority.Remaining{LeaseLeft: time.Hour}, Since: time.Unix(int64(900+j), 0), Joined: time.Unix(900, 0)})
 			holders = append(holders, id)
 		}
 		states = append(states, s)
@@ -38,7 +38,7 @@ func randomLocks(t *rapid.T, most int) []recipes.LockState {
 	for i := range states {
 		for j := range rapid.IntRange(0, most).Draw(t, "waiters") {
 			id := fmt.Sprintf("w%d.%d", i, j)
-			w := recipes.Contender{ID: id, Owner: id, Terms: priority.Terms{Mode: modes(), LeaseTimeout: time.Hour}, Joined: time.Unix(int64(950+j), 0), Position: j + 1}
+			w := recipes.Contender{ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{Mode: modes(), LeaseTimeout: time.Hour}, Joined: time.Unix(int64(950+j), 0), Position: j + 1}
 			if rapid.IntRange(0, 3).Draw(t, "nested") == 0 {
 				w.Under = []string{rapid.SampledFrom(holders).Draw(t, "under")}
 			}
@@ -72,7 +72,7 @@ func TestEndOfALongQueueIsInNoCircle(t *testing.T) {
 		for i := range states { // a long tail of those who hold nothing
 			for j := range rapid.SampledFrom([]int{0, 0, ManyWaiters, ManyWaiters + 30}).Draw(t, "tail") {
 				id := fmt.Sprintf("t%d.%d", i, j)
-				states[i].Waiters = append(states[i].Waiters, recipes.Contender{ID: id, Owner: id, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: time.Unix(960, 0), Position: len(states[i].Waiters) + 1})
+				states[i].Waiters = append(states[i].Waiters, recipes.Contender{ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: time.Unix(960, 0), Position: len(states[i].Waiters) + 1})
 			}
 		}
 		circles := func(g recipes.WaitGraph) (all []string) {
@@ -139,9 +139,9 @@ func TestGraphIsBounded(t *testing.T) {
 	const locks, waiters = 100, 50
 	for i := range locks {
 		s := recipes.LockState{Scope: fmt.Sprintf("lock/%03d", i), At: time.Unix(1000, 0)}
-		s.Holders = []recipes.Contender{{ID: fmt.Sprint("h", i), Owner: "holder", Terms: priority.Terms{LeaseTimeout: time.Hour}}}
+		s.Holders = []recipes.Contender{{ID: fmt.Sprint("h", i), Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{LeaseTimeout: time.Hour}}}
 		for j := range waiters {
-			s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Owner: "waiter", Position: j + 1})
+			s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Identity: priority.Identity{Owner: "waiter"}, Position: j + 1})
 		}
 		states = append(states, s)
 	}
@@ -170,9 +170,9 @@ func TestCutGraphKeepsCirclesAndLongQueues(t *testing.T) {
 	var states []recipes.LockState
 	for i := range 10 {
 		s := recipes.LockState{Scope: fmt.Sprintf("lock/%d", i), At: time.Unix(1000, 0)}
-		s.Holders = []recipes.Contender{{ID: fmt.Sprint("h", i), Owner: "holder", Terms: priority.Terms{LeaseTimeout: time.Hour}}}
+		s.Holders = []recipes.Contender{{ID: fmt.Sprint("h", i), Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{LeaseTimeout: time.Hour}}}
 		for j := range 2 * (i + 1) {
-			s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Owner: "waiter", Position: j + 1})
+			s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Identity: priority.Identity{Owner: "waiter"}, Position: j + 1})
 		}
 		states = append(states, s)
 	}
@@ -219,9 +219,9 @@ func TestCutGraphKeepsCirclesAndLongQueues(t *testing.T) {
 }
 
 func TestWordsOfALongQueueAreFew(t *testing.T) {
-	s := recipes.LockState{Scope: users, At: time.Unix(1000, 0), Holders: []recipes.Contender{{ID: "h", Owner: "ann", Terms: priority.Terms{LeaseTimeout: time.Hour}, Remaining: priority.Remaining{LeaseLeft: time.Minute}}}}
+	s := recipes.LockState{Scope: users, At: time.Unix(1000, 0), Holders: []recipes.Contender{{ID: "h", Identity: priority.Identity{Owner: "ann"}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Remaining: priority.Remaining{LeaseLeft: time.Minute}}}}
 	for j := range 10_000 {
-		s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprint("w", j), Owner: "waiter", Position: j + 1, Terms: priority.Terms{LeaseTimeout: time.Minute}, Joined: time.Unix(500, 0)})
+		s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprint("w", j), Identity: priority.Identity{Owner: "waiter"}, Position: j + 1, Terms: priority.Terms{LeaseTimeout: time.Minute}, Joined: time.Unix(500, 0)})
 	}
 	l := NewLocks([]recipes.LockState{s})[0]
 	require.Contains(t, l.Waiters[0].Why, "held by ann")

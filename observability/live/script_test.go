@@ -116,7 +116,7 @@ func (s *script) tell(scope string) {
 }
 
 func request(id string, change ...func(*recipes.Contender)) recipes.Contender {
-	c := recipes.Contender{ID: id, Owner: id, Host: "host-" + id, PID: 7, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: time.Now()}
+	c := recipes.Contender{ID: id, Identity: priority.Identity{Owner: id, Host: "host-" + id, PID: 7}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: time.Now()}
 	for _, f := range change {
 		f(&c)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -43,11 +44,11 @@ func TestTraceIDIsThatOfATraceparentAndNothingElse(t *testing.T) {
 
 func TestJSONHasTheTraceOfARequestThatIsPartOfOne(t *testing.T) {
 	t.Parallel()
-	traced := recipes.Contender{ID: "a", Trace: aParent}
+	traced := recipes.Contender{ID: "a", Identity: priority.Identity{Trace: aParent}}
 	state := recipes.LockState{
 		Scope:   users,
 		Holders: []recipes.Contender{traced, {ID: "b"}},
-		Waiters: []recipes.Contender{traced, {ID: "b", Trace: "\"><script>"}},
+		Waiters: []recipes.Contender{traced, {ID: "b", Identity: priority.Identity{Trace: "\"><script>"}}},
 	}
 	text, err := json.Marshal(NewLock(state))
 	require.NoError(t, err)

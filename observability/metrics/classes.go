@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // Classes that are none.
@@ -50,7 +50,7 @@ func (c *classes) of(class string) string {
 	if known {
 		return class
 	}
-	if full || recipes.CheckClass(class) != nil {
+	if full || priority.CheckClass(class) != nil {
 		return OtherClass
 	}
 	c.mu.Lock()

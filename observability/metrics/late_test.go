@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -24,7 +25,7 @@ func TestWhatIsPutOffIsThereForEachScrape(t *testing.T) {
 	endpoint.Show(locks)
 	tell := locks.Observer(API)
 	for n := range 3 {
-		tell(t.Context(), lockguard.Event{Subject: lockguard.Subject{ID: "1", Class: template}, Notice: lockguard.Acquired{}})
+		tell(t.Context(), lockguard.Event{Subject: lockguard.Subject{ID: "1", Identity: priority.Identity{Class: template}}, Notice: lockguard.Acquired{}})
 		_, text, _ := scrape(t, endpoint, "text/plain")
 		want := `lockkeeper_lock_wait_duration_seconds_count{lock_class="` + template + `",lock_mode="exclusive",outcome="acquired",source="api"} ` + string('1'+rune(n))
 		require.Contains(t, strings.Split(text, "\n"), want)
@@ -64,7 +65,7 @@ func TestWhatIsPutOffIsExportedAtTheEnd(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
 	require.NoError(t, Client(endpoint.Meter(), client, WithDelay(time.Hour)))
-	locks.Observer(Exec)(t.Context(), lockguard.Event{Subject: lockguard.Subject{ID: "1", Class: template}, Notice: lockguard.Acquired{}})
+	locks.Observer(Exec)(t.Context(), lockguard.Event{Subject: lockguard.Subject{ID: "1", Identity: priority.Identity{Class: template}}, Notice: lockguard.Acquired{}})
 	_, err = client.Lock(t.Context(), "never locked")
 	require.NoError(t, err)
 	require.NoError(t, endpoint.Close(t.Context()))

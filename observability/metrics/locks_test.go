@@ -36,8 +36,7 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func subject(after time.Duration) lockguard.Subject {
 	return lockguard.Subject{
-		At: start.Add(after), ID: "planted-id", Scope: secretScope, Class: template, Owner: secretOwner, Message: secretMessage,
-		Hold: "planted-hold", Token: 4711, Trace: traceparent,
+		At: start.Add(after), ID: "planted-id", Scope: secretScope, Identity: priority.Identity{Class: template, Owner: secretOwner, Message: secretMessage, Hold: "planted-hold", Trace: traceparent}, Token: 4711,
 	}
 }
 
@@ -47,7 +46,7 @@ func at(seconds float64) lockguard.Subject {
 }
 
 func holder(class string) recipes.Contender {
-	return recipes.Contender{ID: "planted-other", Owner: "planted-holder", Host: "planted-host", Class: class, Message: secretMessage}
+	return recipes.Contender{ID: "planted-other", Identity: priority.Identity{Owner: "planted-holder", Host: "planted-host", Class: class, Message: secretMessage}}
 }
 
 // A tale is a request, and what is to be counted of it.
@@ -404,7 +403,7 @@ func TestWhatIsRecordedPointsToTheSpanOfTheWait(t *testing.T) {
 
 func TestHoldsPointToTheirOwnSpanIfTheyHaveOne(t *testing.T) {
 	const own = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
-	about := lockguard.Subject{Trace: traceparent}
+	about := lockguard.Subject{Identity: priority.Identity{Trace: traceparent}}
 	span := func(ctx context.Context) string {
 		return trace.SpanContextFromContext(working(ctx, about)).SpanID().String()
 	}

@@ -19,7 +19,7 @@ type story struct {
 }
 
 func tell(r *Recorder, id string) *story {
-	return &story{r, lockguard.Subject{ID: id, Owner: "job", Scope: "s", At: time.Now()}}
+	return &story{r, lockguard.Subject{ID: id, Identity: priority.Identity{Owner: "job"}, Scope: "s", At: time.Now()}}
 }
 
 // after moves the clock of the story on.

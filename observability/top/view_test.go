@@ -28,7 +28,7 @@ func ago(d time.Duration) time.Time { return noon.Add(-d) }
 
 func request(owner string, p priority.Level, since time.Duration) recipes.Contender {
 	return recipes.Contender{
-		ID: "id-" + owner, Owner: owner, Host: "web-1", PID: 4711, Terms: priority.Terms{
+		ID: "id-" + owner, Identity: priority.Identity{Owner: owner, Host: "web-1", PID: 4711}, Terms: priority.Terms{
 			Priority:     p,
 			LeaseTimeout: time.Hour,
 		}, Joined: ago(since), Since: ago(since),

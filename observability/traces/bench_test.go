@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // discard exports to nobody.
@@ -25,7 +26,7 @@ func BenchmarkCycle(b *testing.B) {
 			provider := sdk.NewTracerProvider(sdk.WithBatcher(discard{}), sdk.WithSampler(sampler))
 			b.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
 			tracer := traces.New(provider)
-			ctx, about := b.Context(), lockguard.Subject{ID: "1", Scope: scope, Class: scope, Owner: "compact", Message: "nightly", Token: 7, At: time.Now()}
+			ctx, about := b.Context(), lockguard.Subject{ID: "1", Scope: scope, Identity: priority.Identity{Class: scope, Owner: "compact", Message: "nightly"}, Token: 7, At: time.Now()}
 			b.ReportAllocs()
 			for b.Loop() {
 				tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}})

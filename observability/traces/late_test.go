@@ -31,10 +31,10 @@ func late(sampler sdk.Sampler) (tracer *traces.Tracer, recorder *tracetest.SpanR
 func told() map[string][]lockguard.Event {
 	began := time.Unix(1_800_000_000, 0)
 	at := func(second int) lockguard.Subject {
-		return lockguard.Subject{ID: "1", Scope: scope, Owner: "compact", Token: 7, At: began.Add(time.Duration(second) * time.Second)}
+		return lockguard.Subject{ID: "1", Scope: scope, Identity: priority.Identity{Owner: "compact"}, Token: 7, At: began.Add(time.Duration(second) * time.Second)}
 	}
 	waiting := lockguard.Event{Subject: at(0), Notice: lockguard.Waiting{Since: began}}
-	other := recipes.Contender{ID: "h", Owner: "billing", Terms: priority.Terms{Priority: 3}, Trace: parentOfAll}
+	other := recipes.Contender{ID: "h", Identity: priority.Identity{Owner: "billing", Trace: parentOfAll}, Terms: priority.Terms{Priority: 3}}
 	lost := &lockguard.LostError{Scope: scope, Reason: recipes.LossSession}
 	return map[string][]lockguard.Event{
 		"nobody else": {waiting, lockguard.Event{Subject: at(1), Notice: lockguard.Acquired{}}, lockguard.Event{Subject: at(2), Notice: lockguard.Released{Took: time.Second}}},

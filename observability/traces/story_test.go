@@ -22,6 +22,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
 	"github.com/lockkeeper/lockkeeper/observability/traces/sampling"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -176,9 +177,9 @@ func TestContentionIsKeptWhereTheRestIsNot(t *testing.T) {
 			tracer := traces.New(provider)
 			ctx, parent := provider.Tracer("test").Start(t.Context(), "RunActivity:Compact")
 			since := time.Now().Add(-time.Minute)
-			about := lockguard.Subject{ID: "1", Scope: scope, Owner: "compact", At: time.Now()}
+			about := lockguard.Subject{ID: "1", Scope: scope, Identity: priority.Identity{Owner: "compact"}, At: time.Now()}
 			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: since}})
-			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: recipes.Queued{Position: 1, Holders: []recipes.Contender{{ID: "h", Owner: "a", Trace: c.holder}}}})
+			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: recipes.Queued{Position: 1, Holders: []recipes.Contender{{ID: "h", Identity: priority.Identity{Owner: "a", Trace: c.holder}}}}})
 			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}})
 			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Released{}})
 			parent.End()
@@ -258,7 +259,7 @@ func TestLongHoldsTellOfTheirProgressByOneTimer(t *testing.T) {
 		out := &lines{}
 		tracer := traces.New(sdk.NewTracerProvider(), traces.WithProgress(slog.New(slog.NewTextHandler(out, nil)), 10*time.Minute))
 		about := func(owner string) lockguard.Subject {
-			return lockguard.Subject{ID: owner, Scope: scope, Owner: owner, At: time.Now()}
+			return lockguard.Subject{ID: owner, Scope: scope, Identity: priority.Identity{Owner: owner}, At: time.Now()}
 		}
 		begin := func(owner string) {
 			tracer.Observe(t.Context(), lockguard.Event{Subject: about(owner), Notice: lockguard.Waiting{}})
@@ -291,7 +292,7 @@ func TestProgressHasTheTokenAsANumberLikeEachLineAboutALock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &lines{}
 		tracer := traces.New(sdk.NewTracerProvider(), traces.WithProgress(slog.New(slog.NewJSONHandler(out, nil)), time.Minute))
-		about := lockguard.Subject{ID: "1", Scope: scope, Owner: "long", Token: 4711, At: time.Now()}
+		about := lockguard.Subject{ID: "1", Scope: scope, Identity: priority.Identity{Owner: "long"}, Token: 4711, At: time.Now()}
 		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Waiting{}})
 		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Acquired{}})
 		<-time.After(90 * time.Second)

@@ -286,12 +286,12 @@ func TestLossDuringTheHooksForgetsNothing(t *testing.T) {
 func TestWhatComesThroughZooKeeperIsNotTrusted(t *testing.T) {
 	_, recorder, tell := drive(t)
 	about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now()}
-	holders := []recipes.Contender{{Trace: "00-xyz"}, {Trace: strings.Repeat("0", 1000)}, {Trace: ""}}
+	holders := []recipes.Contender{{Identity: priority.Identity{Trace: "00-xyz"}}, {Identity: priority.Identity{Trace: strings.Repeat("0", 1000)}}, {Identity: priority.Identity{Trace: ""}}}
 	for range 2 * traces.MaxLinks {
-		holders = append(holders, recipes.Contender{Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
+		holders = append(holders, recipes.Contender{Identity: priority.Identity{Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}})
 	}
 	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}}, lockguard.Event{Subject: about, Notice: recipes.Queued{Holders: holders}},
-		lockguard.Event{Subject: about, Notice: recipes.PreemptSent{Holder: recipes.Contender{Trace: "nonsense"}, Reason: priority.Outranked}},
+		lockguard.Event{Subject: about, Notice: recipes.PreemptSent{Holder: recipes.Contender{Identity: priority.Identity{Trace: "nonsense"}}, Reason: priority.Outranked}},
 		lockguard.Event{Subject: about, Notice: lockguard.NotAcquired{Err: errors.New("no")}})
 	span := recorder.Ended()[0]
 	require.Len(t, span.Links(), traces.MaxLinks)

@@ -23,11 +23,11 @@ func run(id string, pid, claimed int) recipes.TickRun {
 
 // request is of the job's process with pid.
 func request(id string, pid, since int) recipes.Contender {
-	return recipes.Contender{ID: id, Owner: "backup", Host: "h1", PID: pid, Joined: ago(since), Since: ago(since), Position: 1}
+	return recipes.Contender{ID: id, Identity: priority.Identity{Owner: "backup", Host: "h1", PID: pid}, Joined: ago(since), Since: ago(since), Position: 1}
 }
 
 func stranger() recipes.Contender {
-	return recipes.Contender{ID: "x", Owner: "exec", Host: "h9", PID: 9, Since: ago(300)}
+	return recipes.Contender{ID: "x", Identity: priority.Identity{Owner: "exec", Host: "h9", PID: 9}, Since: ago(300)}
 }
 
 func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
@@ -68,7 +68,7 @@ func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
 		"is frozen": {
 			runs: []recipes.TickRun{run("r", 1, 30)},
 			frozen: []recipes.FrozenRequest{{
-				ID: "f", Scope: "cluster/disk", Owner: "backup", Host: "h1", PID: 1, Since: ago(15), Until: noon.Add(time.Minute),
+				ID: "f", Scope: "cluster/disk", Identity: priority.Identity{Owner: "backup", Host: "h1", PID: 1}, Since: ago(15), Until: noon.Add(time.Minute),
 				Override: recipes.Mark{ID: "INC-7", By: "ana", Reason: "disks"},
 			}},
 			state: "frozen", since: ago(15), words: "out of cluster/disk by override INC-7 of ana until 12:01:00 (in 1m): disks",
@@ -148,8 +148,8 @@ func TestOverrideSaysWhomItKeepsOut(t *testing.T) {
 		{Scope: "a", At: noon, Holders: []recipes.Contender{held}, Waiters: []recipes.Contender{request("b", 1, 20)}},
 		{Scope: "b", At: noon, Holders: []recipes.Contender{stranger()}, Waiters: []recipes.Contender{request("c", 2, 20)}},
 	}), []recipes.FrozenRequest{
-		{ID: "f", Scope: "c", Owner: "importer", Host: "h3", PID: 3, Since: ago(15), Override: mark},
-		{ID: "g", Scope: "c", Owner: "other", Host: "h3", PID: 3, Since: ago(15), Override: recipes.Mark{ID: "INC-8"}},
+		{ID: "f", Scope: "c", Identity: priority.Identity{Owner: "importer", Host: "h3", PID: 3}, Since: ago(15), Override: mark},
+		{ID: "g", Scope: "c", Identity: priority.Identity{Owner: "other", Host: "h3", PID: 3}, Since: ago(15), Override: recipes.Mark{ID: "INC-8"}},
 	})
 	jobs := []views.JobLabels{{Name: "nightly-backup"}, {Name: "hourly"}}
 	named := func(kind override.Kind, match override.Match) (names []string) {

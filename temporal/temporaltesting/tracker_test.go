@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 func TestWorkflowDoesNotKnowOfTheNextHoldBeforeItIsTold(t *testing.T) {
@@ -15,7 +16,7 @@ func TestWorkflowDoesNotKnowOfTheNextHoldBeforeItIsTold(t *testing.T) {
 	observe := tr.observer(false)
 	tell := func(state string, token lockguard.Token) { k.told, k.token = state, token }
 	about := func(id string, token lockguard.Token) lockguard.Subject {
-		return lockguard.Subject{ID: id, Scope: "orders", Hold: "run/n", Token: token}
+		return lockguard.Subject{ID: id, Scope: "orders", Identity: priority.Identity{Hold: "run/n"}, Token: token}
 	}
 	settled := func() bool {
 		tr.mu.Lock()

@@ -68,7 +68,7 @@ func (f *Fixture) Start(owner string, acquire func(context.Context, recipes.Requ
 	f.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Request{Notices: NewNotices[recipes.Notice](f.History, owner), Owner: owner, f: f, cancel: cancel}
-	request := recipes.Request{Owner: owner, Notify: r.Add}
+	request := recipes.Request{Identity: priority.Identity{Owner: owner}, Notify: r.Add}
 	for _, option := range options {
 		option(&request)
 	}

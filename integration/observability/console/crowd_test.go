@@ -44,9 +44,8 @@ func crowdScope(i int) string { return fmt.Sprintf("cluster/eu-%d/resource/table
 
 func (c *crowd) contender(scope int, n int) recipes.Contender {
 	return recipes.Contender{
-		ID: fmt.Sprintf("%08x%016x", scope, n), Owner: fmt.Sprintf("job-%d-of-a-team", n%97), Host: fmt.Sprintf("worker-%d.example.net", n%50), PID: 1000 + n,
+		ID: fmt.Sprintf("%08x%016x", scope, n), Identity: priority.Identity{Owner: fmt.Sprintf("job-%d-of-a-team", n%97), Host: fmt.Sprintf("worker-%d.example.net", n%50), PID: 1000 + n, Message: "part 12 of 20, for the report of the quarter", Class: "cluster/{region}/resource/{table}"},
 		Terms: priority.Terms{LeaseTimeout: time.Hour, CleanupTimeout: time.Minute}, Joined: c.began.Add(-time.Duration(n) * time.Second / 10),
-		Message: "part 12 of 20, for the report of the quarter", Class: "cluster/{region}/resource/{table}",
 	}
 }
 

@@ -43,11 +43,11 @@ func strangers() (stage, string) {
 	now := time.Now()
 	someone := func(id, owner string) recipes.Contender {
 		return recipes.Contender{
-			ID: id, Owner: owner, Host: "host-" + long, PID: 1 << 22, Terms: priority.Terms{
+			ID: id, Identity: priority.Identity{Owner: owner, Host: "host-" + long, PID: 1 << 22, Message: evil + long, Class: long}, Terms: priority.Terms{
 				Priority: 1 << 20, LeaseTimeout: time.Hour, CleanupTimeout: time.Minute,
 				Mode: priority.Exclusive,
 			},
-			Joined: now.Add(-400 * time.Hour), Message: evil + long, Class: long,
+			Joined: now.Add(-400 * time.Hour),
 		}
 	}
 	var all stage

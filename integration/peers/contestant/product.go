@@ -68,7 +68,7 @@ func (p *product) door(ctx context.Context, worker, client int, turn Turn) (acqu
 	if err != nil {
 		return nil, err
 	}
-	request := recipes.Request{Owner: "bench"}
+	request := recipes.Request{Identity: priority.Identity{Owner: "bench"}}
 	if turn.Shared {
 		request.Mode = priority.Shared
 	}
