@@ -138,19 +138,23 @@ func (d *Decoder) count(size int) int {
 }
 
 // Strings reads a list of strings; null is nil, empty is not.
-func (d *Decoder) Strings() []string { return d.strings((*Decoder).String) }
+func (d *Decoder) Strings() []string { return d.strings(false) }
 
 // RawStrings is Strings as the bytes that were sent: see RawString.
-func (d *Decoder) RawStrings() []string { return d.strings((*Decoder).RawString) }
+func (d *Decoder) RawStrings() []string { return d.strings(true) }
 
-func (d *Decoder) strings(next func(*Decoder) string) []string {
+func (d *Decoder) strings(raw bool) []string { // a function would make each Decoder escape to the heap
 	n := d.count(4)
 	if n < 0 || d.err != nil {
 		return nil
 	}
 	list := make([]string, 0, n)
 	for range n {
-		list = append(list, next(d))
+		if raw {
+			list = append(list, d.RawString())
+		} else {
+			list = append(list, d.String())
+		}
 	}
 	if d.err != nil {
 		return nil
