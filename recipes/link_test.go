@@ -52,7 +52,7 @@ func TestCredentialsTravelAsOneFrame(t *testing.T) {
 	b := appendAuth([]byte("greeting"), &Digest{User: "ana", Password: "s3cret"})
 	frame := b[len("greeting"):]
 	require.Equal(t, int(binary.BigEndian.Uint32(frame)), len(frame)-4)
-	require.Equal(t, int32(zkwire.XidAuth), int32(binary.BigEndian.Uint32(frame[4:])))
+	require.Equal(t, zkwire.XidAuth, int32(binary.BigEndian.Uint32(frame[4:])))
 	require.Equal(t, uint32(zkwire.OpAuth), binary.BigEndian.Uint32(frame[8:]))
 	require.True(t, bytes.HasSuffix(frame, []byte("ana:s3cret")))
 }

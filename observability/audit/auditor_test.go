@@ -176,7 +176,7 @@ func TestOverrideThatTakesALockHasAnOutcome(t *testing.T) {
 		require.Equal(t, recipes.AuditOutcome, all[1].Phase, name)
 		require.Equal(t, c.result, all[1].Result, name)
 		require.Equal(t, c.wrong, all[1].Error, name)
-		require.Equal(t, c.end.Subject.Token, all[1].Requestor.Token, name)
+		require.Equal(t, c.end.Token, all[1].Requestor.Token, name)
 	}
 }
 

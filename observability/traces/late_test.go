@@ -146,7 +146,7 @@ func TestSpanOfAHoldIsThereForWhoeverAsks(t *testing.T) {
 	}
 	require.Equal(t, hold.SpanContext(), ended.SpanContext())
 	require.Equal(t, parent.SpanContext().SpanID(), ended.Parent().SpanID())
-	require.Equal(t, events[1].Subject.At.UnixNano(), ended.StartTime().UnixNano())
+	require.Equal(t, events[1].At.UnixNano(), ended.StartTime().UnixNano())
 	require.Equal(t, []string{"fence.issued", "of the work"}, eventNames(ended))
 }
 
