@@ -101,7 +101,7 @@ func (t Terms) UntilLeaseEnds() Terms {
 // is a *RequestError. The configuration, the flags, the API of the console and Temporal say its Reason word for word, so it
 // holds wherever terms are written.
 func (t Terms) Validate() error {
-	c := termsCheck{Terms: t.WithDefaults()}
+	c := termsCheck{Terms: t.WithDefaults(), shortest: time.Millisecond}
 	if err := t.Priority.CheckJob(); err != nil {
 		c.refuse("priority", "%s", err)
 	}
@@ -127,6 +127,7 @@ func (t Terms) ValidateRequest() error {
 // A termsCheck collects what is wrong with terms.
 type termsCheck struct {
 	Terms
+	shortest time.Duration // that may be written: ZooKeeper keeps milliseconds. What a request has become may be shorter
 	problems []error
 }
 
@@ -139,20 +140,20 @@ func (c *termsCheck) each() {
 	if c.Mode != Exclusive && c.Mode != Shared {
 		c.refuse("mode", "%s is unknown; write exclusive or shared", c.Mode)
 	}
-	c.length("lease_timeout", c.LeaseTimeout, "write how long the work needs, or leave it out")
-	c.length("cleanup_timeout", c.CleanupTimeout, "write how long the cleanup needs, or leave it out")
+	c.length("lease_timeout", c.LeaseTimeout, time.Millisecond, "write how long the work needs, or leave it out")
+	c.length("cleanup_timeout", c.CleanupTimeout, c.shortest, "write how long the cleanup needs, or leave it out")
 	if c.WaitingTimeout != nil {
-		c.length("waiting_timeout", *c.WaitingTimeout, "write 0 to wait for no cleanup, or leave it out")
+		c.length("waiting_timeout", *c.WaitingTimeout, c.shortest, "write 0 to wait for no cleanup, or leave it out")
 	}
-	if c.AcquireTimeout != nil && *c.AcquireTimeout < 0 { // it may be what is left of one
-		c.length("acquire_timeout", *c.AcquireTimeout, "write 0 to try once, or leave it out")
+	if c.AcquireTimeout != nil { // what is left of one may be short
+		c.length("acquire_timeout", *c.AcquireTimeout, 0, "write 0 to try once, or leave it out")
 	}
-	c.length("min_runtime", c.MinRuntime, "write how long the work is not to be preempted, or leave it out")
+	c.length("min_runtime", c.MinRuntime, c.shortest, "write how long the work is not to be preempted, or leave it out")
 	if c.MinRuntime > c.LeaseTimeout && c.LeaseTimeout > 0 {
 		c.refuse("min_runtime", "min_runtime (%s) is longer than lease_timeout (%s); shorten the one or lengthen the other",
 			words.Duration(c.MinRuntime), words.Duration(c.LeaseTimeout))
 	}
-	c.length("lock_delay", c.LockDelay, "write how long work that was cut off may still do harm, or leave it out")
+	c.length("lock_delay", c.LockDelay, c.shortest, "write how long work that was cut off may still do harm, or leave it out")
 	if c.LockDelay > MaxLockDelay {
 		c.refuse("lock_delay", "%s is longer than %s; write how long work that was cut off may still do harm", words.Duration(c.LockDelay), words.Duration(MaxLockDelay))
 	}
@@ -164,12 +165,12 @@ func (c *termsCheck) each() {
 	}
 }
 
-// length checks one of the durations: ZooKeeper keeps them in milliseconds.
-func (c *termsCheck) length(field string, d time.Duration, instead string) {
+// length checks one of the durations.
+func (c *termsCheck) length(field string, d, shortest time.Duration, instead string) {
 	switch {
 	case d < 0:
 		c.refuse(field, "%s is negative; %s", words.Duration(d), instead)
-	case d > 0 && d < time.Millisecond:
+	case d > 0 && d < shortest:
 		c.refuse(field, "%s is too short; write 1ms or more", d)
 	}
 }

@@ -381,11 +381,11 @@ func (g *Grant) safe() {
 	}
 }
 
-// lose ends the grant against the holder's will.
 func (g *Grant) sessionLost(cause error) {
 	g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: cause})
 }
 
+// lose ends the grant against the holder's will.
 func (g *Grant) lose(loss *LostError) {
 	g.mu.Lock()
 	if g.state != stateHeld {

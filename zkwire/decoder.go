@@ -102,14 +102,8 @@ func (d *Decoder) NullString() (s string, null bool) {
 	return text(d.take(int(n), "string")), false
 }
 
-// RawString reads a string as the bytes that were sent, as go-zookeeper does. Null is "".
-func (d *Decoder) RawString() string {
-	n := d.Int32()
-	if d.err != nil || n == -1 {
-		return ""
-	}
-	return string(d.take(int(n), "string"))
-}
+// RawString reads a string as the bytes that were sent, as go-zookeeper does: where that has one, there is no null.
+func (d *Decoder) RawString() string { return string(d.take(int(d.Int32()), "string")) }
 
 // Stat reads a Stat.
 func (d *Decoder) Stat() Stat {
@@ -138,23 +132,31 @@ func (d *Decoder) count(size int) int {
 }
 
 // Strings reads a list of strings; null is nil, empty is not.
-func (d *Decoder) Strings() []string { return d.strings(false) }
-
-// RawStrings is Strings as the bytes that were sent: see RawString.
-func (d *Decoder) RawStrings() []string { return d.strings(true) }
-
-func (d *Decoder) strings(raw bool) []string { // a function would make each Decoder escape to the heap
+func (d *Decoder) Strings() []string {
 	n := d.count(4)
 	if n < 0 || d.err != nil {
 		return nil
 	}
 	list := make([]string, 0, n)
 	for range n {
-		if raw {
-			list = append(list, d.RawString())
-		} else {
-			list = append(list, d.String())
-		}
+		list = append(list, d.String())
+	}
+	if d.err != nil {
+		return nil
+	}
+	return list
+}
+
+// RawStrings reads a list of strings as they were sent: see RawString.
+func (d *Decoder) RawStrings() []string {
+	n := int(d.Int32())
+	if n < 0 || n > d.Rest()/4 {
+		d.fail("unreasonable count")
+		return nil
+	}
+	list := make([]string, 0, n)
+	for range n {
+		list = append(list, d.RawString())
 	}
 	if d.err != nil {
 		return nil

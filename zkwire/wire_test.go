@@ -34,6 +34,28 @@ func TestLengthsThatCannotBeAreRefusedBeforeAnythingIsAllocated(t *testing.T) {
 	require.ErrorContains(t, d.Err(), "long at byte 0 of 0", "the first error stays")
 }
 
+// go-zookeeper knows no null of a string or of a list: a client that took one for nothing would see an empty lock.
+func TestRawStringsAndListsAreNeverNull(t *testing.T) {
+	for name, read := range map[string]func(*Decoder) any{
+		"string":  func(d *Decoder) any { return d.RawString() },
+		"strings": func(d *Decoder) any { return d.RawStrings() },
+	} {
+		for _, n := range []int32{-1, -7, 5, MaxFrame + 1} {
+			d := NewDecoder(append(Int32(nil, n), 1, 2, 3))
+			require.Empty(t, read(d))
+			require.ErrorIs(t, d.Err(), ErrMalformed, "%s of %d", name, n)
+		}
+		d := NewDecoder(Int32(nil, 0))
+		require.Empty(t, read(d))
+		require.NoError(t, d.Err(), name)
+	}
+	d := NewDecoder(Int32(Int32(nil, 1), -1))
+	require.Empty(t, d.RawStrings())
+	require.ErrorIs(t, d.Err(), ErrMalformed, "a null in a list")
+	whole := RawString(RawString(Int32(nil, 2), "a\xff"), "\U0001F512")
+	require.Equal(t, []string{"a\xff", "\U0001F512"}, NewDecoder(whole).RawStrings(), "as they were sent")
+}
+
 // FuzzRequest: no bytes of a client break the decoder, or make it allocate
 // more than a multiple of them.
 func FuzzRequest(f *testing.F) {
