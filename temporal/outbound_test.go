@@ -53,7 +53,7 @@ func workflows(t *testing.T, do func(ctx workflow.Context) error, options ...tem
 	t.Helper()
 	p := newPlugin(t, newGuard(t, zktest.RunT(t), "worker"), options...)
 	env := new(testsuite.WorkflowTestSuite).NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(worker.Options{Plugins: []worker.Plugin{p}})
+	env.SetWorkerOptions(worker.Options{Plugins: []worker.Plugin{p}, DeadlockDetectionTimeout: patience})
 	env.SetTestTimeout(patience)
 	env.RegisterActivityWithOptions(&lookers{}, activity.RegisterOptions{SkipInvalidStructFunctions: true})
 	env.RegisterActivityWithOptions(look, activity.RegisterOptions{Name: "look"})

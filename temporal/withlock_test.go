@@ -56,7 +56,9 @@ func newScene(t *testing.T, keep func(s *scene)) *scene {
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	s.env = suite.NewTestWorkflowEnvironment()
 	s.env.SetTestTimeout(30 * time.Second)
-	s.env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&holdInterceptor{locks: s.locks}}})
+	s.env.SetWorkerOptions(worker.Options{
+		Interceptors: []interceptor.WorkerInterceptor{&holdInterceptor{locks: s.locks}}, DeadlockDetectionTimeout: time.Minute, // a busy machine is slow
+	})
 	s.env.RegisterActivityWithOptions(func(ctx context.Context, in holderInput) error {
 		s.mu.Lock()
 		s.inputs = append(s.inputs, in)
@@ -332,7 +334,7 @@ func TestCleanupHasWhatIsLeftOfTheGrace(t *testing.T) {
 			s := newScene(t, func(s *scene) { s.grant(7) })
 			s.after(time.Minute, func() { s.preempt(c.grace) })
 			var got workflow.ActivityOptions
-			s.env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{
+			s.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{
 				&optionsRecorder{of: "undo", got: &got}, &holdInterceptor{locks: s.locks}, // whose outbound part comes first
 			}})
 			err := s.under(func(ctx workflow.Context, hold WorkflowHold) error {
