@@ -63,26 +63,34 @@ func TestEveryErrorAboutALockIsACauseOfItsKind(t *testing.T) {
 
 // errorsAboutALock returns the types of packages that are named like errors and have a Scope.
 func errorsAboutALock(t *testing.T, directories ...string) (names []string) {
-	for _, directory := range directories {
-		files, err := filepath.Glob(filepath.Join(directory, "*.go"))
-		require.NoError(t, err)
-		for _, name := range files {
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-			require.NoError(t, err)
-			ast.Inspect(file, func(n ast.Node) bool {
-				spec, ok := n.(*ast.TypeSpec)
-				if !ok || !spec.Name.IsExported() || !strings.HasSuffix(spec.Name.Name, "Error") {
-					return true
-				}
-				if s, ok := spec.Type.(*ast.StructType); ok && hasScope(s) {
-					names = append(names, file.Name.Name+"."+spec.Name.Name)
-				}
+	for _, file := range parsed(t, directories) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || !spec.Name.IsExported() || !strings.HasSuffix(spec.Name.Name, "Error") {
 				return true
-			})
-		}
+			}
+			if s, ok := spec.Type.(*ast.StructType); ok && hasScope(s) {
+				names = append(names, file.Name.Name+"."+spec.Name.Name)
+			}
+			return true
+		})
 	}
 	require.Greater(t, len(names), 10)
 	return names
+}
+
+// parsed returns the files of packages.
+func parsed(t *testing.T, directories []string) (files []*ast.File) {
+	for _, directory := range directories {
+		names, err := filepath.Glob(filepath.Join(directory, "*.go"))
+		require.NoError(t, err)
+		for _, name := range names {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			files = append(files, file)
+		}
+	}
+	return files
 }
 
 func hasScope(s *ast.StructType) bool {

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -268,16 +265,10 @@ func TestSetOfNoticesIsClosedAndEachOneThatIsToldHasAKindAndALogLine(t *testing.
 
 // noticesOf returns the types of packages that are notices: those with a Kind.
 func noticesOf(t *testing.T, directories ...string) (names []string) {
-	for _, directory := range directories {
-		files, err := filepath.Glob(filepath.Join(directory, "*.go"))
-		require.NoError(t, err)
-		for _, name := range files {
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-			require.NoError(t, err)
-			for _, decl := range file.Decls {
-				if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == "Kind" && f.Recv != nil {
-					names = append(names, file.Name.Name+"."+f.Recv.List[0].Type.(*ast.Ident).Name)
-				}
+	for _, file := range parsed(t, directories) {
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == "Kind" && f.Recv != nil {
+				names = append(names, file.Name.Name+"."+f.Recv.List[0].Type.(*ast.Ident).Name)
 			}
 		}
 	}
