@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -206,11 +207,34 @@ func short(pkg string) string {
 	return strings.TrimPrefix(pkg, module+"/")
 }
 
-// The summary shows so many lines of a failure, and so many bytes of each.
+// The summary shows so many lines of a failure, and so many bytes of each: the first, if the reason is
+// among them, else a few of these and the reason, or what was said last.
 const (
-	excerpt = 12
-	width   = 200
+	excerpt = 24
+	opening = 4
+	width   = 300
 )
+
+// reason is how a line begins that says why a test failed: testify's, the runtime's, the race detector's.
+var reason = regexp.MustCompile(`^\s*(Error Trace:|Error:|panic: |fatal error: |WARNING: DATA RACE)`)
+
+// telling returns the lines of a failure that the summary shows.
+func telling(lines []string) []string {
+	why := slices.IndexFunc(lines, reason.MatchString)
+	if why < 0 { // what was said last, most likely
+		why = max(0, len(lines)-excerpt) + 1
+	}
+	if why < excerpt/2 || len(lines) <= excerpt {
+		return lines[:min(len(lines), excerpt)]
+	}
+	shown := append(slices.Clone(lines[:opening]), "[…]")
+	for _, line := range lines[opening : why-1] { // how to see it again
+		if strings.Contains(line, "seed") {
+			shown = append(shown, line)
+		}
+	}
+	return append(shown, lines[why-1:min(len(lines), why-1+excerpt)]...)
+}
 
 // summaryFile keeps the summary of the last run, beside the logs.
 const summaryFile = "summary.txt"
@@ -235,13 +259,8 @@ func (r *runner) summarize(out io.Writer, took time.Duration) {
 	for _, f := range r.failures {
 		_, _ = fmt.Fprintf(out, "\n--- FAIL %s: %s %s\n", f.part.name, short(f.pkg), f.title())
 		lines := strings.Split(strings.TrimRight(frames.ReplaceAllString(f.output, ""), "\n"), "\n")
-		for _, line := range lines[:min(len(lines), excerpt)] {
+		for _, line := range telling(lines) {
 			_, _ = fmt.Fprintf(out, "    %s\n", line[:min(len(line), width)])
-		}
-		for _, line := range lines[min(len(lines), excerpt):] {
-			if strings.Contains(line, "seed") {
-				_, _ = fmt.Fprintf(out, "    %s\n", line)
-			}
 		}
 		_, _ = fmt.Fprintf(out, "  all of it: %s\n", f.log)
 		_, _ = fmt.Fprintf(out, "  again:     %s\n", f.again)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,27 @@ func TestPartThatFailsDoesNotHideTheOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(summary), "--- FAIL first: sample/bad TestBad/x")
 	require.True(t, strings.HasSuffix(text, string(summary)), "the summary comes last, and is kept")
+}
+
+func TestSummaryShowsTheReasonOfAFailureWithALongLog(t *testing.T) {
+	lines := func(n int, last ...string) []string {
+		return append(slices.Repeat([]string{"    run.go:33: a fault"}, n), last...)
+	}
+	for name, all := range map[string][]string{
+		"short":                     lines(3, "    a_test.go:7: two hold"),
+		"long, said last":           lines(100, "    a_test.go:7: two hold"),
+		"long, in the middle":       append(lines(100, "    a_test.go:7:", "\tError Trace:\ta_test.go:7", "\tError:  two hold"), lines(100)...),
+		"in the middle of the said": lines(13, "    a_test.go:7:", "\tError:  two hold", "    the rest"),
+		"at once, and a long rest":  append([]string{"    a_test.go:7: two hold"}, lines(100, "\tError:  so it is")...),
+		"a panic":                   lines(30, "panic: two hold", "goroutine 1"),
+	} {
+		shown := telling(all)
+		require.Contains(t, strings.Join(shown, "\n"), "two hold", name)
+		require.Equal(t, all[0], shown[0], name)
+		require.LessOrEqual(t, len(shown), opening+1+excerpt, name)
+	}
+	seeded := append(lines(20, "    seed 4711"), lines(50, "\tError:  two hold")...)
+	require.Contains(t, telling(seeded), "    seed 4711")
 }
 
 func TestPackageIsRunAgainWhenTheRaceDetectorCrashesAndOnlyThen(t *testing.T) {
