@@ -134,8 +134,9 @@ func (r lockRecord) delaysAfter(holders []child) bool {
 	return slices.ContainsFunc(r.Delays, func(n delayNote) bool { return isPresent(holders, n.ID) })
 }
 
-// occupied reports whether somebody holds the lock, or may bar somebody from it.
-func (r lockRecord) occupied() bool { return len(r.Holders)+len(r.Delays) > 0 }
+// occupied reports whether somebody holds the lock, or may bar somebody from it: also readers who may have walked in, and are
+// not named.
+func (r lockRecord) occupied() bool { return len(r.Holders)+len(r.Delays) > 0 || r.Open || r.Walked }
 
 func isPresent(present []child, guid string) bool {
 	return slices.ContainsFunc(present, func(c child) bool { return c.guid == guid })

@@ -231,8 +231,7 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 			return nil, errCrowded
 		}
 		a.seen = l.cache.strangers.drop(l.path, a.seen, g.Holders...)
-		keep := lockRecord{Evicted: g.Evicted, Walked: g.Walked, Delays: g.carry(stat, a.seen)}
-		keep.Open = a.mayOpen(keep)
+		keep := lockRecord{Evicted: g.Evicted, Delays: g.carry(stat, a.seen)}
 		var holders []child
 		for _, c := range a.seen {
 			switch {
@@ -244,6 +243,9 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 			case c.mode != priority.Shared && !a.req.Priority.Outranks(c.level()):
 				return nil, errCrowded // it comes first
 			}
+		}
+		if len(holders) > 0 { // else whom it was to come beside has left
+			keep.Walked, keep.Open = g.Walked, a.mayOpen(keep)
 		}
 		if len(barring(keep.Delays, a.req.Mode, a.seen)) > 0 {
 			return nil, errCrowded

@@ -118,3 +118,58 @@ func TestReaderDoesNotWalkIntoALockThatIsThereAnew(t *testing.T) {
 		reader.Granted()
 	})
 }
+
+// A reader beside whom nobody holds any more when it takes the lock does not open it, and does not take it for open: who walks
+// in at a version at which G says nothing of it is not seen by a writer that has looked.
+func TestReaderThatComesBesideOthersWhoHaveLeftDoesNotOpenTheLock(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a reader that has seen another, and comes when that has left
+		a := w.hold("A", at(1), sharing)
+		looks, r := w.stops(ReadsG(users).From("R"), "R", at(1), sharing)
+		a.release()
+		looks.Release()
+		r.Granted()
+		require.NotContains(w, string(w.lock().Data), "open")
+		r.release()
+
+		// when one of the same client takes the lock after a writer has seen that nobody is there, and before that writes
+		writes, writer := w.stops(zktest.Op(zktest.Multi).From("W").Nth(1), "W", at(1))
+		again := w.client("R").ask(users, "R", at(1), sharing)
+		again.Granted()
+		writes.Release()
+
+		// then the writer waits for it
+		writer.Queued()
+		require.Equal(w, []string{"R"}, w.holders())
+		again.release()
+		writer.Granted()
+	})
+}
+
+// Whoever comes beside one that has walked in, and that G does not name, writes down that such are there.
+func TestReaderBesideOneThatHasWalkedInSaysSo(t *testing.T) {
+	scenario(t, func(w *world) {
+		// given a lock that only one has who has walked in, and that a writer has shut
+		a, b := w.hold("A", at(1), sharing), w.hold("B", at(1), sharing)
+		walked := w.hold("R", at(1), sharing)
+		a.release()
+		b.release()
+		writer := w.ask("W", at(1), within(time.Second))
+		require.True(w, recipes.IsNotAcquired(writer.Refused()))
+		require.NotContains(w, string(w.lock().Data), "open")
+
+		// when another comes beside it
+		beside := w.hold("S", at(1), sharing)
+
+		// then G says that it is open again, and that not all who are there are named
+		require.Contains(w, string(w.lock().Data), `"open":true`)
+		require.Contains(w, string(w.lock().Data), `"readers_may_have_walked_in":true`)
+
+		// and no writer gets it before both have left
+		next := w.wait("S", at(1))
+		beside.release()
+		require.Equal(w, []string{"R"}, w.holders())
+		walked.release()
+		next.Granted()
+	})
+}

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,7 +29,12 @@ type canary struct {
 	acked  int32                   // version of the last write that was acknowledged, or seen
 	when   map[int32]time.Duration // it was
 	lapses []Lapse
+	slow   []span
+	asked  []time.Duration // of each server: since when it has owed an answer; 0: it owes none
 }
+
+// A span is a time in which a server was slower than a promise allows for.
+type span struct{ from, to time.Duration }
 
 // A Lapse is a time from which the servers have forgotten writes that they had
 // acknowledged.
@@ -36,7 +45,8 @@ type Lapse struct {
 
 const canaryNode = "/robust-canary"
 
-func newCanary(servers string) (*canary, error) {
+// newCanary watches the servers; one that takes longer than patience to answer is slow.
+func newCanary(servers string, patience time.Duration) (*canary, error) {
 	conn, _, err := zk.Connect(strings.Split(servers, ","), 4*time.Second, zk.WithLogger(silence{}))
 	if err != nil {
 		return nil, err
@@ -44,7 +54,51 @@ func newCanary(servers string) (*canary, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &canary{conn: conn, stop: stop, acked: -1, when: make(map[int32]time.Duration)}
 	c.over.Go(func() { c.sing(ctx) })
+	each := strings.Split(servers, ",")
+	c.asked = make([]time.Duration, len(each))
+	for i, server := range each {
+		one, _, err := zk.Connect([]string{server}, 4*time.Second, zk.WithLogger(silence{}))
+		if err != nil {
+			c.close()
+			return nil, err
+		}
+		context.AfterFunc(ctx, one.Close) // also ends a call that has no answer
+		c.over.Go(func() { c.time(ctx, i, one, patience) })
+	}
 	return c, nil
+}
+
+// time asks one server again and again how far the ensemble has come, and notes when that took long: a client there hears
+// as late of its grant, or of its end.
+func (c *canary) time(ctx context.Context, server int, conn *zk.Conn, patience time.Duration) {
+	for ctx.Err() == nil {
+		began := history.Now()
+		c.mu.Lock()
+		c.asked[server] = began
+		c.mu.Unlock()
+		_, err := conn.Sync("/")
+		now := history.Now()
+		c.mu.Lock()
+		c.asked[server] = 0
+		if err != nil || now-began > patience {
+			c.slow = append(c.slow, span{began, now})
+		}
+		c.mu.Unlock()
+		pause(ctx, 20*time.Millisecond)
+	}
+}
+
+// slowness returns when servers were slow, up to now.
+func (c *canary) slowness() []span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := slices.Clone(c.slow)
+	for _, since := range c.asked {
+		if since != 0 {
+			all = append(all, span{since, history.Now()})
+		}
+	}
+	return all
 }
 
 type silence struct{}
@@ -122,4 +176,21 @@ func (c *canary) close() []Lapse {
 
 func (l Lapse) String() string {
 	return fmt.Sprintf("at %.1f the servers had forgotten what they had acknowledged from %.1f on: %d writes of the canary", l.Seen.Seconds(), l.Since.Seconds(), l.Writes)
+}
+
+// extra is what a server of ZooKeeper 3.8 logs when it removes the nodes of a session, and has some of which the leader did not know.
+var extra = regexp.MustCompile(`Unexpected extra paths under session \[([^\]]*)\]`)
+
+// disagreements returns the locks of which a server has had nodes that the leader did not have: its log says so. What a client
+// reads there is not what its transactions are checked against, so it can neither take such a lock nor see who has it.
+func disagreements(log string) (scopes []string) {
+	for _, found := range extra.FindAllStringSubmatch(log, -1) {
+		for _, node := range strings.Split(found[1], ", ") {
+			scope, err := url.PathUnescape(path.Base(path.Dir(node)))
+			if err == nil && !slices.Contains(scopes, scope) {
+				scopes = append(scopes, scope)
+			}
+		}
+	}
+	return scopes
 }

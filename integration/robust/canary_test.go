@@ -13,7 +13,7 @@ import (
 
 func TestCanaryNoticesServersThatForget(t *testing.T) {
 	zk := zktest.RunT(t)
-	c, err := newCanary(zk.Addr())
+	c, err := newCanary(zk.Addr(), time.Minute)
 	require.NoError(t, err)
 	grown := func(than int32) {
 		require.Eventually(t, func() bool {
@@ -24,6 +24,7 @@ func TestCanaryNoticesServersThatForget(t *testing.T) {
 	}
 	grown(5)
 	zk.Stop() // forgets nothing
+	require.Eventually(t, func() bool { return len(c.slowness()) > 1 }, time.Minute, 5*time.Millisecond, "it has no answers")
 	require.NoError(t, zk.Restart())
 	c.mu.Lock()
 	before := c.acked
@@ -45,6 +46,23 @@ func TestCanaryNoticesServersThatForget(t *testing.T) {
 	require.Contains(t, lapses[0].String(), "writes of the canary")
 }
 
+func TestCanaryNotesAnswersThatTookLongerThanItsPatience(t *testing.T) {
+	zk := zktest.RunT(t)
+	c, err := newCanary(zk.Addr(), 0)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(c.slowness()) > 3 }, time.Minute, 5*time.Millisecond)
+	c.close()
+	patient, err := newCanary(zk.Addr(), time.Hour)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		patient.mu.Lock()
+		defer patient.mu.Unlock()
+		return patient.acked > 10
+	}, time.Minute, 5*time.Millisecond)
+	require.LessOrEqual(t, len(patient.slowness()), 1, "the one that is under way")
+	patient.close()
+}
+
 func TestViolationsOfServersThatForgetAreToldApart(t *testing.T) {
 	violations := []verdict.Violation{
 		{Check: verdict.CheckModel, At: 10, Scope: "old"},
@@ -55,16 +73,37 @@ func TestViolationsOfServersThatForgetAreToldApart(t *testing.T) {
 		{Check: verdict.CheckProcess},
 	}
 	born := map[string]time.Duration{"old": 5, "new": 26}
-	ours, theirs := undermined(violations, []Lapse{{Since: 40, Seen: 45}, {Since: 20, Seen: 25}}, born)
+	ours, theirs := undermined(violations, []Lapse{{Since: 40, Seen: 45}, {Since: 20, Seen: 25}}, nil, born)
 	require.Equal(t, []verdict.Violation{violations[0], violations[2], violations[5]}, ours)
 	require.Equal(t, []verdict.Violation{violations[1], violations[3], violations[4]}, theirs)
 
-	ours, theirs = undermined(violations, []Lapse{{Since: 20, Seen: 25}}, born)
+	ours, theirs = undermined(violations, []Lapse{{Since: 20, Seen: 25}}, nil, born)
 	require.Equal(t, []verdict.Violation{violations[0], violations[2], violations[4], violations[5]}, ours)
 	require.Equal(t, []verdict.Violation{violations[1], violations[3]}, theirs)
 
-	ours, theirs = undermined(violations, nil, nil)
+	ours, theirs = undermined(violations, nil, nil, nil)
 	require.Equal(t, violations, ours)
 	require.Empty(t, theirs)
 	require.Positive(t, history.Now())
+}
+
+func TestViolationsOfLocksAboutWhichServersDifferAreToldApart(t *testing.T) {
+	log := "15:27:19.097 [CommitProcessor:3] WARN DataTree - Unexpected extra paths under session " +
+		"[/lockkeeper/locks/37/robust%2F2%2F002513/2147483637-x-ebec0fb422e5ea4cb9427f4f-0000000033, /lockkeeper/locks/0a/robust%2F1%2F002514/x] which are not in txn 0x4000006bd\n"
+	differ := disagreements("15:27:18 [main] INFO - all is well\n" + log + log)
+	require.Equal(t, []string{"robust/2/002513", "robust/1/002514"}, differ)
+	require.Empty(t, disagreements("15:27:18 [main] INFO - all is well\n"))
+
+	violations := []verdict.Violation{
+		{Check: verdict.CheckTurn, At: 10, Scope: "robust/2/002513"},
+		{Check: verdict.CheckTurn, At: 10, Scope: "robust/2/002512"},
+		{Check: verdict.CheckEnd},
+		{Check: verdict.CheckProcess, Scope: "robust/2/002513"},
+	}
+	ours, theirs := undermined(violations, nil, differ, nil)
+	require.Equal(t, []verdict.Violation{violations[1], violations[3]}, ours)
+	require.Equal(t, []verdict.Violation{violations[0], violations[2]}, theirs)
+	ours, theirs = undermined(violations, nil, nil, nil)
+	require.Equal(t, violations, ours)
+	require.Empty(t, theirs)
 }

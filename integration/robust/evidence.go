@@ -1,6 +1,7 @@
 package robust
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,6 +49,7 @@ func keepEvidence(dir string, violations []verdict.Violation, events []history.E
 	for _, s := range servers.Servers() {
 		text, err := s.Log()
 		errs = append(errs, err, os.WriteFile(filepath.Join(dir, fmt.Sprintf("server-%d.log", s.ID())), []byte(text), 0o600))
+		errs = append(errs, keepTransactions(filepath.Join(dir, fmt.Sprintf("server-%d", s.ID())), s.Dir()))
 	}
 	words, err := filepath.Glob(filepath.Join(from, "*.stderr"))
 	errs = append(errs, err)
@@ -55,6 +57,18 @@ func keepEvidence(dir string, violations []verdict.Violation, events []history.E
 		if text, err := os.ReadFile(path); err == nil && len(text) > 0 {
 			errs = append(errs, os.WriteFile(filepath.Join(dir, filepath.Base(path)), text, 0o600))
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// keepTransactions copies what a server has executed, without the room that it has reserved at the ends of its files.
+// ZooKeeper's zkTxnLogToolkit.sh shows it.
+func keepTransactions(to, server string) error {
+	logs, err := filepath.Glob(filepath.Join(server, "*", "version-2", "log.*"))
+	errs := []error{err, os.MkdirAll(to, 0o750)}
+	for _, path := range logs {
+		log, err := os.ReadFile(path)
+		errs = append(errs, err, os.WriteFile(filepath.Join(to, filepath.Base(path)), bytes.TrimRight(log, "\x00"), 0o600))
 	}
 	return errors.Join(errs...)
 }

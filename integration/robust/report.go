@@ -31,8 +31,10 @@ type Report struct {
 
 	Figures     verdict.Figures
 	Violations  []verdict.Violation
+	Slow        time.Duration       // for how long a server was slow, all told, of whatever cause
 	Lapses      []Lapse             // of the servers: they lost acknowledged writes
-	Undermined  []verdict.Violation // found after that
+	Differ      []string            // locks that had a node at one server and none at another, as the servers say
+	Undermined  []verdict.Violation // found after that, or at these
 	Unknown     []string
 	Unavailable map[nemesis.Kind]time.Duration
 }
@@ -46,16 +48,16 @@ func (r *Report) take(v verdict.Verdict, events []history.Event) {
 			born[e.Scope] = e.At
 		}
 	}
-	r.Violations, r.Undermined = undermined(append(r.Violations, v.Violations...), r.Lapses, born)
+	r.Violations, r.Undermined = undermined(append(r.Violations, v.Violations...), r.Lapses, r.Differ, born)
 	r.Unavailable = unavailable(r.Faults, events)
 }
 
 // undermined tells violations that may be due to the servers' having forgotten
-// what they had acknowledged from those that cannot: they came before, or it is a
-// lock that nobody had used by then.
-func undermined(violations []verdict.Violation, lapses []Lapse, born map[string]time.Duration) (ours, theirs []verdict.Violation) {
+// what they had acknowledged, or to their not agreeing about a lock, from those that cannot: they came before, or it is
+// another lock, or one that nobody had used by then.
+func undermined(violations []verdict.Violation, lapses []Lapse, differ []string, born map[string]time.Duration) (ours, theirs []verdict.Violation) {
 	for _, v := range violations {
-		late := slices.ContainsFunc(lapses, func(l Lapse) bool { return (v.At == 0 || v.At >= l.Since) && born[v.Scope] <= l.Seen })
+		late := slices.Contains(differ, v.Scope) || v.Check == verdict.CheckEnd && v.Scope == "" && len(differ) > 0 || slices.ContainsFunc(lapses, func(l Lapse) bool { return (v.At == 0 || v.At >= l.Since) && born[v.Scope] <= l.Seen })
 		if late && v.Check != verdict.CheckProcess && v.Check != verdict.CheckFence {
 			theirs = append(theirs, v)
 		} else {
@@ -124,6 +126,7 @@ func (r *Report) Write(out io.Writer) error {
 	line("faults", "%d in %s, in %d runs", len(r.Faults), r.Duration.Round(time.Second), r.Runs)
 	line("everything ended", "%s after the last fault, at the latest", r.Drained.Round(100*time.Millisecond))
 	line("processes", "%d at a time, %d in all; %d times one was starved by the machine", r.Clients, f.Processes, f.Stalls)
+	line("slow servers", "%s", r.Slow.Round(100*time.Millisecond))
 	line("requests", "%d, of which %d failed as asked for (timeouts, tries, given up)", f.Requests, f.Failed)
 	line("grants", "%d (%d shared, %d through lockguard, %d downgraded) of %d locks", f.Grants, f.Shared, f.Guarded, f.Downgrades, f.Scopes)
 	line("asked to go", "%d, taken over %d", f.Asked, f.Takeovers)
@@ -137,6 +140,9 @@ func (r *Report) Write(out io.Writer) error {
 		line("ZooKeeper lost data", "%d times it forgot acknowledged writes; %d violations found after that are not counted", len(r.Lapses), len(r.Undermined))
 	} else {
 		line("ZooKeeper lost data", "never")
+	}
+	if len(r.Differ) > 0 {
+		line("servers differ", "about a node of %s; violations there are not counted", strings.Join(r.Differ, ", "))
 	}
 	line("unknown verdicts", "%d of %d", len(r.Unknown), f.Scopes)
 
@@ -216,11 +222,13 @@ func (r *Report) Merge(o *Report) {
 	r.Runs += o.Runs
 	r.Clients = max(r.Clients, o.Clients)
 	r.Duration += o.Duration
+	r.Slow += o.Slow
 	r.Drained = max(r.Drained, o.Drained)
 	r.Seeds = append(r.Seeds, o.Seeds...)
 	r.Faults = append(r.Faults, o.Faults...)
 	r.Violations = append(r.Violations, o.Violations...)
 	r.Lapses = append(r.Lapses, o.Lapses...)
+	r.Differ = append(r.Differ, o.Differ...)
 	r.Undermined = append(r.Undermined, o.Undermined...)
 	r.Unknown = append(r.Unknown, o.Unknown...)
 	r.Margin, r.Noise = max(r.Margin, o.Margin), max(r.Noise, o.Noise)

@@ -20,6 +20,7 @@ type run struct {
 	options Options
 	nemesis *nemesis.Nemesis
 	crew    *crew
+	bird    *canary
 	reader  *history.Reader
 }
 
@@ -44,11 +45,11 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if err := r.crew.start(r.nemesis.Connect); err != nil {
 		return nil, err
 	}
-	bird, err := newCanary(r.nemesis.Direct())
+	r.bird, err = newCanary(r.nemesis.Direct(), o.noise()/2)
 	if err != nil {
 		return nil, err
 	}
-	defer bird.close()
+	defer r.bird.close()
 	began := history.Now()
 	seen, err := r.blow(ctx)
 	if err != nil {
@@ -83,7 +84,17 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if len(v.Violations) == 0 { // else what is left behind follows from them
 		report.Violations = append(report.Violations, r.residue(ctx)...)
 	}
-	report.Lapses = bird.close()
+	report.Lapses = r.bird.close()
+	for _, server := range r.nemesis.Ensemble().Servers() {
+		log, err := server.Log()
+		if err != nil {
+			return nil, err
+		}
+		report.Differ = append(report.Differ, disagreements(log)...)
+	}
+	for _, s := range r.bird.slowness() {
+		report.Slow += s.to - s.from
+	}
 	report.take(v, events)
 	if all := slices.Concat(report.Violations, report.Undermined); o.Evidence != "" && len(all) > 0 {
 		if err := keepEvidence(o.Evidence, all, events, o.Dir, r.nemesis.Ensemble()); err != nil {
@@ -189,6 +200,9 @@ func (r *run) events(until time.Duration) ([]history.Event, error) {
 				own = append(own, history.Event{At: min(s.To, until), Kind: history.Silent, Client: client, From: s.From})
 			}
 		}
+	}
+	for _, s := range r.bird.slowness() {
+		own = append(own, history.Event{At: min(s.to, until), Kind: history.Slow, From: s.from})
 	}
 	events = append(events, own...)
 	history.Sort(events)

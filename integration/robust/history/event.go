@@ -82,6 +82,7 @@ const (
 	Killed  Kind = "killed"  // is about to be killed
 	Paused  Kind = "paused"  // was stopped from From to At; At 0: still is
 	Expired Kind = "expired" // its session was closed by others, from From to At
+	Slow    Kind = "slow"    // of no process: a server was slow to answer, from From to At
 	Skewed  Kind = "skewed"  // of no process: the servers' wall clocks disagreed, from From to At
 	Silent  Kind = "silent"  // it sent nothing to any server that gives a lock or a session up, from From to At
 	Faulty  Kind = "faulty"  // there was any fault of it or of its network, from From to At; without a Client: of the servers

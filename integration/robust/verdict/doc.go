@@ -46,6 +46,9 @@
 // it. For these only the token protects; their overlaps are measured apart and no
 // violation.
 //
+// Nor is anything promised of servers that are slow: the suite asks each of them all the time, and what was due while one of
+// them took longer than half of what the machine may take is no violation of evicted, right, turn and answer.
+//
 // # Checks beside the model
 //
 //   - told: a holder that lost the lock was told before another was granted, by

@@ -89,8 +89,13 @@ func TestHistoriesInWhichEverybodyDoesTheirDuty(t *testing.T) {
 		"evicted after the grace":                         evict(force, 20).ask("a/1", 140, "b/1", 190).why("outranked"),
 		"evicted when it was cut off from the asking":     evict(force, 20).span(history.Faulty, "a", 100, 120),
 		"evicted when the evictor's own network was slow": evict(force, 20).span(history.Faulty, "b", 100, 120),
-		"evicted without a grace":                         evict(force, 20).want("a/1", 10, history.Request{Lease: time.Second}),
-		"evicted by one that gives it no time":            evict(history.Request{Forceful: true, Waiting: new(time.Duration(0))}, 20),
+		"evicted, and a server was slow":                  evict(force, 20).span(history.Slow, "", 160, 180),
+		"evicted before it heard that it held, and told at once after that": new(book).grant("a/1", 0, 60, 5).takeOver("b/1", 10, "a/1").grant("b/1", 0, 10, 6).
+			release("b/1", 20).lose("a/1", 70, "taken", "b/1"),
+		"evicted, and told late by a slow server": new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 10, "a/1").grant("b/1", 0, 10, 6).
+			release("b/1", 20).lose("a/1", 50, "taken", "b/1").span(history.Slow, "", 15, 49),
+		"evicted without a grace":              evict(force, 20).want("a/1", 10, history.Request{Lease: time.Second}),
+		"evicted by one that gives it no time": evict(history.Request{Forceful: true, Waiting: new(time.Duration(0))}, 20),
 		"evicted after its lease, politely": evict(history.Request{}, 10).want("a/1", 10, history.Request{Lease: 150 * ms, Cleanup: 50 * ms}).
 			ask("a/1", 150, "b/1", 200).why("lease"),
 		"released before it was evicted": new(book).grant("a/1", 0, 1, 5).release("a/1", 100).takeOver("b/1", 200, "a/1").grant("b/1", 0, 200, 6).
@@ -173,6 +178,10 @@ func TestHistoriesInWhichSomebodyNeglectsADuty(t *testing.T) {
 			grant("c/1", 0, 20_500, 6), CheckTurn},
 		"an eviction that nobody was told of, noticed late": {new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 10, "a/1").add(0, history.Invoked, "b/1", nil).
 			span(history.Killed, "b", 0, 11).grant("c/1", 0, 20, 7).lose("a/1", 130, "taken", "b/1"), CheckEvicted},
+		"evicted, and told late, a server had been slow before": {new(book).span(history.Slow, "", 2, 5).grant("a/1", 0, 1, 5).takeOver("b/1", 10, "a/1").
+			grant("b/1", 0, 10, 6).release("b/1", 20).lose("a/1", 50, "taken", "b/1"), CheckEvicted},
+		"evicted before it heard that it held, told late after that": {new(book).grant("a/1", 0, 30, 5).takeOver("b/1", 10, "a/1").grant("b/1", 0, 10, 6).
+			release("b/1", 20).lose("a/1", 70, "taken", "b/1"), CheckEvicted},
 		"evicted before it heard that it held, told late": {new(book).grant("a/1", 0, 80, 5).takeOver("b/1", 10, "a/1").grant("b/1", 0, 10, 6).
 			release("b/1", 20).lose("a/1", 120, "session", ""), CheckEvicted},
 		"evicted, connected, and told late": {new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 10, "a/1").grant("b/1", 0, 10, 6).

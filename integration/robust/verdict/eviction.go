@@ -60,7 +60,7 @@ func (c *chronicle) evicted(holds []*Hold) (found []Violation) {
 		end := cmp.Or(h.Ended, h.Loose)
 		late, limit := end-by.Granted, h.window
 		if c.quiet(h, by.Granted, by.Granted+limit) {
-			limit = h.reaction()
+			limit = min(limit, h.reaction()+max(0, h.Granted-by.Granted)) // it may have been evicted before it heard that it held
 		}
 		if late <= limit || slices.ContainsFunc(h.spans, func(s span) bool { return s.from <= end && s.to >= by.Granted-h.window }) {
 			continue

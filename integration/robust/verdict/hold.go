@@ -87,6 +87,7 @@ type chronicle struct {
 	killed   map[string]time.Duration
 	faults   map[string][]span // of clients and their networks; of "": the servers
 	silences map[string][]span // of clients: they gave nothing up
+	slow     []span            // times in which a server was slow to answer
 	skews    []span            // times in which the servers' wall clocks disagreed
 	failed   int
 	requests int
@@ -169,6 +170,8 @@ func (c *chronicle) take(e history.Event) {
 		c.faults[e.Client] = append(c.faults[e.Client], span{from: e.From, to: e.At})
 	case history.Silent:
 		c.silences[e.Client] = append(c.silences[e.Client], span{from: e.From, to: e.At})
+	case history.Slow:
+		c.slow = append(c.slow, span{from: e.From, to: e.At})
 	case history.Skewed:
 		c.skews = append(c.skews, span{from: e.From, to: e.At})
 	case history.Cannot:
@@ -275,8 +278,11 @@ func (h *Hold) reaction() time.Duration { return h.window / 6 }
 
 // quiet reports whether nothing was wrong with the servers or with a process and
 // its network from one time to another, nor shortly before: connections are
-// whole again, and clocks have recovered from what was.
+// whole again, and clocks have recovered from what was. Servers that are merely slow have nothing to recover from.
 func (c *chronicle) quiet(h *Hold, from, to time.Duration) bool {
+	if slices.ContainsFunc(c.slow, func(s span) bool { return s.from <= to && s.to >= from }) {
+		return false
+	}
 	from -= 2 * h.window
 	in := func(s span) bool { return s.from <= to && s.to >= from }
 	return !slices.ContainsFunc(c.faults[""], in) && !slices.ContainsFunc(c.faults[h.Client], in) && !slices.ContainsFunc(h.spans, in)
