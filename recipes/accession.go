@@ -134,7 +134,7 @@ func (k *accession) look(ctx context.Context, s *session) (*Grant, error) {
 	if v.g, err = l.grants(ctx, s, data, stat.Version); err != nil {
 		return nil, err
 	}
-	there, err := s.contenders(ctx, l.path)
+	there, err := contendersAt(ctx, s, l.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, errAgain
 	} else if err != nil {
@@ -294,7 +294,7 @@ func (k *accession) enter(ctx context.Context, s *session, v *holdView, m *holdi
 func (k *accession) standing(ctx context.Context, s *session, v *holdView, m *holding) ([]askingNote, error) {
 	there := v.there
 	if slices.ContainsFunc(m.rec.Preempt, func(n askingNote) bool { return !isPresent(there, n.ID) }) {
-		now, err := s.contenders(ctx, k.a.l.path) // it is gone, or has come since
+		now, err := contendersAt(ctx, s, k.a.l.path) // it is gone, or has come since
 		if err != nil {
 			return nil, err
 		}
@@ -322,7 +322,7 @@ func (k *accession) resume(ctx context.Context, s *session, v *holdView, place s
 	rec := newRecord(l.c, req)
 	rec.Granted, rec.Token = true, k.ref.Token
 	next := lockRecord{Evicted: v.g.Evicted, Walked: v.g.Walked, Delays: v.g.carry(v.stat, v.there)}
-	check := &zk.CheckVersionRequest{Path: l.c.root, Version: k.a.epoch}
+	check := &zk.CheckVersionRequest{Path: l.c.Root(), Version: k.a.epoch}
 	return k.make(ctx, s, v, check, req.Priority, rec, next, place)
 }
 
@@ -334,16 +334,16 @@ func (k *accession) make(ctx context.Context, s *session, v *holdView, op any, l
 		next.Holders = []string{guid} // the token is a new one: a reference to another of the dead must not bring back theirs
 	}
 	next.Delays = slices.Concat(next.Delays, rec.delayNotes(guid))
-	sent := s.clock.now()
+	sent := s.Now()
 	r, failed, err := s.multi(ctx, op,
-		&zk.CreateRequest{Path: l.path + "/" + contenderName(level, rec.Mode, guid), Data: rec.encode(), Acl: l.c.who().acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
+		&zk.CreateRequest{Path: l.path + "/" + contenderName(level, rec.Mode, guid), Data: rec.encode(), Acl: l.c.ACL(), Flags: zk.FlagEphemeral | zk.FlagSequence},
 		&zk.SetDataRequest{Path: l.path, Data: next.encode(), Version: v.stat.Version})
 	switch {
 	case err == nil:
 		written := r[2].Stat
 		return k.granted(s, guid, r[1].String, level, &rec, &zk.Stat{Ctime: written.Mtime, Mtime: written.Mtime, Mzxid: written.Mzxid}, next.Evicted, sent)
 	case errors.Is(err, zk.ErrBadVersion):
-		if check, ok := op.(*zk.CheckVersionRequest); ok && check.Path == l.c.root && failed == 0 {
+		if check, ok := op.(*zk.CheckVersionRequest); ok && check.Path == l.c.Root() && failed == 0 {
 			l.cache.epoch.CompareAndSwap(k.a.epoch, -1) // scopes were removed meanwhile
 		}
 		return nil, errAgain
@@ -360,7 +360,7 @@ func (k *accession) make(ctx context.Context, s *session, v *holdView, op any, l
 
 // recover finds out what became of a transaction whose reply was lost.
 func (k *accession) recover(ctx context.Context, s *session, guid string, level priority.Level, evicted []evictionNote, sent instant) (*Grant, error) {
-	path, err := s.find(ctx, k.a.l.path, guid)
+	path, err := findContender(ctx, s, k.a.l.path, guid)
 	if err != nil {
 		k.undo(s, guid)
 		return nil, err
@@ -395,7 +395,7 @@ func (k *accession) granted(s *session, guid, path string, level priority.Level,
 	l.cache.hints.crowded(l.path)
 	g := &Grant{
 		lock: l, s: s, guid: guid, path: path, version: -1, epoch: k.a.epoch, evicted: evicted, notices: k.a.notices,
-		stamp: serverStamp{at: stat.Ctime, sent: sent, replied: s.clock.now()},
+		stamp: serverStamp{at: stat.Ctime, sent: sent, replied: s.Now()},
 	}
 	g, err := k.a.granted(g)
 	if err != nil {
@@ -410,13 +410,13 @@ func (k *accession) granted(s *session, guid, path string, level priority.Level,
 // not there any more.
 func (k *accession) undo(s *session, guid string) {
 	req := k.a.req
-	s.c.backlog.Go(func() {
+	s.Client().Background(func() {
 		ctx := context.Background()
-		path, err := s.find(ctx, k.a.l.path, guid)
+		path, err := findContender(ctx, s, k.a.l.path, guid)
 		if err != nil || path == "" {
 			return
 		}
-		now := s.clock.now()
+		now := s.Now()
 		g := &Grant{
 			lock: k.a.l, s: s, req: req, guid: guid, path: path, mode: req.Mode, version: -1, born: now,
 			stamp: serverStamp{sent: now, replied: now}, notices: &notices{},
@@ -480,11 +480,11 @@ func (k *accession) await(ctx context.Context, s *session, v *holdView, c child)
 	case <-timer.C:
 	case <-ctx.Done():
 		if err = context.Cause(ctx); errors.Is(err, errAcquireTimeout) && s.usable() {
-			k.a.describe(s.c.closing, s)
+			k.a.describe(s.Client().Closing(), s)
 		}
 		return err
-	case <-s.over:
-		return s.overErr
+	case <-s.Over():
+		return s.Err()
 	}
 	return errAgain
 }

@@ -24,7 +24,7 @@ func acquire[G interface {
 	switch {
 	case timeout == nil:
 	case *timeout == 0:
-		limited, cancel = context.WithTimeoutCause(ctx, c.cfg.ConnectTimeout, errTrySlow)
+		limited, cancel = context.WithTimeoutCause(ctx, c.Config().ConnectTimeout, errTrySlow)
 	default:
 		limited, cancel = context.WithTimeoutCause(ctx, *timeout, errAcquireTimeout)
 	}

@@ -135,7 +135,7 @@ func (o *OpenApproval) ID() string { return o.id }
 // client's session ends.
 func (b *ApprovalBoard) Open(ctx context.Context, r ApprovalRequest) (*OpenApproval, error) {
 	rec := approvalRecord{
-		Format: recordFormat, GUID: newGUID(), By: b.c.identity, Host: b.c.host, PID: b.c.pid, ApprovalRequest: r.fit(),
+		Format: recordFormat, GUID: newGUID(), By: b.c.Identity(), Host: b.c.Host(), PID: b.c.PID(), ApprovalRequest: r.fit(),
 		WaitedMS: r.Waited.Milliseconds(), DeadlineMS: r.Deadline.Milliseconds(),
 	}
 	o, err := promptly(ctx, b.c, func() (*OpenApproval, error) {
@@ -226,7 +226,7 @@ func (o *OpenApproval) Decision(ctx context.Context) (Decision, error) {
 // nobodyDecides reports whether there is nobody to trust: neither credentials
 // nor operators.
 func (b *ApprovalBoard) nobodyDecides() bool {
-	return b.c.identity == "" && len(b.c.who().operators) == 0
+	return b.c.unlisted()
 }
 
 // Close takes the question from the board. It may be called again.
@@ -300,7 +300,7 @@ func (b *ApprovalBoard) Decide(ctx context.Context, id string, d Decision) error
 	if d.By == "" || len(d.By) > maxDecision {
 		return &RequestError{Field: "by", Reason: "is missing, or takes more than 1000 bytes; write who decides"}
 	}
-	rec := decisionRecord{Write: newGUID(), Approved: d.Approved, Force: d.Approved && d.Force, By: d.By, Reason: words.Clip(d.Reason, maxDecision), Identity: b.c.identity}
+	rec := decisionRecord{Write: newGUID(), Approved: d.Approved, Force: d.Approved && d.Force, By: d.By, Reason: words.Clip(d.Reason, maxDecision), Identity: b.c.Identity()}
 	_, err := promptly(ctx, b.c, func() (struct{}, error) {
 		sent := false
 		return inSessions(ctx, b.c, func(s *session) (struct{}, error) {
@@ -366,7 +366,7 @@ const approvalPrefix = "a-"
 // maxDecision bounds each text of a question or a decision, in bytes.
 const maxDecision = 1000
 
-func (b *ApprovalBoard) path() string { return b.c.root + "/approvals" }
+func (b *ApprovalBoard) path() string { return b.c.Root() + "/approvals" }
 
 func (b *ApprovalBoard) node(id string) string { return b.path() + "/" + id }
 

@@ -12,8 +12,15 @@ type attachments struct {
 	m  sync.Map // by type
 }
 
+// An attachable keeps values of other rooms: a client, or a session.
+type attachable interface{ keeps() *attachments }
+
+func (c *Client) keeps() *attachments  { return &c.attached }
+func (s *session) keeps() *attachments { return &s.attached }
+
 // attached returns the T of a client or of a session. The first call makes it.
-func attached[T any](to *attachments, create func() *T) *T {
+func attached[T any](k attachable, create func() *T) *T {
+	to := k.keeps()
 	key := reflect.TypeFor[T]()
 	if v, ok := to.m.Load(key); ok {
 		return v.(*T)

@@ -54,7 +54,7 @@ func (a *attempt) run(ctx context.Context) (*Grant, error) {
 		}
 		if isFinal(err) || !errors.Is(err, errSessionOver) || c.isClosing() {
 			if !isFinal(err) && errors.Is(err, errAcquireTimeout) && len(a.holders) == 0 && s.usable() {
-				a.describe(c.closing, s)
+				a.describe(c.Closing(), s)
 			}
 			break
 		}
@@ -106,7 +106,7 @@ func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
 func (a *attempt) granted(g *Grant) (*Grant, error) {
 	g.mu.Lock() // in a local queue it is known already to whoever stands behind
 	g.req, g.mode = a.req, a.req.Mode
-	g.born = g.s.clock.now()
+	g.born = g.s.Now()
 	g.leaseTo = g.born.add(a.req.LeaseTimeout)
 	g.mu.Unlock()
 	g.watch = func(watchKind) {

@@ -22,13 +22,13 @@ type preparation struct {
 
 // prepare reads who would be granted if the lock were released now.
 func (g *Grant) prepare() {
-	p := &preparation{begun: g.s.clock.now(), done: make(chan struct{})}
+	p := &preparation{begun: g.s.Now(), done: make(chan struct{})}
 	defer close(p.done)
 	g.mu.Lock()
 	known := g.next
 	g.preparing = p
 	g.mu.Unlock()
-	next, err := g.successors(g.lock.c.closing, known, 1)
+	next, err := g.successors(g.lock.c.Closing(), known, 1)
 	if err != nil || len(next.heirs) != 1 {
 		return
 	}
@@ -79,8 +79,8 @@ func (g *Grant) attend() {
 	if !wanted {
 		return
 	}
-	ctx, path := g.lock.c.closing, g.lock.path
-	start := g.s.clock.now()
+	ctx, path := g.lock.c.Closing(), g.lock.path
+	start := g.s.Now()
 	var listed *zk.Stat
 	next, err := g.successorsAmong(ctx, known, 1, func() (c company, err error) {
 		names, stat, err := g.s.lookAtChildren(ctx, path, &g.around)
@@ -90,7 +90,7 @@ func (g *Grant) attend() {
 		}
 		return c, err
 	})
-	took := g.s.clock.now().sub(start)
+	took := g.s.Now().sub(start)
 	if listed != nil && g.rewritten(listed) {
 		g.verify(ctx)
 	}
@@ -117,7 +117,7 @@ func (g *Grant) unattendLocked() {
 	}
 	g.attending = false
 	g.s.unwatchChildren(g.lock.path, &g.around)
-	g.lock.c.backlog.Go(func() { g.s.fireIdleChildren(context.Background(), g.lock.path) })
+	g.lock.c.Background(func() { g.s.fireIdleChildren(context.Background(), g.lock.path) })
 }
 
 // stir is told that somebody came or went.

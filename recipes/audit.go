@@ -51,7 +51,7 @@ func (c *Client) AuditLog(keep int) (*AuditLog, error) {
 			Reason: fmt.Sprintf("%d is out of range; write 1 to %d, or leave it out for %d", keep, MaxAuditKeep, DefaultAuditKeep),
 		}
 	}
-	return &AuditLog{c: c, path: c.root + "/audit", keep: int64(keep), turn: make(chan struct{}, 1)}, nil
+	return &AuditLog{c: c, path: c.Root() + "/audit", keep: int64(keep), turn: make(chan struct{}, 1)}, nil
 }
 
 // auditHeadRecord is the data of the head. The data version of its node is the
@@ -197,7 +197,7 @@ func (l *AuditLog) append(ctx context.Context, entry AuditEntry) (AuditRecord, e
 		}
 		r := AuditRecord{
 			Seq: head.Seq + 1, At: l.c.Now().UTC().Truncate(time.Millisecond), Prev: head.Hash, ID: id,
-			Identity: l.c.Identity(), Host: l.c.host, PID: l.c.pid, AuditEntry: entry,
+			Identity: l.c.Identity(), Host: l.c.Host(), PID: l.c.PID(), AuditEntry: entry,
 		}.sealed()
 		ops, err := l.transaction(ctx, head, r)
 		if err != nil {

@@ -44,7 +44,7 @@ func (b *Barrier) Set(ctx context.Context) error {
 			case errors.Is(err, zk.ErrNodeExists):
 				return struct{}{}, nil
 			case errors.Is(err, zk.ErrNoNode):
-				if err := s.ensureParent(ctx, b.path); err != nil {
+				if err := ensureParent(ctx, s, b.path); err != nil {
 					return struct{}{}, err
 				}
 			default:
@@ -78,11 +78,11 @@ func (b *Barrier) Remove(ctx context.Context) error {
 func (b *Barrier) Wait(ctx context.Context) error {
 	bell := newBell()
 	return b.do(ctx, func(s *session) (struct{}, error) {
-		defer s.unwatch(b.path, &bell.watch)
+		defer s.unwatch(b.path, bell.Watcher())
 		for {
 			// A data watch, not one for existence: the latter would stay at the
 			// server when the node is not there.
-			_, _, err := s.look(ctx, b.path, &bell.watch)
+			_, _, err := s.look(ctx, b.path, bell.Watcher())
 			if errors.Is(err, zk.ErrNoNode) {
 				return struct{}{}, nil
 			}

@@ -19,6 +19,9 @@ func newBell() *bell {
 	return b
 }
 
+// Watcher is to be told of what happens to a node.
+func (b *bell) Watcher() *watcher { return &b.watch }
+
 func (b *bell) ring() {
 	select {
 	case b.rung <- struct{}{}:

@@ -59,7 +59,7 @@ func (c *Client) Break(ctx context.Context, r BreakRequest) (Contender, error) {
 	if err := c.CheckOperator(ctx, fmt.Sprintf("lock %q not broken", r.Scope)); err != nil {
 		return Contender{}, err
 	}
-	b := &breaking{c: c, req: r, lock: lockPath(c.root, name)}
+	b := &breaking{c: c, req: r, lock: lockPath(c.Root(), name)}
 	return promptly(ctx, c, func() (Contender, error) {
 		err := c.inspecting(ctx, func(s *session) error { return b.in(ctx, s) }) // it makes no nodes
 		if err = cmp.Or(err, b.refused); err != nil {
@@ -241,7 +241,7 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 			}
 		}
 		path := b.lock + "/" + child.name
-		n, err := s.readRequest(ctx, path)
+		n, err := readRequest(ctx, s, path)
 		if errors.Is(err, zk.ErrNoNode) {
 			return v, errAgain
 		} else if err != nil {

@@ -36,7 +36,7 @@ func (g *ClassicGrant) Deadline() time.Time {
 	if g.h.lasting {
 		return time.Time{}
 	}
-	return time.Now().Add(s.deadline().sub(s.clock.awake()))
+	return time.Now().Add(s.deadline().sub(s.Awake()))
 }
 
 // Token returns the fencing token: the zxid that created the grant's node. It

@@ -86,7 +86,7 @@ func (h *classicHold) grant() *ClassicGrant {
 // follow watches a node that outlives sessions, in one after the other.
 func (h *classicHold) follow() {
 	for {
-		s, err := h.l.c.session(h.l.c.closing)
+		s, err := h.l.c.session(h.l.c.Closing())
 		if err != nil {
 			return
 		}
@@ -95,7 +95,7 @@ func (h *classicHold) follow() {
 		h.mu.Unlock()
 		h.changed()
 		select {
-		case <-s.over:
+		case <-s.Over():
 		case <-h.ended:
 			return
 		}
@@ -130,7 +130,7 @@ func (h *classicHold) changed() {
 		h.mu.Lock()
 		h.anew = false
 		h.mu.Unlock()
-		err := h.inspect(h.l.c.closing)
+		err := h.inspect(h.l.c.Closing())
 		h.mu.Lock()
 		if h.state != stateHeld || !h.anew && !errors.Is(err, errAmbiguous) {
 			h.looking = false
@@ -202,7 +202,7 @@ func (h *classicHold) readToken(ctx context.Context) (Token, error) {
 				return 0, err
 			}
 		case over:
-			h.lose(&LostError{Scope: h.l.label, Reason: LossSession, Err: s.overErr})
+			h.lose(&LostError{Scope: h.l.label, Reason: LossSession, Err: s.Err()})
 		case err != nil && !errors.Is(err, errAmbiguous) && h.held():
 			return 0, err
 		}
@@ -279,7 +279,7 @@ func (h *classicHold) depart(ctx context.Context) error {
 		return &LostError{Scope: h.l.label, Token: h.knownToken(), Reason: LossSession, Err: err}
 	}
 	refused := &NotRemovedError{Path: h.where(), Lasting: h.lasting, Err: err}
-	h.l.c.log.Error("cannot release", "lock", h.l.label, "node", refused.Path, "error", refused)
+	h.l.c.Log().Error("cannot release", "lock", h.l.label, "node", refused.Path, "error", refused)
 	return refused
 }
 

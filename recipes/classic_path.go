@@ -11,10 +11,10 @@ func (c *Client) absolute(path string) (string, error) {
 	if err := checkOurs("path", path); err != nil {
 		return "", err
 	}
-	return c.cfg.Chroot + path, nil
+	return c.Config().Chroot + path, nil
 }
 
 // ensureParent creates the directory of a node, as a container.
-func (s *session) ensureParent(ctx context.Context, node string) error {
-	return (&line{c: s.c, path: path.Dir(node)}).ensure(ctx, s, true)
+func ensureParent(ctx context.Context, s *session, node string) error {
+	return (&line{c: s.Client(), path: path.Dir(node)}).ensure(ctx, s, true)
 }

@@ -174,6 +174,40 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 }
 
+// Root is the node below which everything of this client is, the chroot included.
+func (c *Client) Root() string { return c.root }
+
+// Config is the configuration, with its defaults.
+func (c *Client) Config() Config { return c.cfg }
+
+// Host is the name of this machine, and PID the number of this process: what others see of the client.
+func (c *Client) Host() string { return c.host }
+
+// PID is the number of this process.
+func (c *Client) PID() int { return c.pid }
+
+// Log is where to log. It never blocks.
+func (c *Client) Log() *slog.Logger { return c.log }
+
+// Closing ends when Close is called.
+func (c *Client) Closing() context.Context { return c.closing }
+
+// Background runs f, which Close waits for.
+func (c *Client) Background(f func()) { c.backlog.Go(f) }
+
+// Current is the session that new requests are made in, usable or not.
+func (c *Client) Current() *session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current
+}
+
+// untroubled reports whether a request may be sent without a look at anything else: the client may make nodes, is not
+// being closed, and the last request did not fail.
+func (c *Client) untroubled() bool {
+	return !c.isClosing() && c.introduced.Load() && c.breaker.State() == gobreaker.StateClosed && c.breaker.Counts().ConsecutiveFailures == 0
+}
+
 func (c *Client) isClosing() bool { return c.closing.Err() != nil }
 
 // replace starts a new session after old has ended.

@@ -60,7 +60,7 @@ func (g *Grant) Terms() priority.Terms {
 func (g *Grant) LeaseDeadline() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return time.Now().Add(g.leaseTo.sub(g.s.clock.now()))
+	return time.Now().Add(g.leaseTo.sub(g.s.Now()))
 }
 
 // Join makes the caller a companion of a hold (T14): it holds the lock beside

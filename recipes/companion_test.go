@@ -70,7 +70,7 @@ func TestAdopterRemembersWhatItHasTriedInASessionThatHasEnded(t *testing.T) {
 	s := &session{c: c, overErr: errSessionOver, clock: newClock()}
 	k := &accession{a: &attempt{l: &PriorityLock{c: c, scope: "users", path: "/lockkeeper/locks/13/users"}}}
 	v := &holdView{stat: &zk.Stat{}}
-	_, err := k.make(t.Context(), s, v, &zk.CheckVersionRequest{Path: c.root}, 0, contenderRecord{Mode: priority.Exclusive}, lockRecord{}, "")
+	_, err := k.make(t.Context(), s, v, &zk.CheckVersionRequest{Path: c.Root()}, 0, contenderRecord{Mode: priority.Exclusive}, lockRecord{}, "")
 	require.ErrorIs(t, err, errSessionOver)
 	require.Len(t, k.tried, 1)
 }

@@ -30,7 +30,7 @@ type crowdTable struct {
 }
 
 func crowdsOf(s *session) *crowdTable {
-	return attached(&s.attached, func() *crowdTable { return new(crowdTable) })
+	return attached(s, func() *crowdTable { return new(crowdTable) })
 }
 
 // crowdLooks are the lists of one lock that are on their way.
@@ -48,12 +48,12 @@ type crowdLook struct {
 	void    bool // whoever was to send for it has left
 }
 
-// contenders lists who is at a lock.
-func (s *session) contenders(ctx context.Context, lock string) (company, error) {
+// contendersAt lists who is at a lock.
+func contendersAt(ctx context.Context, s *session, lock string) (company, error) {
 	for {
 		look, mine := crowdsOf(s).join(lock)
 		if mine {
-			return s.fetchCrowd(ctx, lock, look)
+			return fetchCrowd(ctx, s, lock, look)
 		}
 		select {
 		case <-look.done:
@@ -67,20 +67,20 @@ func (s *session) contenders(ctx context.Context, lock string) (company, error) 
 }
 
 // fetchCrowd sends for a list when it is its turn.
-func (s *session) fetchCrowd(ctx context.Context, lock string, look *crowdLook) (company, error) {
+func fetchCrowd(ctx context.Context, s *session, lock string, look *crowdLook) (company, error) {
 	select {
 	case <-look.turn:
 	case <-ctx.Done():
 	}
 	if look.err = context.Cause(ctx); look.err == nil {
-		look.company, look.err = s.companyAt(ctx, lock)
+		look.company, look.err = companyAt(ctx, s, lock)
 	}
 	look.void = look.err != nil && ctx.Err() != nil // that is nobody else's error
 	crowdsOf(s).leave(lock, look)
 	return look.company, look.err
 }
 
-func (s *session) companyAt(ctx context.Context, lock string) (c company, err error) {
+func companyAt(ctx context.Context, s *session, lock string) (c company, err error) {
 	names, stat, err := s.list(ctx, lock)
 	if err == nil {
 		c.stat = stat

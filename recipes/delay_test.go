@@ -111,13 +111,13 @@ func TestReplyTellsHowMuchOfADelayIsLeft(t *testing.T) {
 	p := &place{s: &session{clock: newClock()}}
 	marked := unclean(&endMark{At: 7000, Epoch: 3}).Delays
 
-	before := p.s.clock.now()
+	before := p.s.Now()
 	p.noticed(marked, writtenAt(7400, firstLeader))
 	over := p.sights[deadID].over
 	require.GreaterOrEqual(t, over.sub(before), 601*time.Millisecond)
-	require.LessOrEqual(t, over.sub(p.s.clock.now()), 601*time.Millisecond)
+	require.LessOrEqual(t, over.sub(p.s.Now()), 601*time.Millisecond)
 
-	own := p.s.clock.now().add(time.Millisecond)
+	own := p.s.Now().add(time.Millisecond)
 	p.see(deadID, sight{over: own})
 	p.noticed(marked, writtenAt(7400, firstLeader))
 	require.Equal(t, sight{over: own, timed: true}, p.sights[deadID])

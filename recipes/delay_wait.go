@@ -27,7 +27,7 @@ func (p *place) heed(ctx context.Context, stat *zk.Stat, g lockRecord, children 
 		return 0, nil
 	}
 	carried := g.carry(stat, children)
-	now := p.s.clock.awake()
+	now := p.s.Awake()
 	var left time.Duration
 	timed := true
 	notes := barring(carried, p.a.req.Mode, children)
@@ -72,7 +72,7 @@ func (p *place) timeDelays(ctx context.Context, stat *zk.Stat, g lockRecord, car
 // noticed takes note of what is left of delays by a write of the lock node that
 // carried them.
 func (p *place) noticed(notes []delayNote, written *zk.Stat) {
-	replied := p.s.clock.awake()
+	replied := p.s.Awake()
 	for _, n := range notes {
 		seen, known := p.sights[n.ID]
 		if !known {
@@ -161,7 +161,7 @@ func (a *attempt) leftover(ctx context.Context, s *session, seen *zk.Stat) (keep
 	// Nobody may ever wait for this lock: a try has to find out by itself.
 	g.Delays = keep.Delays
 	_, failed, err := s.multi(ctx,
-		&zk.CheckVersionRequest{Path: a.l.c.root, Version: a.epoch},
+		&zk.CheckVersionRequest{Path: a.l.c.Root(), Version: a.epoch},
 		&zk.SetDataRequest{Path: a.l.path, Data: g.encode(), Version: stat.Version})
 	switch {
 	case err == nil:

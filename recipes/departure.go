@@ -25,7 +25,7 @@ func (p *place) leave() {
 		p.releaseUnused(ctx)
 		return
 	case err != nil:
-		p.a.l.c.log.Error("cannot leave the queue; the request stays until the session ends", "node", p.path, "error", err)
+		p.a.l.c.Log().Error("cannot leave the queue; the request stays until the session ends", "node", p.path, "error", err)
 	}
 	if p.sawG {
 		p.a.l.cache.fireIdle(ctx, p.s, p.a.l.path)
@@ -48,7 +48,7 @@ func (p *place) isGranted(ctx context.Context) bool {
 // releaseUnused gives back what was granted to a request that leaves.
 func (p *place) releaseUnused(ctx context.Context) {
 	g := p.newGrant()
-	g.version, g.born = -1, p.s.clock.now()
+	g.version, g.born = -1, p.s.Now()
 	_ = g.Release(ctx)
 }
 

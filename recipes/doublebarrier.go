@@ -85,7 +85,7 @@ func (b *DoubleBarrier) enter(ctx context.Context, s *session) (*BarrierMember, 
 	case err == nil:
 		return m, nil
 	case !errors.Is(err, errSessionOver):
-		b.c.backlog.Go(func() { b.abandon(s, m.path) })
+		b.c.Background(func() { b.abandon(s, m.path) })
 	}
 	return nil, err
 }
@@ -108,7 +108,7 @@ func (m *BarrierMember) enter(ctx context.Context) (made bool, err error) {
 		bell.ring()
 	})
 	defer s.unwatch(b.ready, &opening)
-	defer s.unwatch(m.path, &bell.watch)
+	defer s.unwatch(m.path, bell.Watcher())
 	for {
 		open, _, err := s.lookFor(ctx, b.ready, &opening)
 		if err == nil && !made {
@@ -122,7 +122,7 @@ func (m *BarrierMember) enter(ctx context.Context) (made bool, err error) {
 		}
 		if err == nil && !open {
 			// Its own node's end has to be heard of, too.
-			if _, _, err = s.look(ctx, m.path, &bell.watch); errors.Is(err, zk.ErrNoNode) {
+			if _, _, err = s.look(ctx, m.path, bell.Watcher()); errors.Is(err, zk.ErrNoNode) {
 				err = &EvictedError{Scope: b.name}
 			}
 		}
@@ -147,7 +147,7 @@ func (m *BarrierMember) create(ctx context.Context) error {
 		case errors.Is(err, zk.ErrNodeExists):
 			return nil
 		case errors.Is(err, zk.ErrNoNode):
-			if err := m.s.ensureParent(ctx, m.path); err != nil {
+			if err := ensureParent(ctx, m.s, m.path); err != nil {
 				return err
 			}
 		default:
@@ -161,7 +161,7 @@ func (m *BarrierMember) create(ctx context.Context) error {
 func (m *BarrierMember) gather(ctx context.Context) (open bool, err error) {
 	b, s := m.b, m.s
 	for writes := true; ; {
-		names, dir, err := s.barrierMembers(ctx, b.path)
+		names, dir, err := barrierMembers(ctx, s, b.path)
 		if err != nil || len(names) < b.members {
 			return false, err
 		}
@@ -169,7 +169,7 @@ func (m *BarrierMember) gather(ctx context.Context) (open bool, err error) {
 		for _, name := range names {
 			ops = append(ops, &zk.CheckVersionRequest{Path: b.path + "/" + name, Version: -1})
 		}
-		ops = append(ops, &zk.CreateRequest{Path: b.ready, Acl: s.c.who().acl})
+		ops = append(ops, &zk.CreateRequest{Path: b.ready, Acl: s.Client().ACL()})
 		if writes {
 			var data []byte
 			if dir.DataLength > 0 {
@@ -193,7 +193,7 @@ func (m *BarrierMember) gather(ctx context.Context) (open bool, err error) {
 
 // barrierMembers lists who is inside or comes in, in the order that all agree
 // on, and what the directory was then; nobody where there is none.
-func (s *session) barrierMembers(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+func barrierMembers(ctx context.Context, s *session, path string) ([]string, *zk.Stat, error) {
 	names, dir, err := s.list(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, &zk.Stat{}, nil

@@ -40,7 +40,7 @@ func (m *BarrierMember) Leave(ctx context.Context) error {
 		if err == nil {
 			if err = m.waitForOthers(ctx); err != nil { // nobody else may be there to close the barrier
 				b := m.b
-				b.c.backlog.Go(func() { b.shutBehindLast(context.Background(), m.s) })
+				b.c.Background(func() { b.shutBehindLast(context.Background(), m.s) })
 			}
 		}
 		return struct{}{}, err
@@ -69,7 +69,7 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 	var others []string
 	for {
 		deletes := true
-		names, dir, err := s.barrierMembers(ctx, b.path)
+		names, dir, err := barrierMembers(ctx, s, b.path)
 		i := slices.Index(names, own)
 		if err == nil {
 			blind = false
@@ -110,7 +110,7 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 			}
 			return m.thrownOut(&LostError{Scope: b.name, Reason: LossSession, Err: err})
 		default: // the caller gives up
-			b.c.backlog.Go(func() { b.abandon(s, m.path) })
+			b.c.Background(func() { b.abandon(s, m.path) })
 			_ = m.left(others, blind)
 			return err
 		}
@@ -150,8 +150,8 @@ func (m *BarrierMember) thrownOut(err error) error {
 // awaitEnd waits for a change of a member's node.
 func (b *DoubleBarrier) awaitEnd(ctx context.Context, s *session, bell *bell, name string) error {
 	node := b.path + "/" + name
-	defer s.unwatch(node, &bell.watch)
-	if _, _, err := s.look(ctx, node, &bell.watch); err != nil {
+	defer s.unwatch(node, bell.Watcher())
+	if _, _, err := s.look(ctx, node, bell.Watcher()); err != nil {
 		return err
 	}
 	return bell.wait(ctx, s)
@@ -164,7 +164,7 @@ func (m *BarrierMember) waitForOthers(ctx context.Context) error {
 	bell := newBell()
 	_, err := inSessions(ctx, b.c, func(s *session) (struct{}, error) {
 		for {
-			names, dir, err := s.barrierMembers(ctx, b.path)
+			names, dir, err := barrierMembers(ctx, s, b.path)
 			if err != nil {
 				return struct{}{}, err
 			}
@@ -223,7 +223,7 @@ func (b *DoubleBarrier) abandon(s *session, node string) {
 // shutBehindLast closes the barrier if nobody is inside.
 func (b *DoubleBarrier) shutBehindLast(ctx context.Context, s *session) {
 	for {
-		names, dir, err := s.barrierMembers(ctx, b.path)
+		names, dir, err := barrierMembers(ctx, s, b.path)
 		if err == nil && len(names) == 0 {
 			err = b.shutBehind(ctx, s, dir.Version)
 		}

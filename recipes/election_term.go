@@ -60,7 +60,7 @@ func (t *Term) Token() Token { return t.token }
 // Deadline returns until when the term certainly lasts if ZooKeeper does not
 // answer any more, on the local monotonic clock. It moves on with every answer.
 func (t *Term) Deadline() time.Time {
-	return time.Now().Add(t.s.deadline().sub(t.s.clock.awake()))
+	return time.Now().Add(t.s.deadline().sub(t.s.Awake()))
 }
 
 // Check looks, without asking ZooKeeper, whether the term certainly lasts right
@@ -164,7 +164,7 @@ func (b *ballot) keeps() bool { return !b.alone && b.e.o.Policy == PolicyStrict 
 // inspect reads the own node: it may be gone.
 func (t *Term) inspect() {
 	for t.Err() == nil {
-		_, _, err := t.s.look(t.b.e.c.closing, t.path, &t.watch)
+		_, _, err := t.s.look(t.b.e.c.Closing(), t.path, &t.watch)
 		if t.Err() != nil {
 			t.s.unwatch(t.path, &t.watch)
 			return

@@ -29,17 +29,17 @@ const MaxErrandNote = 64 << 10
 // Errand returns the errand with a name: a word that can be a node's name. It
 // returns a *RequestError for one that can not.
 func (c *Client) Errand(name string) (*Errand, error) {
-	base := c.cfg.Root + "/emergency"
+	base := c.Config().Root + "/emergency"
 	m, err := c.Mutex(base+"/turns/"+name, MutexOptions{})
 	if err != nil || path.Base(name) != name {
 		return nil, errors.Join(err, &RequestError{Field: "errand", Reason: fmt.Sprintf("%q cannot be the name of a node; write a word", name)})
 	}
-	return &Errand{c: c, name: name, m: m, note: c.cfg.Chroot + base + "/notes/" + name}, nil
+	return &Errand{c: c, name: name, m: m, note: c.Config().Chroot + base + "/notes/" + name}, nil
 }
 
 // Errands returns the names of all errands that have a note.
 func (c *Client) Errands(ctx context.Context) ([]string, error) {
-	names, err := c.children(ctx, c.root+"/emergency/notes")
+	names, err := c.children(ctx, c.Root()+"/emergency/notes")
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -89,7 +89,7 @@ func (t *ErrandTurn) Write(ctx context.Context, note []byte) error {
 		return &RequestError{Field: "note", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(note), MaxErrandNote)}
 	}
 	set := &zk.SetDataRequest{Path: t.e.note, Data: note, Version: -1}
-	create := &zk.CreateRequest{Path: t.e.note, Data: note, Acl: t.e.c.who().acl}
+	create := &zk.CreateRequest{Path: t.e.note, Data: note, Acl: t.e.c.ACL()}
 	return t.whileMine(ctx, func(ctx context.Context, s *session, mine *zk.CheckVersionRequest) error {
 		_, failed, err := s.multi(ctx, mine, set)
 		if failed == 1 && errors.Is(err, zk.ErrNoNode) {

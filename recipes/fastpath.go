@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/sony/gobreaker/v2"
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/zkwire"
@@ -49,7 +48,7 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 			return nil, err
 		}
 		a.epoch = epoch
-		there, err := s.contenders(ctx, l.path)
+		there, err := contendersAt(ctx, s, l.path)
 		stat := there.stat
 		switch {
 		case errors.Is(err, errAmbiguous):
@@ -135,10 +134,8 @@ func (a *attempt) remembered(s *session) (*taking, error) {
 // done, and when it is over before its caller, nothing is left. If not, it goes on as opened.
 func (a *attempt) open(ctx context.Context) (*Grant, bool) {
 	c, l := a.l.c, a.l
-	c.mu.Lock()
-	s := c.current
-	c.mu.Unlock()
-	if ctx.Err() != nil || c.isClosing() || !c.introduced.Load() || !s.usable() || c.breaker.State() != gobreaker.StateClosed || c.breaker.Counts().ConsecutiveFailures > 0 {
+	s := c.Current()
+	if ctx.Err() != nil || !s.usable() || !c.untroubled() {
 		return nil, false
 	}
 	if !l.cache.hints.get(l.path).idle || a.consult() != nil || a.next != nil || a.req.Priority == priority.Emergency {
@@ -172,8 +169,8 @@ func (a *attempt) deserted(ctx context.Context, s *session) *taking {
 	if look == nil || !look.arrives(ctx, s) || !look.succeeded() {
 		return nil
 	}
-	stat := look.results[0].Stat
-	if len(look.names) > 0 || int(stat.DataLength) > soleHolderLength {
+	stat := look.Stat()
+	if len(look.Names()) > 0 || int(stat.DataLength) > soleHolderLength {
 		return nil
 	}
 	l.cache.hints.update(l.path, func(h *hint) { h.blind = 0 })
@@ -217,7 +214,7 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		there, err := s.contenders(ctx, l.path)
+		there, err := contendersAt(ctx, s, l.path)
 		switch {
 		case errors.Is(err, errAmbiguous):
 			continue
@@ -315,11 +312,11 @@ func (t *taking) operations(a *attempt) []any {
 	if own := t.rec.delayNotes(t.guid); len(own)+len(t.keep.Evicted) > 0 || t.keep.occupied() {
 		record = t.keep.with(t.guid, own).encode()
 	}
-	t.check = zk.CheckVersionRequest{Path: l.c.root, Version: a.epoch}
-	t.create = zk.CreateRequest{Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, t.guid), Data: t.data, Acl: l.c.who().acl, Flags: zk.FlagEphemeral | zk.FlagSequence}
+	t.check = zk.CheckVersionRequest{Path: l.c.Root(), Version: a.epoch}
+	t.create = zk.CreateRequest{Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, t.guid), Data: t.data, Acl: l.c.ACL(), Flags: zk.FlagEphemeral | zk.FlagSequence}
 	t.set = zk.SetDataRequest{Path: l.path, Data: record, Version: t.version}
 	// planted-bug grab-without-version: t.set.Version = -1
-	t.at = t.s.clock.now()
+	t.at = t.s.Now()
 	return []any{&t.check, &t.create, &t.set}
 }
 
@@ -353,7 +350,7 @@ func (a *attempt) take(ctx context.Context, t *taking) (*Grant, error) {
 		guid, keep := t.guid, t.keep
 		switch {
 		case err == nil:
-			stamp := serverStamp{at: r[2].Stat.Mtime, sent: t.at, replied: s.clock.now()}
+			stamp := serverStamp{at: r[2].Stat.Mtime, sent: t.at, replied: s.Now()}
 			g := &Grant{
 				lock: l, s: s, guid: guid, path: r[1].String, stamp: stamp, notices: a.notices,
 				token: Token(r[2].Stat.Mzxid), at: dataVersion{0, true}, version: r[2].Stat.Version, epoch: a.epoch, evicted: keep.Evicted,
@@ -383,7 +380,7 @@ func (a *attempt) take(ctx context.Context, t *taking) (*Grant, error) {
 			}
 			t.version = 0
 		case errors.Is(err, errAmbiguous):
-			own, lost := s.find(ctx, l.path, guid)
+			own, lost := findContender(ctx, s, l.path, guid)
 			if lost != nil {
 				a.undo(s, guid)
 				return nil, lost
@@ -400,7 +397,7 @@ func (a *attempt) take(ctx context.Context, t *taking) (*Grant, error) {
 
 // adopt makes a grant of a node whose creation was not acknowledged.
 func (a *attempt) adopt(ctx context.Context, s *session, guid, path string, sent instant) (*Grant, error) {
-	p := newPlace(a, s, guid, path, sent, s.clock.now())
+	p := newPlace(a, s, guid, path, sent, s.Now())
 	p.adopted = true
 	return p.stay(ctx) // finds itself in G
 }

@@ -108,7 +108,7 @@ func (t *strangers) drop(lock string, children []child, but ...string) []child {
 func (l *PriorityLock) pass(name, why string) {
 	node := l.path + "/" + name
 	if l.cache.strangers.meet(node) {
-		l.c.log.Warn("passing over a node that is no request", "node", node, "why", why)
+		l.c.Log().Warn("passing over a node that is no request", "node", node, "why", why)
 	}
 }
 
@@ -166,7 +166,7 @@ func (l *PriorityLock) grants(ctx context.Context, s *session, data []byte, vers
 	return l.rewrite(ctx, s, version, func([]byte) (lockRecord, error) {
 		g, err := l.restored(ctx, s)
 		if err == nil {
-			l.c.log.Warn("the lock node is overwritten: restoring it from the requests", "node", l.path, "holders", g.Holders)
+			l.c.Log().Warn("the lock node is overwritten: restoring it from the requests", "node", l.path, "holders", g.Holders)
 		}
 		return g, err
 	})
@@ -193,7 +193,7 @@ func (l *PriorityLock) rewrite(ctx context.Context, s *session, version int32, a
 		return g, err
 	}
 	_, failed, err := s.multi(ctx,
-		&zk.CheckVersionRequest{Path: l.c.root, Version: epoch},
+		&zk.CheckVersionRequest{Path: l.c.Root(), Version: epoch},
 		&zk.SetDataRequest{Path: l.path, Data: g.encode(), Version: version})
 	if failed == 0 && errors.Is(err, zk.ErrBadVersion) {
 		l.cache.epoch.CompareAndSwap(epoch, -1)

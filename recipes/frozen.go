@@ -63,7 +63,7 @@ const frozenGoodbye = 30 * time.Second
 // other. It returns an error only if the node cannot be made.
 func (c *Client) ShowFrozen(ctx context.Context, r FrozenRequest) error {
 	note := frozenNote{
-		Format: recordFormat, ID: r.ID, Scope: r.Scope, Owner: r.Owner, Job: r.Job, Host: c.host, PID: c.pid,
+		Format: recordFormat, ID: r.ID, Scope: r.Scope, Owner: r.Owner, Job: r.Job, Host: c.Host(), PID: c.PID(),
 		Priority: r.Priority, Shared: r.Mode == priority.Shared, Message: words.Clip(r.Message, maxReason), Override: r.Override, Until: r.Until.UTC(),
 	}
 	began := time.Now()
@@ -113,7 +113,7 @@ func (c *Client) showFrozen(ctx context.Context, note frozenNote) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-s.over:
+	case <-s.Over():
 		return errSessionOver
 	}
 }
@@ -128,7 +128,7 @@ func (c *Client) removeFrozen(ctx context.Context, s *session, node string) {
 	}
 }
 
-func (c *Client) frozenRoom() string { return c.root + "/emergency/frozen" }
+func (c *Client) frozenRoom() string { return c.Root() + "/emergency/frozen" }
 
 // Frozen returns the requests that are frozen now, the longest first, and the
 // nodes that cannot be read, by path.

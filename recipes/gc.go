@@ -131,7 +131,7 @@ func (k *collector) in(ctx context.Context, s *session) error {
 	if err := k.begin(ctx, s); err != nil {
 		return err
 	}
-	_, root, err := s.get(ctx, k.c.root)
+	_, root, err := s.get(ctx, k.c.Root())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	} else if err != nil {
@@ -167,7 +167,7 @@ func (k *collector) in(ctx context.Context, s *session) error {
 
 // lookAround looks at the node of each scope.
 func (k *collector) lookAround(ctx context.Context, s *session) ([]candidate, error) {
-	buckets, _, err := s.list(ctx, k.c.root+"/locks")
+	buckets, _, err := s.list(ctx, k.c.Root()+"/locks")
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	} else if err != nil {
@@ -175,7 +175,7 @@ func (k *collector) lookAround(ctx context.Context, s *session) ([]candidate, er
 	}
 	var all []candidate
 	for _, bucket := range buckets {
-		path := k.c.root + "/locks/" + bucket
+		path := k.c.Root() + "/locks/" + bucket
 		names, _, err := s.list(ctx, path)
 		if bad, isBad := leftOut(err, path, ""); isBad {
 			k.unreadable(bad)
@@ -188,7 +188,7 @@ func (k *collector) lookAround(ctx context.Context, s *session) ([]candidate, er
 		var found []candidate
 		for _, name := range names {
 			scope, ok := unescapeScope(name)
-			if ok && !k.settled[scope] && lockPath(k.c.root, name) == path+"/"+name && (k.o.Match == nil || k.o.Match(scope)) {
+			if ok && !k.settled[scope] && lockPath(k.c.Root(), name) == path+"/"+name && (k.o.Match == nil || k.o.Match(scope)) {
 				found = append(found, candidate{scope: scope, path: path + "/" + name})
 			}
 		}
@@ -206,7 +206,7 @@ func (k *collector) look(ctx context.Context, s *session, at []candidate) ([]can
 	looks.SetLimit(16)
 	for i := range at {
 		looks.Go(func() error {
-			stat, err := s.exists(ctx, at[i].path)
+			stat, err := nodeExists(ctx, s, at[i].path)
 			if errors.Is(err, zk.ErrNoNode) {
 				stat, err = nil, nil
 			}
@@ -290,7 +290,7 @@ func (k *collector) notice(ctx context.Context, s *session, x candidate, g lockR
 		return nil
 	}
 	_, _, err := s.multi(ctx,
-		&zk.CheckVersionRequest{Path: k.c.root, Version: k.start},
+		&zk.CheckVersionRequest{Path: k.c.Root(), Version: k.start},
 		&zk.SetDataRequest{Path: x.path, Data: g.encode(), Version: x.stat.Version})
 	if errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) {
 		return err
@@ -336,8 +336,8 @@ func (k *collector) result() Collection {
 	return r
 }
 
-// exists returns the stat of a node; zk.ErrNoNode: there is none.
-func (s *session) exists(ctx context.Context, path string) (*zk.Stat, error) {
+// nodeExists returns the stat of a node; zk.ErrNoNode: there is none.
+func nodeExists(ctx context.Context, s *session, path string) (*zk.Stat, error) {
 	r, err := call(ctx, s, func(c *zk.Conn) (r nodePresence, err error) {
 		r.there, r.stat, err = c.Exists(path)
 		return r, err

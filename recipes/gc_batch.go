@@ -39,7 +39,7 @@ func (k *collector) remove(ctx context.Context, s *session, batch []candidate) e
 		return nil
 	}
 	for len(batch) > 0 {
-		data, root, err := s.get(ctx, k.c.root)
+		data, root, err := s.get(ctx, k.c.Root())
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (k *collector) remove(ctx context.Context, s *session, batch []candidate) e
 			}
 		}
 		ops := make([]any, 0, len(batch)+1)
-		ops = append(ops, &zk.SetDataRequest{Path: k.c.root, Data: data, Version: root.Version})
+		ops = append(ops, &zk.SetDataRequest{Path: k.c.Root(), Data: data, Version: root.Version})
 		for _, x := range batch {
 			ops = append(ops, &zk.DeleteRequest{Path: x.path, Version: x.stat.Version})
 		}
@@ -106,7 +106,7 @@ func (k *collector) again(ctx context.Context, s *session, batch []candidate) ([
 func (k *collector) settle(ctx context.Context, s *session) error {
 	for len(k.unsure) > 0 {
 		x := k.unsure[0]
-		switch _, err := s.exists(ctx, x.path); {
+		switch _, err := nodeExists(ctx, s, x.path); {
 		case errors.Is(err, zk.ErrNoNode):
 			k.removed(0, x)
 		case err != nil:

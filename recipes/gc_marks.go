@@ -40,7 +40,7 @@ func (r gcRecord) thin(now int64) gcRecord {
 
 // begin learns the servers' clock, and from when what is known to be old is.
 func (k *collector) begin(ctx context.Context, s *session) error {
-	path := k.c.root + "/gc"
+	path := k.c.Root() + "/gc"
 	for {
 		data, stat, err := s.get(ctx, path)
 		switch {
@@ -48,7 +48,7 @@ func (k *collector) begin(ctx context.Context, s *session) error {
 			return k.beginAt(k.c.Now().UnixMilli(), gcRecord{})
 		case errors.Is(err, zk.ErrNoNode):
 			// A root without locks needs no mark, nor a root that is not there.
-			if _, err := s.exists(ctx, k.c.root+"/locks"); errors.Is(err, zk.ErrNoNode) {
+			if _, err := nodeExists(ctx, s, k.c.Root()+"/locks"); errors.Is(err, zk.ErrNoNode) {
 				return k.beginAt(k.c.Now().UnixMilli(), gcRecord{})
 			} else if err != nil {
 				return err

@@ -108,7 +108,7 @@ func (g *Grant) Deadline() time.Time {
 		end = min(end, g.blindTo)
 	}
 	g.mu.Unlock()
-	return time.Now().Add(end.sub(g.s.clock.awake()))
+	return time.Now().Add(end.sub(g.s.Awake()))
 }
 
 // Token returns the fencing token. After a hand-over it has to be read first,
@@ -184,7 +184,7 @@ func (g *Grant) changed() {
 		g.mu.Lock()
 		g.again = false
 		g.mu.Unlock()
-		err := g.inspect(g.lock.c.closing)
+		err := g.inspect(g.lock.c.Closing())
 		g.mu.Lock()
 		if g.state != stateHeld || !g.again && !errors.Is(err, errAmbiguous) {
 			g.looking = false
@@ -286,7 +286,7 @@ func (g *Grant) whyGone(ctx context.Context) *LostError {
 		data, _, err = g.s.get(ctx, g.lock.path)
 	}
 	if g.s.isOver() {
-		return &LostError{Scope: g.lock.scope, Reason: LossSession, Err: g.s.overErr}
+		return &LostError{Scope: g.lock.scope, Reason: LossSession, Err: g.s.Err()}
 	}
 	if err != nil {
 		return loss
@@ -305,7 +305,7 @@ func (g *Grant) whyGone(ctx context.Context) *LostError {
 
 // absorb takes note of the own node's data: the token, and who asks.
 func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
-	now := g.s.clock.now()
+	now := g.s.Now()
 	g.mu.Lock()
 	g.at.learn(stat)
 	if g.token == 0 {
@@ -347,7 +347,7 @@ func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
 	}
 	g.mu.Unlock()
 	if attend {
-		g.lock.c.backlog.Go(g.attend)
+		g.lock.c.Background(g.attend)
 	}
 	for _, n := range news {
 		g.notices.send(n)
@@ -499,7 +499,7 @@ func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent 
 		}
 		rec.freeze(stat)
 		change(&rec)
-		sent := g.s.clock.now()
+		sent := g.s.Now()
 		stat, err = g.s.set(ctx, g.path, rec.encode(), stat.Version)
 		switch {
 		case err == nil:
@@ -516,7 +516,7 @@ func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent 
 
 func (g *Grant) lossOr(err error) error {
 	if errors.Is(err, errSessionOver) { // the holders are about to be told
-		g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: g.s.overErr})
+		g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: g.s.Err()})
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -531,7 +531,7 @@ func (g *Grant) whoAsks(ctx context.Context, rec *contenderRecord, stat *zk.Stat
 	if len(rec.Preempt) == 0 {
 		return PreemptRequested{}, false, nil
 	}
-	there, err := g.s.contenders(ctx, g.lock.path)
+	there, err := contendersAt(ctx, g.s, g.lock.path)
 	if err != nil {
 		return PreemptRequested{}, false, err
 	}

@@ -43,7 +43,7 @@ func (g *Grant) rewritten(stat *zk.Stat) bool {
 // verify reads the grant record, and ends the grant if that does not name it. A
 // record that says nothing is restored, as a waiter would.
 func (g *Grant) verify(ctx context.Context) {
-	at := g.s.clock.now()
+	at := g.s.Now()
 	data, stat, err := g.s.get(ctx, g.lock.path)
 	var record lockRecord
 	if err == nil {
@@ -83,5 +83,5 @@ func (g *Grant) unnamed(record lockRecord) {
 	}
 	g.lose(&LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errUnnamed})
 	g.s.discard(g.path)
-	g.lock.c.log.Warn("the lock node was overwritten: it does not name its holder, which gives the lock up", "node", g.lock.path, "holder", g.guid, "names", record.Holders)
+	g.lock.c.Log().Warn("the lock node was overwritten: it does not name its holder, which gives the lock up", "node", g.lock.path, "holder", g.guid, "names", record.Holders)
 }

@@ -199,7 +199,7 @@ func (c *Client) groupPath(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return c.root + "/groups/" + escaped, nil
+	return c.Root() + "/groups/" + escaped, nil
 }
 
 func (spec GroupSpec) clone() GroupSpec {

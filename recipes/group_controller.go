@@ -139,7 +139,7 @@ func (c *controller) run() {
 			}
 		case <-timer.C:
 		case <-inc.ctx.Done():
-		case <-inc.s.over:
+		case <-inc.s.Over():
 		}
 	}
 }

@@ -98,7 +98,7 @@ func (inc *incarnation) release(grant LockGrant) {
 // the node is there.
 func (inc *incarnation) record() memberRecord {
 	m := inc.m
-	r := memberRecord{Format: recordFormat, Name: m.name, Host: m.c.host, PID: m.c.pid, Leaving: inc.path != "" && m.leaving}
+	r := memberRecord{Format: recordFormat, Name: m.name, Host: m.c.Host(), PID: m.c.PID(), Leaving: inc.path != "" && m.leaving}
 	for _, grant := range slices.SortedFunc(maps.Keys(inc.let), func(a, b LockGrant) int { return assignment.Compare(a.Lock, b.Lock) }) {
 		if r.Released == nil {
 			r.Released = map[Token][]string{}
@@ -149,7 +149,7 @@ func (inc *incarnation) lose(loss *LostError) {
 func (inc *incarnation) gone(what string) error {
 	loss := &LostError{Reason: LossDeleted, Err: errors.New(what)}
 	if inc.s.isOver() {
-		loss = &LostError{Reason: LossSession, Err: inc.s.overErr}
+		loss = &LostError{Reason: LossSession, Err: inc.s.Err()}
 	}
 	inc.lose(loss)
 	return errGroupLost
@@ -248,7 +248,7 @@ func (inc *incarnation) sleep(timer *time.Timer, wait time.Duration) {
 	case <-inc.wake:
 	case <-timer.C:
 	case <-inc.ctx.Done():
-	case <-inc.s.over:
+	case <-inc.s.Over():
 		_ = inc.gone("its session has ended") // the next look at the loss tells
 	}
 }
@@ -260,7 +260,7 @@ func (inc *incarnation) rest(timer *time.Timer) {
 	select {
 	case <-timer.C:
 	case <-inc.ctx.Done():
-	case <-inc.s.over:
+	case <-inc.s.Over():
 	}
 }
 

@@ -69,9 +69,9 @@ func (g *Group) Join(ctx context.Context, name string, handler GroupHandler) (*M
 		g: g, c: g.c, name: name, escaped: escaped, handler: handler, base: context.WithoutCancel(ctx),
 		joined: make(chan struct{}), done: make(chan struct{}), cells: make(map[string]*lockCell), cleanup: g.spec.CleanupTimeout,
 	}
-	m.stopped, m.stop = context.WithCancel(g.c.closing)
+	m.stopped, m.stop = context.WithCancel(g.c.Closing())
 	m.asks(true)
-	g.c.backlog.Go(m.run)
+	g.c.Background(m.run)
 	select {
 	case <-m.joined:
 		return m, nil
@@ -363,7 +363,7 @@ func (inc *incarnation) create() error {
 	}
 }
 
-// find looks for the own node by its guid.
+// findContender looks for the own node by its guid.
 func (inc *incarnation) find(ctx context.Context) (bool, error) {
 	for {
 		nodes, _, err := inc.s.list(ctx, inc.m.g.members())
@@ -390,7 +390,7 @@ func (inc *incarnation) undo() {
 	case inc.path != "":
 		inc.s.discard(inc.path)
 	case inc.unsure && !inc.s.isOver():
-		inc.m.c.backlog.Go(func() {
+		inc.m.c.Background(func() {
 			if found, err := inc.find(context.Background()); err == nil && found {
 				inc.s.discard(inc.path)
 			}
@@ -448,7 +448,7 @@ func (inc *incarnation) first() error {
 			case <-wake:
 			case <-m.stopped.Done():
 				err = context.Cause(m.stopped)
-			case <-s.over:
+			case <-s.Over():
 				err = errSessionOver
 			}
 		}

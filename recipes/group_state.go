@@ -87,7 +87,7 @@ func (c *Client) Groups(ctx context.Context) (states []GroupState, left []Unread
 	if _, err := c.admit(ctx); err != nil {
 		return nil, nil, fmt.Errorf("groups not listed: %w", err)
 	}
-	nodes, err := c.children(ctx, c.root+"/groups")
+	nodes, err := c.children(ctx, c.Root()+"/groups")
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil, nil
 	}
@@ -96,7 +96,7 @@ func (c *Client) Groups(ctx context.Context) (states []GroupState, left []Unread
 	}
 	slices.Sort(nodes)
 	for _, node := range nodes {
-		path := c.root + "/groups/" + node
+		path := c.Root() + "/groups/" + node
 		name, ok := unescapeScope(node)
 		if !ok {
 			left = append(left, misplaced(path, notAGroup))

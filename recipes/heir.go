@@ -58,7 +58,7 @@ const maxHeirsBytes = 512 << 10
 // again if they are of the one that is known; most bounds how many. It returns zk.ErrNoNode when the
 // holder itself is gone.
 func (g *Grant) successors(ctx context.Context, known *heir, most int) (succession, error) {
-	return g.successorsAmong(ctx, known, most, func() (company, error) { return g.s.contenders(ctx, g.lock.path) })
+	return g.successorsAmong(ctx, known, most, func() (company, error) { return contendersAt(ctx, g.s, g.lock.path) })
 }
 
 // successorsAmong is successors with a list of its own.
@@ -84,7 +84,7 @@ func (g *Grant) successorsAmong(ctx context.Context, known *heir, most int, list
 		}
 		held, heldAt, next.version, next.evicted = record, stat, stat.Version, record.news(stat.Mtime)
 	}
-	seen := g.s.clock.now()
+	seen := g.s.Now()
 	there, err := list()
 	if err != nil {
 		return next, err
@@ -199,7 +199,7 @@ func (g *Grant) soleLength() int {
 // queueAround lists the contenders in order, and tells which of them is guid;
 // zk.ErrNoNode: none. The stat is the lock node's, of the same snapshot.
 func (l *PriorityLock) queueAround(ctx context.Context, s *session, guid string) (children []child, me int, stat *zk.Stat, err error) {
-	there, err := s.contenders(ctx, l.path)
+	there, err := contendersAt(ctx, s, l.path)
 	if err != nil {
 		return nil, 0, nil, err
 	}

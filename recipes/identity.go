@@ -135,6 +135,12 @@ func (c *Client) who() *standing {
 	return &standing{}
 }
 
+// ACL is for nodes that this client makes.
+func (c *Client) ACL() []zk.ACL { return c.who().acl }
+
+// unlisted reports whether nobody is told from anybody else: the client has no name, and operators are not listed.
+func (c *Client) unlisted() bool { return c.identity == "" && len(c.who().operators) == 0 }
+
 // aclOf returns the list with which the client makes a node.
 func (c *Client) aclOf(node string) []zk.ACL {
 	if c.who().access.named() {

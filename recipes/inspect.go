@@ -21,7 +21,7 @@ func (c *Client) Lock(ctx context.Context, scope string) (LockState, error) {
 	}
 	return promptly(ctx, c, func() (state LockState, err error) {
 		err = c.inspecting(ctx, func(s *session) (err error) {
-			state, err = c.snapshot(ctx, s, scope, lockPath(c.root, name), true)
+			state, err = c.snapshot(ctx, s, scope, lockPath(c.Root(), name), true)
 			return err
 		})
 		return state, err
@@ -46,7 +46,7 @@ func (c *Client) Locks(ctx context.Context) ([]LockState, []Unreadable, error) {
 func (c *Client) locks(ctx context.Context) (states []LockState, left []Unreadable, err error) {
 	err = c.inspecting(ctx, func(s *session) error {
 		states, left = nil, nil
-		buckets, _, err := s.list(ctx, c.root+"/locks")
+		buckets, _, err := s.list(ctx, c.Root()+"/locks")
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
 		} else if err != nil {
@@ -63,7 +63,7 @@ func (c *Client) locks(ctx context.Context) (states []LockState, left []Unreadab
 				if !isBucket(bucket) {
 					return nil
 				}
-				path := c.root + "/locks/" + bucket
+				path := c.Root() + "/locks/" + bucket
 				names, _, err := s.list(inner, path)
 				if bad, isBad := leftOut(err, path, ""); isBad {
 					mu.Lock()
@@ -76,7 +76,7 @@ func (c *Client) locks(ctx context.Context) (states []LockState, left []Unreadab
 					return err
 				}
 				for _, name := range names {
-					scope, why := scopeIn(c.root, path, name)
+					scope, why := scopeIn(c.Root(), path, name)
 					if why != "" {
 						mu.Lock()
 						left = append(left, misplaced(path+"/"+name, why))
@@ -118,7 +118,7 @@ func scopeIn(root, bucket, name string) (scope, why string) {
 
 // lockAt reads G and who is there: of one moment, unless the lock changes hands
 // all the time. The marks of G are frozen. With a *RecordError g is what the requests tell.
-func (s *session) lockAt(ctx context.Context, l *PriorityLock) (g lockRecord, names []string, err error) {
+func lockAt(ctx context.Context, s *session, l *PriorityLock) (g lockRecord, names []string, err error) {
 	var bad error
 	for range 4 {
 		data, before, err := s.get(ctx, l.path)
@@ -148,7 +148,7 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 	look := lockLook{scope: scope, path: path}
 	var names []string
 	var err error
-	look.g, names, err = s.lockAt(ctx, newPriorityLock(c, scope, path))
+	look.g, names, err = lockAt(ctx, s, newPriorityLock(c, scope, path))
 	if errors.Is(err, zk.ErrNoNode) {
 		return LockState{Scope: scope}, nil
 	} else if errors.As(err, new(*RecordError)) {
@@ -168,23 +168,23 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 	if holding := look.g.named(); !all {
 		look.children = slices.DeleteFunc(look.children, func(c child) bool { return !holding(c) })
 	}
-	nodes, err := s.readAll(ctx, path, look.children)
+	nodes, err := readRequests(ctx, s, path, look.children)
 	if err != nil {
 		return LockState{Scope: scope}, err
 	}
 	return look.state(now, func(i int) *requestNode { return &nodes[i] })
 }
 
-// readAll reads the nodes of contenders, several at a time. It returns an error
+// readRequests reads the nodes of contenders, several at a time. It returns an error
 // where nothing more can be read.
-func (s *session) readAll(ctx context.Context, lock string, children []child) ([]requestNode, error) {
+func readRequests(ctx context.Context, s *session, lock string, children []child) ([]requestNode, error) {
 	nodes := make([]requestNode, len(children))
 	work, inner := errgroup.WithContext(ctx)
 	work.SetLimit(16) // on one connection, one after the other: this saves the waits between
 	for i, c := range children {
 		work.Go(func() error {
 			var err error
-			nodes[i], err = s.readRequest(inner, lock+"/"+c.name)
+			nodes[i], err = readRequest(inner, s, lock+"/"+c.name)
 			if errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) {
 				return err
 			}
@@ -197,7 +197,7 @@ func (s *session) readAll(ctx context.Context, lock string, children []child) ([
 
 // readRequest reads the node of a contender. One that may not be read has a stat
 // all the same.
-func (s *session) readRequest(ctx context.Context, node string) (requestNode, error) {
+func readRequest(ctx context.Context, s *session, node string) (requestNode, error) {
 	data, stat, err := s.get(ctx, node)
 	n := newRequestNode(data, stat, err)
 	if errors.As(err, new(*AccessError)) {

@@ -21,7 +21,7 @@ type lateWatches struct {
 }
 
 func lateWatchesOf(s *session) *lateWatches {
-	return attached(&s.attached, func() *lateWatches { return new(lateWatches) })
+	return attached(s, func() *lateWatches { return new(lateWatches) })
 }
 
 func (w *lateWatches) add(g *Grant) {
@@ -33,7 +33,7 @@ func (w *lateWatches) add(g *Grant) {
 		return
 	}
 	if w.timer == nil {
-		w.timer = time.AfterFunc(watchAfter, func() { w.arm(g.s.clock) })
+		w.timer = time.AfterFunc(watchAfter, func() { w.arm(g.s) })
 		return
 	}
 	w.timer.Reset(watchAfter)
@@ -53,8 +53,8 @@ func (w *lateWatches) drop(g *Grant) {
 	}
 }
 
-func (w *lateWatches) arm(c *clock) {
-	now := c.now()
+func (w *lateWatches) arm(s *session) {
+	now := s.Now()
 	var grants []*Grant
 	w.mu.Lock()
 	due := 0

@@ -189,7 +189,7 @@ func (p *place) lookAt(ctx context.Context, g lockRecord, alive []child) ([]*hol
 		return holders, err
 	}
 	// A client of ours whose node somebody has overwritten leaves it at once.
-	now := p.s.clock.now()
+	now := p.s.Now()
 	if p.baffled == 0 {
 		p.baffled = now
 	}
@@ -261,7 +261,7 @@ func (h *holding) mayGrow() bool { return h.rec.Mode == priority.Shared || h.rec
 
 // facts hands the rulebook what it needs.
 func (p *place) facts(holders []*holding) priority.Facts {
-	now := p.s.clock.now()
+	now := p.s.Now()
 	serverNow := p.stamp.notAhead(now)
 	f := priority.Facts{First: true, Request: p.a.req.rules()}
 	asks := make(map[string]*standingAsk, len(holders))
@@ -318,7 +318,7 @@ func (p *place) stands(n askingNote, h *holding) bool {
 }
 
 func (p *place) oldestAsk() time.Duration {
-	now := p.s.clock.now()
+	now := p.s.Now()
 	var oldest time.Duration
 	for _, ask := range p.asks {
 		for _, at := range ask.reasons {
@@ -358,7 +358,7 @@ func (p *place) grantSelf(ctx context.Context, stat *zk.Stat, g lockRecord, chil
 // request shares the lock with by now.
 func (p *place) makePeace() {
 	if asks := p.takeAsks(); p.a.req.Mode == priority.Shared && len(asks) > 0 {
-		p.s.c.backlog.Go(func() { p.withdrawFrom(context.Background(), asks) })
+		p.s.Client().Background(func() { p.withdrawFrom(context.Background(), asks) })
 	}
 }
 
@@ -376,7 +376,7 @@ func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, child
 		}
 	}
 	ops := make([]any, 0, len(holders)+2)
-	now := p.stamp.notAhead(p.s.clock.now())
+	now := p.stamp.notAhead(p.s.Now())
 	var evicted []evictionNote
 	var from []Contender
 	for _, h := range holders {
@@ -559,7 +559,7 @@ func (p *place) preempt(ctx context.Context, children []child, h *holding, ask p
 		standing = &standingAsk{holder: h.rec.contender(h.child, h.stat), path: h.path, reasons: make(map[priority.Reason]instant)}
 		p.asks[h.guid] = standing
 	}
-	standing.reasons[ask.Reason] = p.s.clock.now()
+	standing.reasons[ask.Reason] = p.s.Now()
 	standing.notes = rec.notesOf(p.guid, r[1].Stat)
 	p.a.notices.send(PreemptSent{Holder: standing.holder, Reason: ask.Reason, Grace: ask.Grace})
 	return nil

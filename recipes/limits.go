@@ -48,7 +48,7 @@ func (e *QueueFullError) Info() priority.CauseInfo {
 // those who come first must not come, except for an operator's emergency. Those
 // who have come after it do not count: they leave.
 func (a *attempt) tooMany(children []child, guid string) error {
-	limit := a.l.c.cfg.QueueLimit
+	limit := a.l.c.Config().QueueLimit
 	if len(children) < limit {
 		return nil
 	}

@@ -157,11 +157,11 @@ func newUUID() string {
 // access returns the ACL of a node to be created.
 func (l *line) access(node string) []zk.ACL {
 	if l.acl == nil {
-		return l.c.who().acl
+		return l.c.ACL()
 	}
-	entries := l.acl(strings.TrimPrefix(node, l.c.cfg.Chroot))
+	entries := l.acl(strings.TrimPrefix(node, l.c.Config().Chroot))
 	if len(entries) == 0 {
-		return l.c.who().acl
+		return l.c.ACL()
 	}
 	list := make([]zk.ACL, 0, len(entries))
 	for _, e := range entries {
@@ -177,8 +177,8 @@ func (l *line) ensure(ctx context.Context, s *session, container bool) error {
 }
 
 func (l *line) ensureNode(ctx context.Context, s *session, node string, container bool) error {
-	if len(node) <= len(l.c.cfg.Chroot) {
-		return s.ensure(ctx, l.c.cfg.Chroot)
+	if len(node) <= len(l.c.Config().Chroot) {
+		return s.ensure(ctx, l.c.Config().Chroot)
 	}
 	for {
 		err := l.createDirectory(ctx, s, node, container)

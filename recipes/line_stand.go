@@ -129,7 +129,7 @@ func (l *line) newStand(s *session, node string, e *entry) *stand {
 	return p
 }
 
-// find looks for the node of an attempt after a lost reply. The session has
+// findContender looks for the node of an attempt after a lost reply. The session has
 // caught up since, so what is not there was not executed. A node that belongs
 // to another session is deleted, it will not live as long as this one. "": not
 // there.
@@ -174,7 +174,7 @@ func (l *line) abandon(s *session, e *entry, err error) error {
 	switch {
 	case !e.lasting:
 		e.guid = ""
-		l.c.backlog.Go(func() {
+		l.c.Background(func() {
 			ctx := context.Background()
 			if node, err := l.find(ctx, s, guid, false); err == nil && node != "" {
 				_ = s.deleteSurely(ctx, node)
@@ -182,19 +182,19 @@ func (l *line) abandon(s *session, e *entry, err error) error {
 		})
 	case !errors.Is(err, errSessionOver):
 		e.guid = ""
-		l.c.backlog.Go(func() { l.removeAttempt(guid) })
+		l.c.Background(func() { l.removeAttempt(guid) })
 	}
 	return err
 }
 
 // removeAttempt removes what an attempt may have left that outlives sessions.
 func (l *line) removeAttempt(guid string) {
-	_ = l.c.reading(l.c.closing, func(s *session) error {
-		node, err := l.find(l.c.closing, s, guid, true)
+	_ = l.c.reading(l.c.Closing(), func(s *session) error {
+		node, err := l.find(l.c.Closing(), s, guid, true)
 		if err != nil || node == "" {
 			return err
 		}
-		return s.deleteOnce(l.c.closing, node)
+		return s.deleteOnce(l.c.Closing(), node)
 	})
 }
 
@@ -231,8 +231,8 @@ func (p *stand) block(ctx context.Context) error {
 	case <-timer.C:
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-p.s.over:
-		return p.s.overErr
+	case <-p.s.Over():
+		return p.s.Err()
 	}
 	return nil
 }
@@ -289,16 +289,16 @@ func (l *line) giveUp(e *entry) {
 	switch {
 	case e.place != nil:
 		if err := l.c.deleteSurely(context.Background(), e.place.path); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			l.c.log.Error("cannot leave the line; delete the node by hand", "node", e.place.path, "error", err)
+			l.c.Log().Error("cannot leave the line; delete the node by hand", "node", e.place.path, "error", err)
 		}
 	case e.guid != "":
-		l.c.backlog.Go(func() { l.removeAttempt(e.guid) })
+		l.c.Background(func() { l.removeAttempt(e.guid) })
 	}
 }
 
 // leave removes the node, however long that takes.
 func (p *stand) leave() {
 	if err := p.s.deleteSurely(context.Background(), p.path); err != nil {
-		p.l.c.log.Error("cannot leave the line; the node stays until the session ends", "node", p.path, "error", err)
+		p.l.c.Log().Error("cannot leave the line; the node stays until the session ends", "node", p.path, "error", err)
 	}
 }

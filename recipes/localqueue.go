@@ -137,11 +137,8 @@ func (a *attempt) mayStandInLine() bool {
 func (a *attempt) leftLine(ctx context.Context) error {
 	err := context.Cause(ctx)
 	if errors.Is(err, errAcquireTimeout) {
-		a.l.c.mu.Lock()
-		s := a.l.c.current
-		a.l.c.mu.Unlock()
-		if s.usable() {
-			a.describe(a.l.c.closing, s)
+		if s := a.l.c.Current(); s.usable() {
+			a.describe(a.l.c.Closing(), s)
 		}
 	}
 	return a.explain(err)
@@ -234,7 +231,7 @@ func (q *localLine) ran(t *localTurn, g *Grant) {
 	if g != nil && g.req.Priority == q.key.level && g.enter(q) { // else its terms have changed
 		q.holder, q.looked, q.passed = g, 0, 0
 		if q.cache.hints.get(q.key.lock).blind > 0 {
-			q.passed = q.cache.c.cfg.LocalQueue // no list since turns that may have passed a waiter
+			q.passed = q.cache.c.Config().LocalQueue // no list since turns that may have passed a waiter
 		}
 	}
 	q.settleLocked()

@@ -31,11 +31,10 @@ func (g *Grant) passOnAtOnce(at dataVersion, asked bool) *relay {
 		return nil
 	}
 	r := &relay{t: t, behind: behind}
-	ops, sent := g.passingOn(t, at, behind), g.s.clock.now()
+	ops, sent := g.passingOn(t, at, behind), g.s.Now()
 	if fits(ops...) == nil {
 		r.sent = g.s.postThen(zkwire.OpMulti, ops, true, func(p *parcel) {
-			if p.err == nil {
-				result, _, _ := g.s.concluded(p.ops, p.sent, p.results, nil)
+			if result, ok := g.s.answered(p); ok {
 				g.passTo(t, g.inTurn(t, result, sent))
 			}
 		})
@@ -64,8 +63,8 @@ func (g *Grant) passOn(ctx context.Context, at dataVersion, asked bool, r *relay
 		}
 	}
 	if r.sent != nil {
-		<-r.sent.done // also if the session is over: t is passed the lock, or is not
-		if r.sent.err == nil {
+		<-r.sent.Done() // also if the session is over: t is passed the lock, or is not
+		if r.sent.succeeded() {
 			return true, false // by whoever has read the reply
 		}
 		if _, _, err := g.s.outcome(r.sent); !errors.Is(err, errAmbiguous) {
@@ -96,19 +95,19 @@ func (g *Grant) passTo(t *localTurn, again *Grant) {
 
 // mayPassNow is mayPass as far as that is known without a look.
 func (q *localLine) mayPassNow(g *Grant) bool {
-	ls, now := &q.cache.lines, g.s.clock.now()
+	ls, now := &q.cache.lines, g.s.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return q.passed < q.cache.c.cfg.LocalQueue && q.looked != 0 && now.sub(q.looked) <= freshFor/2 && !q.outranked
+	return q.passed < q.cache.c.Config().LocalQueue && q.looked != 0 && now.sub(q.looked) <= freshFor/2 && !q.outranked
 }
 
 // mayPass reports whether nobody outside of the line comes first: nobody more
 // important is there, as of a list that is fresh, and nobody of the same priority has
 // been passed as often as the configuration allows.
 func (q *localLine) mayPass(ctx context.Context, g *Grant) bool {
-	ls, now := &q.cache.lines, g.s.clock.now()
+	ls, now := &q.cache.lines, g.s.Now()
 	ls.mu.Lock()
-	full := q.passed >= q.cache.c.cfg.LocalQueue
+	full := q.passed >= q.cache.c.Config().LocalQueue
 	old := q.looked == 0 || now.sub(q.looked) > freshFor
 	soon := !q.looking && now.sub(q.looked) > freshFor/2
 	ls.mu.Unlock()
@@ -117,7 +116,7 @@ func (q *localLine) mayPass(ctx context.Context, g *Grant) bool {
 			return false
 		}
 	} else if soon { // while this one is passed on
-		q.cache.c.backlog.Go(func() { _ = q.look(context.Background(), g) })
+		q.cache.c.Background(func() { _ = q.look(context.Background(), g) })
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -136,7 +135,7 @@ func (q *localLine) look(ctx context.Context, g *Grant) error {
 	ls.mu.Lock()
 	q.looking = true
 	ls.mu.Unlock()
-	at := g.s.clock.now()
+	at := g.s.Now()
 	there, me, _, err := g.lock.queueAround(ctx, g.s, g.guid)
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -161,7 +160,7 @@ var errNotPassedOn = errors.New("the lock cannot be passed on")
 // not that one's.
 func (g *Grant) become(ctx context.Context, t *localTurn, at dataVersion, behind int) (*Grant, error) {
 	for {
-		sent := g.s.clock.now()
+		sent := g.s.Now()
 		if !at.known { // or the reply to the transaction was lost: done twice, it is as good
 			found, stat, err := g.own(ctx)
 			switch {
@@ -172,7 +171,7 @@ func (g *Grant) become(ctx context.Context, t *localTurn, at dataVersion, behind
 			case !found.Granted || len(found.Preempt) > 0:
 				return nil, errNotPassedOn
 			}
-			at, sent = dataVersion{stat.Version, true}, g.s.clock.now()
+			at, sent = dataVersion{stat.Version, true}, g.s.Now()
 		}
 		r, _, err := g.s.multi(ctx, g.passingOn(t, at, behind)...)
 		switch {
@@ -192,7 +191,7 @@ func (g *Grant) passingOn(t *localTurn, at dataVersion, behind int) []any {
 	rec.Granted, rec.Behind = true, behind
 	record := soleHolder(g.guid)
 	if len(g.evicted) > 0 {
-		if kept := (lockRecord{Evicted: g.evicted}).news(g.stamp.notAhead(g.s.clock.now())); len(kept) > 0 {
+		if kept := (lockRecord{Evicted: g.evicted}).news(g.stamp.notAhead(g.s.Now())); len(kept) > 0 {
 			record = lockRecord{Evicted: kept}.with(g.guid, nil).encode()
 		}
 	}
@@ -230,8 +229,8 @@ func (g *Grant) inTurn(t *localTurn, r []zk.MultiResponse, sent instant) *Grant 
 	stat, version := r[0].Stat, r[1].Stat.Version
 	return &Grant{
 		lock: g.lock, s: g.s, req: t.a.req, mode: t.a.req.Mode, guid: g.guid, path: g.path, epoch: g.epoch, version: version, evicted: g.evicted,
-		stamp: serverStamp{at: stat.Mtime, sent: sent, replied: g.s.clock.now()}, notices: t.a.notices,
-		leaseTo: g.s.clock.now().add(t.a.req.LeaseTimeout), token: Token(stat.Mzxid), at: dataVersion{stat.Version, true}, line: g.line,
+		stamp: serverStamp{at: stat.Mtime, sent: sent, replied: g.s.Now()}, notices: t.a.notices,
+		leaseTo: g.s.Now().add(t.a.req.LeaseTimeout), token: Token(stat.Mzxid), at: dataVersion{stat.Version, true}, line: g.line,
 	}
 }
 
@@ -247,7 +246,7 @@ func (g *Grant) enter(q *localLine) bool {
 func (g *Grant) leaseLeft() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.leaseTo.sub(g.s.clock.now())
+	return g.leaseTo.sub(g.s.Now())
 }
 
 // contender describes the holder as far as its own process knows it.
@@ -255,6 +254,6 @@ func (g *Grant) contender() Contender {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	identity, terms := g.req.Identity, g.req.Terms
-	identity.Host, identity.PID, terms.Mode = g.lock.c.host, g.lock.c.pid, g.mode
+	identity.Host, identity.PID, terms.Mode = g.lock.c.Host(), g.lock.c.PID(), g.mode
 	return Contender{ID: g.guid, Identity: identity, Terms: terms, Token: g.token}
 }

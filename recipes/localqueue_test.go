@@ -100,7 +100,7 @@ func TestALockIsPassedOnThoughItsHolderLeavesMeanwhile(t *testing.T) {
 			require.Eventually(t, func() bool {
 				l.cache.lines.mu.Lock()
 				defer l.cache.lines.mu.Unlock()
-				first.line.looked = first.s.clock.now().add(time.Hour) // nobody else is there
+				first.line.looked = first.s.Now().add(time.Hour) // nobody else is there
 				return len(first.line.waiting) == 2
 			}, time.Minute, time.Millisecond)
 
@@ -146,7 +146,7 @@ func TestALineThatIsKnownToBeOutrankedIsNotPassedOnAtOnce(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool { return first.line.isBehind() }, time.Minute, time.Millisecond)
 	l.cache.lines.mu.Lock()
-	first.line.looked, first.line.outranked = first.s.clock.now().add(time.Hour), true
+	first.line.looked, first.line.outranked = first.s.Now().add(time.Hour), true
 	l.cache.lines.mu.Unlock()
 	require.NoError(t, first.Release(t.Context()))
 	second := <-granted

@@ -19,7 +19,7 @@ type lockCache struct {
 }
 
 func cacheOf(c *Client) *lockCache {
-	return attached(&c.attached, func() *lockCache {
+	return attached(c, func() *lockCache {
 		k := &lockCache{c: c}
 		k.epoch.Store(-1)
 		return k
@@ -36,7 +36,7 @@ func (k *lockCache) rootEpoch(ctx context.Context, s *session) (int32, error) {
 		return e, nil
 	}
 	for {
-		_, stat, err := s.get(ctx, k.c.root)
+		_, stat, err := s.get(ctx, k.c.Root())
 		switch {
 		case err == nil:
 			if err := k.c.introduce(ctx, s); err != nil { // the root may have come since
@@ -45,7 +45,7 @@ func (k *lockCache) rootEpoch(ctx context.Context, s *session) (int32, error) {
 			k.epoch.Store(stat.Version)
 			return stat.Version, nil
 		case errors.Is(err, zk.ErrNoNode):
-			if err := s.ensure(ctx, k.c.root); err != nil {
+			if err := s.ensure(ctx, k.c.Root()); err != nil {
 				return 0, err
 			}
 		default:
@@ -59,7 +59,7 @@ func (k *lockCache) rootEpoch(ctx context.Context, s *session) (int32, error) {
 // never deleted may not change for long.
 func (k *lockCache) fireIdle(ctx context.Context, s *session, path string) {
 	const tries = 3 // each fails only if the node changes, and then the watch fires
-	for try := 0; try < tries && s.watches.idle(watchKey{path: path}); {
+	for try := 0; try < tries && s.watchIdle(path); {
 		switch err := k.rewrite(ctx, s, path); {
 		case errors.Is(err, errAmbiguous): // the watch is set again with the connection
 		case err == nil, errors.Is(err, zk.ErrBadVersion):
@@ -83,7 +83,7 @@ func (k *lockCache) rewrite(ctx context.Context, s *session, path string) error 
 		return err
 	}
 	_, failed, err := s.multi(ctx,
-		&zk.CheckVersionRequest{Path: s.c.root, Version: epoch},
+		&zk.CheckVersionRequest{Path: s.Client().Root(), Version: epoch},
 		&zk.SetDataRequest{Path: path, Data: again(data, stat), Version: stat.Version})
 	if failed == 0 && errors.Is(err, zk.ErrBadVersion) {
 		k.epoch.CompareAndSwap(epoch, -1)

@@ -99,7 +99,7 @@ func (b *lookBucket) tell(at *site) {
 	defer func() { at.v.leaveOut(at.path, left) }()
 	for _, name := range b.names {
 		path := at.path + "/" + name
-		scope, why := scopeIn(at.v.c.root, at.path, name)
+		scope, why := scopeIn(at.v.c.Root(), at.path, name)
 		if why != "" {
 			left = append(left, misplaced(path, why))
 			continue

@@ -57,7 +57,7 @@ func newVigil(l *Lookout, seen func(Sighting)) *vigil {
 		c: l.c, gap: l.o.Gap, seen: seen, reads: make(chan struct{}, maxLookReads),
 		sites: make(map[string]*site), left: make(map[string][]Unreadable), looked: make(chan *site, maxLooks), rung: make(chan struct{}, 1),
 	}
-	v.root = v.newSite(v.c.root+"/locks", &lookRoot{})
+	v.root = v.newSite(v.c.Root()+"/locks", &lookRoot{})
 	v.unseen = 1
 	return v
 }
@@ -205,7 +205,7 @@ func (v *vigil) on(ctx context.Context, s *session) error {
 				return err
 			}
 			v.startRound()
-		case <-s.over:
+		case <-s.Over():
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -255,7 +255,7 @@ func (v *vigil) start(ctx context.Context, s *session, at *site) {
 	v.mu.Unlock()
 	v.looking++
 	at.looking, at.again, at.round, at.s = true, false, v.round, s
-	v.c.backlog.Go(func() {
+	v.c.Background(func() {
 		at.err = at.what.look(ctx, s, at)
 		v.mu.Lock()
 		defer v.mu.Unlock()

@@ -199,7 +199,7 @@ func (o *MutexOptions) complete(c *Client) error {
 		errs = append(errs, &RequestError{Field: "data", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(o.Data), priority.MaxMessage)})
 	}
 	if o.Data = slices.Clone(o.Data); o.Data == nil {
-		o.Data = fmt.Appendf(nil, "%s:%d", c.host, c.pid)
+		o.Data = fmt.Appendf(nil, "%s:%d", c.Host(), c.PID())
 	}
 	return errors.Join(errs...)
 }

@@ -12,14 +12,14 @@ import (
 // be told from an unclean one.
 func (a *attempt) undo(s *session, guid string) {
 	// planted-bug late-creates-stay: if !a.l.c.isClosing() { return }
-	s.c.backlog.Go(func() {
-		path, err := s.find(context.Background(), a.l.path, guid)
+	s.Client().Background(func() {
+		path, err := findContender(context.Background(), s, a.l.path, guid)
 		switch {
 		case err != nil || path == "":
 		case a.req.LockDelay == 0:
 			_ = s.deleteSurely(context.Background(), path)
 		default:
-			now := s.clock.now()
+			now := s.Now()
 			p := newPlace(a, s, guid, path, now, now)
 			p.adopted = true
 			p.leave()
@@ -27,9 +27,9 @@ func (a *attempt) undo(s *session, guid string) {
 	})
 }
 
-// find looks for a contender by its guid after a lost reply. The session has
+// findContender looks for a contender by its guid after a lost reply. The session has
 // caught up since, so what is not there was not executed. "": not there.
-func (s *session) find(ctx context.Context, lock, guid string) (string, error) {
+func findContender(ctx context.Context, s *session, lock, guid string) (string, error) {
 	for {
 		names, _, err := s.list(ctx, lock)
 		switch {

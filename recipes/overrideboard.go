@@ -81,7 +81,7 @@ func (b *OverrideBoard) ApplyAll(ctx context.Context, all []override.Override) (
 			if err := o.Validate(override.Limits{Now: now, MaxDuration: decades, AllowBypass: true}); err != nil {
 				return false, err
 			}
-			e := boardEntry{Write: write, By: b.c.identity, At: now, Override: o}
+			e := boardEntry{Write: write, By: b.c.Identity(), At: now, Override: o}
 			if j := rec.find(o.ID); j < 0 {
 				rec.Posted = append(rec.Posted, e)
 			} else {
@@ -161,7 +161,7 @@ type boardWatch struct {
 
 func (w *boardWatch) on(ctx context.Context, s *session) error {
 	bell := newBell()
-	forget := func() { s.unwatch(w.b.path(), &bell.watch) }
+	forget := func() { s.unwatch(w.b.path(), bell.Watcher()) }
 	defer forget()
 	for {
 		// What is told depends on what the client knows of who the operators are.
@@ -169,7 +169,7 @@ func (w *boardWatch) on(ctx context.Context, s *session) error {
 		if refusal != nil && !isRefusal(refusal) {
 			return refusal
 		}
-		sight, err := promptly(ctx, w.b.c, func() (boardSight, error) { return w.b.sight(ctx, s, &bell.watch) }, func(boardSight, error) { forget() })
+		sight, err := promptly(ctx, w.b.c, func() (boardSight, error) { return w.b.sight(ctx, s, bell.Watcher()) }, func(boardSight, error) { forget() })
 		switch {
 		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
 			return err
@@ -212,7 +212,7 @@ func (w *boardWatch) tell(sight boardSight, err error) {
 	}
 }
 
-func (b *OverrideBoard) path() string { return b.c.root + "/overrides" }
+func (b *OverrideBoard) path() string { return b.c.Root() + "/overrides" }
 
 func (b *OverrideBoard) explain(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
@@ -318,7 +318,7 @@ func (b *OverrideBoard) update(ctx context.Context, change func(rec *boardRecord
 }
 
 func (b *OverrideBoard) updateOn(ctx context.Context, s *session, change func(*boardRecord, time.Time) (bool, error)) error {
-	if err := s.ensure(ctx, b.c.root); err != nil {
+	if err := s.ensure(ctx, b.c.Root()); err != nil {
 		return err
 	}
 	if err := b.c.primeTime(ctx, s); err != nil {

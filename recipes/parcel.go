@@ -88,6 +88,15 @@ func (p *parcel) succeeded() bool {
 	return p.isDone() && p.err == nil
 }
 
+// Done is closed when the reply is there, or cannot come any more.
+func (p *parcel) Done() <-chan struct{} { return p.done }
+
+// Names are the children of a node that was listed.
+func (p *parcel) Names() []string { return p.names }
+
+// Stat is that of the first node of a good reply.
+func (p *parcel) Stat() *zk.Stat { return p.results[0].Stat }
+
 func (p *parcel) isDone() bool {
 	select {
 	case <-p.done:
@@ -104,6 +113,15 @@ func (s *session) outcome(p *parcel) ([]zk.MultiResponse, int, error) {
 		err = s.classify(err)
 	}
 	return s.concluded(p.ops, p.sent, r, err)
+}
+
+// answered is what outcome will return, for one that is told of the reply first: see postThen. false: the request has failed.
+func (s *session) answered(p *parcel) ([]zk.MultiResponse, bool) {
+	if p.err != nil {
+		return nil, false
+	}
+	r, _, _ := s.concluded(p.ops, p.sent, p.results, nil)
+	return r, true
 }
 
 // reply waits for the reply, and returns what the library would have returned.

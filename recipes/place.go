@@ -115,7 +115,7 @@ func (p *place) learn(stat *zk.Stat) {
 
 // mend writes the own node anew that somebody else has overwritten.
 func (p *place) mend(ctx context.Context, seen *zk.Stat) error {
-	p.a.l.c.log.Warn("the request's node is overwritten: writing it anew", "node", p.path)
+	p.a.l.c.Log().Warn("the request's node is overwritten: writing it anew", "node", p.path)
 	p.rewritten.Store(true) // before its event can come
 	p.stale.Store(true)
 	stat, err := p.s.set(ctx, p.path, p.rec.encode(), seen.Version)
@@ -135,7 +135,7 @@ func (p *place) evicted(ctx context.Context) error {
 	g := p.newGrant()
 	loss := g.whyGone(ctx)
 	if p.s.isOver() {
-		return p.s.overErr
+		return p.s.Err()
 	}
 	if loss.Reason != LossDeleted {
 		return loss

@@ -15,7 +15,7 @@ import (
 // else, and returns how long to rest while there can be nothing to do:
 // somebody stands before this request, and there is nobody that it outranks.
 func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
-	there, err := p.s.contenders(ctx, p.a.l.path)
+	there, err := contendersAt(ctx, p.s, p.a.l.path)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -82,7 +82,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	}
 	p.settleDelayed(g)
 	if !together { // planted-bug list-before-version: if there.stat == nil {
-		if there, err = s.contenders(ctx, l.path); err != nil {
+		if there, err = contendersAt(ctx, s, l.path); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -96,7 +96,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	children = l.cache.strangers.drop(l.path, children, append(slices.Clone(g.Holders), p.guid)...)
 	if len(foreign) > 0 && !p.odd {
 		p.odd = true
-		l.c.log.Warn("ignoring nodes that are no requests", "lock", l.path, "names", foreign)
+		l.c.Log().Warn("ignoring nodes that are no requests", "lock", l.path, "names", foreign)
 	}
 	var alive []child
 	var first, pred child // of the waiters; right in front of this one

@@ -33,7 +33,7 @@ func (c *Client) PriorityLock(scope string) (*PriorityLock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newPriorityLock(c, scope, lockPath(c.root, name)), nil
+	return newPriorityLock(c, scope, lockPath(c.Root(), name)), nil
 }
 
 func newPriorityLock(c *Client, scope, path string) *PriorityLock {
@@ -73,7 +73,7 @@ func (l *PriorityLock) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	}
 	a := &attempt{l: l, req: r, start: time.Now(), notices: &notices{f: r.Notify}}
 	open, run := a.open, a.run
-	if l.c.cfg.LocalQueue > 0 && !a.try() {
+	if l.c.Config().LocalQueue > 0 && !a.try() {
 		open, run = a.openInLine, a.runInLine
 	}
 	return acquire(ctx, l.c, l.scope, r.AcquireTimeout, a.notices, open, run)

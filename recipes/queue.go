@@ -32,7 +32,7 @@ func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 		}
 		data := newRecord(l.c, a.req).encode()
 		guid := newRequestGUID(data)
-		sent := s.clock.now()
+		sent := s.Now()
 		path, err := s.create(ctx, l.path+"/"+contenderName(a.req.Priority, a.req.Mode, guid), data, zk.FlagEphemeral|zk.FlagSequence)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
@@ -41,7 +41,7 @@ func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 			}
 			continue
 		case errors.Is(err, errAmbiguous):
-			if path, err = s.find(ctx, l.path, guid); err != nil {
+			if path, err = findContender(ctx, s, l.path, guid); err != nil {
 				a.undo(s, guid)
 				return nil, err
 			}
@@ -53,7 +53,7 @@ func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 		}
 		a.queued = true
 		a.joined(guid)
-		p := newPlace(a, s, guid, path, sent, s.clock.now())
+		p := newPlace(a, s, guid, path, sent, s.Now())
 		if a.req.Mode == priority.Exclusive {
 			p.trust = l.cache.hints.get(l.path).trust(a.req.Priority, p.joined, time.Now())
 		}
@@ -74,7 +74,7 @@ func (p *place) stay(ctx context.Context) (*Grant, error) {
 		case err != nil:
 			p.leave()
 		case p.sawG: // the watch may have come after the last write of G
-			p.s.c.backlog.Go(func() { p.a.l.cache.fireIdle(context.Background(), p.s, p.a.l.path) })
+			p.s.Client().Background(func() { p.a.l.cache.fireIdle(context.Background(), p.s, p.a.l.path) })
 		}
 		return g, err
 	}
@@ -118,8 +118,8 @@ func (p *place) block(ctx context.Context, after time.Duration) error {
 		p.follows = ""
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-p.s.over:
-		return p.s.overErr
+	case <-p.s.Over():
+		return p.s.Err()
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func (p *place) handedOver(ctx context.Context, token Token) (*Grant, error) {
 		}
 	}
 	p.makePeace()
-	wait := p.s.clock.now().sub(p.joined)
+	wait := p.s.Now().sub(p.joined)
 	p.a.l.cache.hints.update(p.a.l.path, func(h *hint) {
 		h.crowded()
 		h.waited(wait)

@@ -161,7 +161,7 @@ func newRecord(c *Client, r Request) contenderRecord {
 
 // setIdentity writes the identity of a request of this client down.
 func (r *contenderRecord) setIdentity(c *Client, i priority.Identity) {
-	r.Owner, r.Host, r.PID, r.Message = i.Owner, c.host, c.pid, i.Message
+	r.Owner, r.Host, r.PID, r.Message = i.Owner, c.Host(), c.PID(), i.Message
 	r.Hold, r.Class, r.Trace = i.Hold, i.Class, i.Trace
 }
 

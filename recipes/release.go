@@ -35,7 +35,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	if g.timer != nil {
 		g.timer.Stop()
 	}
-	now := g.s.clock.now()
+	now := g.s.Now()
 	asked := len(g.asked) > 0
 	known, at := g.next, g.at
 	next := known

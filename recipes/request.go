@@ -224,7 +224,7 @@ func (r *Request) complete(c *Client) error {
 		errs = append(errs, &RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
 	}
 	if r.Owner == "" {
-		r.Owner = fmt.Sprintf("%s:%d", c.host, c.pid)
+		r.Owner = fmt.Sprintf("%s:%d", c.Host(), c.PID())
 	}
 	r.Terms = r.WithDefaults()
 	errs = append(errs, r.Terms.ValidateRequest(), r.Identity.ValidateRequest())

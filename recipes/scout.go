@@ -41,7 +41,7 @@ func (p *place) scout(ctx context.Context) {
 	s, path := p.s, p.a.l.path
 	looks := &scout{holders: make(map[string]*glimpse, len(p.a.suspects))}
 	looks.all.Go(func() { looks.g.data, looks.g.stat, looks.gErr = s.get(ctx, path) })
-	looks.all.Go(func() { looks.there, looks.err = s.contenders(ctx, path) })
+	looks.all.Go(func() { looks.there, looks.err = contendersAt(ctx, s, path) })
 	for _, c := range p.a.suspects {
 		node := path + "/" + c.name
 		seen := new(glimpse)

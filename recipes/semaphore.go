@@ -76,7 +76,7 @@ func (c *Client) Semaphore(path string, o SemaphoreOptions) (*Semaphore, error) 
 	full, err := c.absolute(path)
 	errs = append(errs, err)
 	if o.ID == "" {
-		o.ID = fmt.Sprintf("%s:%d", c.host, c.pid)
+		o.ID = fmt.Sprintf("%s:%d", c.Host(), c.PID())
 	}
 	if len(o.ID) > priority.MaxOwner {
 		bad("id", "takes %d bytes; the limit is %d", len(o.ID), priority.MaxOwner)

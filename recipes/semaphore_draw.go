@@ -47,7 +47,7 @@ func (m *Semaphore) acquire(ctx context.Context, n int, timeout *time.Duration) 
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	switch {
 	case d.b.try():
-		limited, cancel = context.WithTimeoutCause(ctx, m.c.cfg.ConnectTimeout, errTrySlow)
+		limited, cancel = context.WithTimeoutCause(ctx, m.c.Config().ConnectTimeout, errTrySlow)
 	case timeout != nil:
 		limited, cancel = context.WithTimeoutCause(ctx, *timeout, errAcquireTimeout)
 	}
@@ -141,7 +141,7 @@ func (d *draw) lead(ctx context.Context, p *stand) error {
 		case !errors.Is(err, errInLine) || b.try():
 			return err
 		case w == nil:
-			w = &bell.watch
+			w = bell.Watcher()
 			continue
 		}
 		// The end of the own node has to be heard of as well: the next in line
@@ -169,9 +169,9 @@ func (d *draw) lead(ctx context.Context, p *stand) error {
 // for each client at most, may stand until the next permit is given or taken: the
 // library cannot take it back, and there is nothing to write that would not concern others.
 func (m *Semaphore) unwatch(s *session, p *stand, bell *bell) {
-	s.unwatchChildren(m.leases.path, &bell.watch)
-	s.unwatch(m.count, &bell.watch)
-	s.unwatch(p.path, &bell.watch)
+	s.unwatchChildren(m.leases.path, bell.Watcher())
+	s.unwatch(m.count, bell.Watcher())
+	s.unwatch(p.path, bell.Watcher())
 }
 
 // take turns the place of the first in line into permits, in one transaction:
@@ -189,7 +189,7 @@ func (m *Semaphore) take(ctx context.Context, p *stand, pool pool, n int) ([]*Cl
 		if m.o.Naming == NamingKazoo {
 			node, flags = m.leases.path+"/"+m.leases.prefix(guid, mark{}), zk.FlagEphemeral
 		}
-		ops = append(ops, &zk.CreateRequest{Path: node, Data: []byte(m.o.ID), Acl: m.c.who().acl, Flags: flags})
+		ops = append(ops, &zk.CreateRequest{Path: node, Data: []byte(m.o.ID), Acl: m.c.ACL(), Flags: flags})
 	}
 	r, failed, err := s.multi(ctx, ops...)
 	switch {
@@ -255,12 +255,12 @@ func (m *Semaphore) hold(s *session, nodes []string) ([]*ClassicGrant, error) {
 	permits := make([]*ClassicGrant, 0, len(nodes))
 	for _, node := range nodes {
 		p := m.leases.newStand(s, node, &entry{})
-		p.name = strings.TrimPrefix(node, m.c.cfg.Chroot+m.name+"/") // people know the semaphore, not the directory
+		p.name = strings.TrimPrefix(node, m.c.Config().Chroot+m.name+"/") // people know the semaphore, not the directory
 		// Each has notices of its own: nothing follows a loss.
 		g, err := p.hold(&notices{f: m.o.Notify})
 		if err != nil {
 			for _, held := range permits {
-				_ = held.Release(m.c.closing)
+				_ = held.Release(m.c.Closing())
 			}
 			for _, node := range nodes[len(permits):] {
 				s.discard(node)

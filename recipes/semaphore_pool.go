@@ -73,7 +73,7 @@ func (m *Semaphore) readLimit(ctx context.Context, s *session, w *watcher, p *po
 		}
 		limit, ok := m.decodeLimit(data)
 		if !ok {
-			return &LimitError{Path: m.name, Node: strings.TrimPrefix(m.count, m.c.cfg.Chroot), Data: string(data), Wanted: m.o.Limit}
+			return &LimitError{Path: m.name, Node: strings.TrimPrefix(m.count, m.c.Config().Chroot), Data: string(data), Wanted: m.o.Limit}
 		}
 		p.limit, p.version = limit, &zk.CheckVersionRequest{Path: m.count, Version: stat.Version}
 		return nil
@@ -86,7 +86,7 @@ func (m *Semaphore) createLimit(ctx context.Context, s *session) error {
 	case errors.Is(err, zk.ErrNodeExists):
 		return nil
 	case errors.Is(err, zk.ErrNoNode):
-		return s.ensureParent(ctx, m.count)
+		return ensureParent(ctx, s, m.count)
 	}
 	return err
 }
@@ -145,7 +145,7 @@ func (m *Semaphore) permits(ctx context.Context, s *session) ([]Permit, error) {
 			return nil, err
 		}
 		all = append(all, Permit{
-			ID: string(id), Node: strings.TrimPrefix(node, m.c.cfg.Chroot), Session: stat.EphemeralOwner,
+			ID: string(id), Node: strings.TrimPrefix(node, m.c.Config().Chroot), Session: stat.EphemeralOwner,
 			Since: time.UnixMilli(stat.Ctime), Token: Token(stat.Czxid),
 		})
 	}

@@ -510,6 +510,21 @@ func (h *hosts) Next() (server string, retryStart bool) {
 
 func (h *hosts) Connected() {}
 
+// Client is the one whose session it is.
+func (s *session) Client() *Client { return s.c }
+
+// Now is the present on the clock of the session. Right after a suspend it may be early, see clock.
+func (s *session) Now() instant { return s.clock.now() }
+
+// Awake is Now, and notices a suspend.
+func (s *session) Awake() instant { return s.clock.awake() }
+
+// Over is closed at the end of the session, and then Err says why.
+func (s *session) Over() <-chan struct{} { return s.over }
+
+// Err is why the session has ended. It may be called after that only.
+func (s *session) Err() error { return s.overErr }
+
 func (s *session) sessionID() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

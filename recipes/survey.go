@@ -87,9 +87,9 @@ const surveyNodes = 20_000
 // first, what was seen until then is returned, and is not complete. The error is
 // an *UnavailableError, or tells why the root cannot be read.
 func (c *Client) Survey(ctx context.Context, o SurveyOptions) (Survey, error) {
-	v := &surveyor{o: o, survey: Survey{Root: c.root, Complete: true}}
+	v := &surveyor{o: o, survey: Survey{Root: c.Root(), Complete: true}}
 	v.o.Nodes = cmp.Or(o.Nodes, surveyNodes)
-	_, err := c.stat(ctx, c.root)
+	_, err := c.stat(ctx, c.Root())
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return v.survey, nil
@@ -105,7 +105,7 @@ func (c *Client) Survey(ctx context.Context, o SurveyOptions) (Survey, error) {
 			return struct{}{}, err
 		}
 		v.s = s
-		return struct{}{}, v.walk(ctx, c.root)
+		return struct{}{}, v.walk(ctx, c.Root())
 	}, nil)
 	survey := v.result()
 	if ctx.Err() != nil {
@@ -161,7 +161,7 @@ func (v *surveyor) look(ctx context.Context, at visit) ([]visit, error) {
 	if !v.mayLook() {
 		return nil, nil
 	}
-	acl, stat, err := v.s.acl(ctx, at.path)
+	acl, stat, err := readACL(ctx, v.s, at.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil // gone since
@@ -312,8 +312,8 @@ func (v *surveyor) result() Survey {
 	return s
 }
 
-// acl returns the ACL of a node.
-func (s *session) acl(ctx context.Context, path string) ([]ACL, *zk.Stat, error) {
+// readACL returns the ACL of a node.
+func readACL(ctx context.Context, s *session, path string) ([]ACL, *zk.Stat, error) {
 	type answer struct {
 		acl  []zk.ACL
 		stat *zk.Stat

@@ -204,10 +204,10 @@ func (p *place) move(ctx context.Context, r *revision) error {
 	l, s := p.a.l, p.s
 	data := newRecord(l.c, r.req).encode()
 	guid := newRequestGUID(data)
-	sent := s.clock.now()
+	sent := s.Now()
 	reply, _, err := s.multi(ctx,
 		&zk.DeleteRequest{Path: p.path, Version: p.version},
-		&zk.CreateRequest{Path: l.path + "/" + contenderName(r.req.Priority, r.req.Mode, guid), Data: data, Acl: l.c.who().acl, Flags: zk.FlagEphemeral | zk.FlagSequence})
+		&zk.CreateRequest{Path: l.path + "/" + contenderName(r.req.Priority, r.req.Mode, guid), Data: data, Acl: l.c.ACL(), Flags: zk.FlagEphemeral | zk.FlagSequence})
 	switch {
 	case err == nil:
 		return p.movedTo(r, guid, reply[1].String, sent)
@@ -219,7 +219,7 @@ func (p *place) move(ctx context.Context, r *revision) error {
 	}
 	// Either the old node is there or the new one, unless somebody has deleted it.
 	p.stale.Store(true)
-	path, err := s.find(ctx, l.path, guid)
+	path, err := findContender(ctx, s, l.path, guid)
 	switch {
 	case err != nil:
 		p.a.undo(s, guid)
@@ -227,7 +227,7 @@ func (p *place) move(ctx context.Context, r *revision) error {
 	case path != "":
 		return p.movedTo(r, guid, path, sent)
 	}
-	old, err := s.find(ctx, l.path, p.guid)
+	old, err := findContender(ctx, s, l.path, p.guid)
 	if err == nil && old == "" { // under either name
 		g := p.newGrant()
 		g.guid = guid
@@ -246,7 +246,7 @@ func (p *place) move(ctx context.Context, r *revision) error {
 func (p *place) movedTo(r *revision, guid, path string, sent instant) error {
 	p.a.revised(r)
 	p.a.joined(guid)
-	next := newPlace(p.a, p.s, guid, path, sent, p.s.clock.now())
+	next := newPlace(p.a, p.s, guid, path, sent, p.s.Now())
 	next.odd, next.sawG, next.sights = p.odd, p.sawG, p.sights
 	next.authors = map[string]struct{}{p.guid: {}} // its notes say nothing new
 	if asks := p.takeAsks(); len(asks) > 0 {
@@ -274,6 +274,6 @@ func (p *place) movedTo(r *revision, guid, path string, sent instant) error {
 func (p *place) tidy() {
 	if former := p.former; former != nil {
 		p.former = nil
-		p.s.c.backlog.Go(func() { former(context.Background()) })
+		p.s.Client().Background(func() { former(context.Background()) })
 	}
 }

@@ -55,10 +55,10 @@ type TickLedger struct {
 // defaults to "host:pid".
 func (c *Client) TickLedger(owner string) *TickLedger {
 	if owner == "" {
-		owner = fmt.Sprintf("%s:%d", c.host, c.pid)
+		owner = fmt.Sprintf("%s:%d", c.Host(), c.PID())
 	}
-	self := tickOwner{Ledger: newGUID(), Owner: owner, Host: c.host, PID: c.pid}
-	return newTickLedger(c, c.root, func() []zk.ACL { return c.who().acl }, self)
+	self := tickOwner{Ledger: newGUID(), Owner: owner, Host: c.Host(), PID: c.PID()}
+	return newTickLedger(c, c.Root(), func() []zk.ACL { return c.ACL() }, self)
 }
 
 func newTickLedger(store tickStore, root string, acl func() []zk.ACL, self tickOwner) *TickLedger {

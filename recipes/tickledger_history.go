@@ -62,7 +62,7 @@ func (h tickHistory) newest() *endNote {
 	return h[len(h)-1].read()
 }
 
-// find returns the entry of a run, or nil.
+// findContender returns the entry of a run, or nil.
 func (h tickHistory) find(id string) *endNote {
 	for i := len(h) - 1; i >= 0; i-- {
 		if h[i].note == nil && !bytes.Contains(h[i].raw, []byte(id)) {

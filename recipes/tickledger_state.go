@@ -287,7 +287,7 @@ func (l *TickLedger) Await(ctx context.Context, job string, seen TickState) (sta
 			state = TickState{Job: job}
 			return seen.version != 0, nil
 		}
-		v, err := sight.view()
+		v, err := viewOf(sight)
 		if err != nil {
 			return false, inNode(err, path)
 		}

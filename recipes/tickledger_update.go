@@ -189,8 +189,8 @@ func (l *TickLedger) lookWhoLives(ctx context.Context, path string, v *tickView)
 	return stat.Version, nil
 }
 
-// view is what a sight of a job's node and its children shows.
-func (s nodeSight) view() (*tickView, error) {
+// viewOf is what a sight of a job's node and its children shows.
+func viewOf(s nodeSight) (*tickView, error) {
 	rec, err := decodeTick(s.data, s.stat)
 	return &tickView{record: rec, stat: s.stat, markers: markers(s.names)}, err
 }

@@ -46,7 +46,7 @@ func (h hint) trust(level priority.Level, joined instant, now time.Time) *trust 
 // that is no longer good enough; then the next one that joins looks, too.
 func (p *place) rely(ctx context.Context) (time.Duration, error) {
 	t := p.trust
-	if now := p.s.clock.now(); now < t.until {
+	if now := p.s.Now(); now < t.until {
 		if now < t.look {
 			return t.look.sub(now), nil
 		}
@@ -55,7 +55,7 @@ func (p *place) rely(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		if behind {
-			t.look = p.s.clock.now().add(freshFor * 4 / 5)
+			t.look = p.s.Now().add(freshFor * 4 / 5)
 			return freshFor * 4 / 5, nil
 		}
 	}
@@ -67,7 +67,7 @@ func (p *place) rely(ctx context.Context) (time.Duration, error) {
 // foresee finds out whom this request will grant when it has held the lock. It
 // reports whether the request still stands behind others.
 func (p *place) foresee(ctx context.Context) (behind bool, err error) {
-	seen, known := p.s.clock.now(), p.heir
+	seen, known := p.s.Now(), p.heir
 	p.heir = nil
 	children, me, stat, err := p.a.l.queueAround(ctx, p.s, p.guid)
 	switch {

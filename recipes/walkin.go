@@ -99,10 +99,10 @@ func (a *attempt) walk(ctx context.Context, s *session, at walkIn) (*Grant, erro
 	rec := newRecord(l.c, a.req)
 	rec.Granted = true
 	guid := newGUID()
-	sent := s.clock.now()
+	sent := s.Now()
 	r, failed, err := s.multi(ctx,
-		&zk.CheckVersionRequest{Path: l.c.root, Version: at.epoch},
-		&zk.CreateRequest{Path: l.path + "/" + walkerName(a.req.Priority, guid), Data: rec.encode(), Acl: l.c.who().acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
+		&zk.CheckVersionRequest{Path: l.c.Root(), Version: at.epoch},
+		&zk.CreateRequest{Path: l.path + "/" + walkerName(a.req.Priority, guid), Data: rec.encode(), Acl: l.c.ACL(), Flags: zk.FlagEphemeral | zk.FlagSequence},
 		&zk.CheckVersionRequest{
 			Path:    l.path,
 			Version: at.version, // planted-bug walk-in-without-version: Version: -1,
@@ -119,7 +119,7 @@ func (a *attempt) walk(ctx context.Context, s *session, at walkIn) (*Grant, erro
 	switch {
 	case err == nil:
 		return a.granted(&Grant{
-			lock: l, s: s, guid: guid, path: r[1].String, notices: a.notices, stamp: serverStamp{sent: sent, replied: s.clock.now()},
+			lock: l, s: s, guid: guid, path: r[1].String, notices: a.notices, stamp: serverStamp{sent: sent, replied: s.Now()},
 			at: dataVersion{0, true}, version: -1, epoch: at.epoch, walkedIn: at,
 		})
 	case errors.Is(err, zk.ErrBadVersion) && failed == 0:
@@ -128,7 +128,7 @@ func (a *attempt) walk(ctx context.Context, s *session, at walkIn) (*Grant, erro
 	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
 		return nil, errCrowded
 	case errors.Is(err, errAmbiguous):
-		own, lost := s.find(ctx, l.path, guid)
+		own, lost := findContender(ctx, s, l.path, guid)
 		if lost != nil {
 			a.undo(s, guid)
 			return nil, lost

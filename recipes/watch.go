@@ -244,6 +244,9 @@ func (t *watchTable) idle(key watchKey) bool {
 	return e != nil && e.armed && len(e.readers) == 0
 }
 
+// watchIdle reports whether a watch on a node stands for nobody.
+func (s *session) watchIdle(path string) bool { return s.watches.idle(watchKey{path: path}) }
+
 // resends reports whether the library has watches to register again.
 func (t *watchTable) resends() bool {
 	t.mu.Lock()
