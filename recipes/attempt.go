@@ -115,7 +115,7 @@ func (a *attempt) granted(g *Grant) (*Grant, error) {
 	}
 	g.around = g.stir
 	g.blink() // it may have been evicted before it hears of its grant
-	if !g.s.hold(g) {
+	if !g.s.hold((*grantTenant)(g)) {
 		// Granted at the server, but too late for this session to vouch for.
 		g.s.discard(g.path)
 		return nil, fmt.Errorf("%w: it was cut off when the lock was granted", errSessionOver)

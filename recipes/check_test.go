@@ -19,7 +19,7 @@ func heldGrant(notify func(Notice)) *Grant {
 	s.lastAck = s.clock.now()
 	s.touches.begin(s.lastAck)
 	g.leaseTo = s.lastAck.add(10 * time.Minute)
-	s.tenants[g] = struct{}{}
+	s.tenants[(*grantTenant)(g)] = struct{}{}
 	return g
 }
 
@@ -77,13 +77,13 @@ func TestCheckAfterReleaseSaysSo(t *testing.T) {
 func TestSessionWhoseDeadlineHasPassedCarriesNoNewHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := heldGrant(nil)
-		delete(g.s.tenants, g)
+		delete(g.s.tenants, (*grantTenant)(g))
 		g.s.over = make(chan struct{})
 		<-time.After(12*time.Second - 1)
-		require.True(t, g.s.hold(g), "a moment before the deadline")
-		g.s.unhold(g)
+		require.True(t, g.s.hold((*grantTenant)(g)), "a moment before the deadline")
+		g.s.unhold((*grantTenant)(g))
 		<-time.After(1)
-		require.False(t, g.s.hold(g))
+		require.False(t, g.s.hold((*grantTenant)(g)))
 		require.Empty(t, g.s.tenants)
 	})
 }

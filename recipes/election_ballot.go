@@ -98,7 +98,7 @@ func (b *ballot) begin(ctx context.Context) (*Term, error) {
 	}
 	t.token = Token(stat.Czxid)
 	told := make(chan struct{})
-	if !b.notices.sendIf(Elected{Term: t}, func() bool { return s.hold(t) }, func() { close(told) }) {
+	if !b.notices.sendIf(Elected{Term: t}, func() bool { return s.hold((*termTenant)(t)) }, func() { close(told) }) {
 		// Elected, but too late for this session to vouch for.
 		t.drop()
 		s.discard(t.path)

@@ -67,7 +67,7 @@ func (t *Term) Deadline() time.Time {
 // now, with the time counted that the machine was suspended: nil, the *LostError
 // or ErrResigned. What it finds lost is lost from then on, and told.
 func (t *Term) Check() error {
-	t.s.check(t)
+	t.s.check((*termTenant)(t))
 	return t.Err()
 }
 
@@ -123,7 +123,7 @@ func (t *Term) end(loss *LostError) error {
 		t.state, t.loss, why = stateLost, loss, loss
 	}
 	t.mu.Unlock()
-	t.s.unhold(t)
+	t.s.unhold((*termTenant)(t))
 	t.s.unwatch(t.path, &t.watch)
 	t.cancel(why)
 	if loss != nil || t.b.e.o.TellResignation {
@@ -182,17 +182,23 @@ var errStrict = errors.New("the connection was lost, and the policy is strict")
 
 func (t *Term) holding() string { return t.b.e.name }
 
-// overdue: a strict leader does not lead without a connection.
-func (t *Term) overdue(instant) bool { return t.b.e.o.Policy == PolicyStrict }
+// A termTenant is a term as its session sees it.
+type termTenant Term
 
-func (t *Term) atRisk(time.Duration) {}
+func (t *termTenant) holding() string         { return (*Term)(t).holding() }
+func (t *termTenant) overdue(instant) bool    { return (*Term)(t).isStrict() }
+func (t *termTenant) atRisk(time.Duration)    {}
+func (t *termTenant) sessionLost(cause error) { (*Term)(t).sessionLost(cause) }
+
+// isStrict: a strict leader does not lead without a connection.
+func (t *Term) isStrict() bool { return t.b.e.o.Policy == PolicyStrict }
 
 func (t *Term) sessionLost(cause error) {
 	t.lose(&LostError{Scope: t.b.e.name, Reason: LossSession, Err: cause})
 }
 
 func (t *Term) lose(loss *LostError) {
-	if loss.Reason == LossSession && t.overdue(0) && !t.s.isOver() {
+	if loss.Reason == LossSession && t.isStrict() && !t.s.isOver() {
 		loss.Err = errStrict
 	}
 	if t.end(loss) == nil && loss.Reason == LossSession && !t.b.keeps() {

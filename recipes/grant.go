@@ -12,11 +12,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-var (
-	_ evictable  = (*Grant)(nil)
-	_ verifiable = (*Grant)(nil)
-)
-
 // A Grant is a lock that was acquired, until Release or until it is lost. What
 // happens to it is told by Request.Notify.
 type Grant struct {
@@ -400,7 +395,7 @@ func (g *Grant) lose(loss *LostError) {
 		g.timer.Stop()
 	}
 	g.mu.Unlock()
-	g.s.unhold(g)
+	g.s.unhold((*grantTenant)(g))
 	lateWatchesOf(g.s).drop(g)
 	g.s.unwatch(g.path, &g.watch)
 	if loss.Reason == LossSession {

@@ -48,7 +48,7 @@ func (g *Grant) Release(ctx context.Context) error {
 		underWay = g.underWayLocked(now)
 	}
 	g.mu.Unlock()
-	g.s.unhold(g)
+	g.s.unhold((*grantTenant)(g))
 	lateWatchesOf(g.s).drop(g)
 	if g.watch != nil {
 		g.s.unwatch(g.path, &g.watch)
