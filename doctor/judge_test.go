@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // run lets one check speak: "result: found", one a line.
@@ -182,7 +183,7 @@ func TestSessionTimeouts(t *testing.T) {
 		"warning: a: a holder keeps 367ms to the end of its session of 4.4s, and with a tick of 3s it needs", "the other one may lead")
 	for _, tick := range []time.Duration{10 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second} {
 		enough := enoughSession(tick)
-		require.GreaterOrEqual(t, recipes.Config{}.MarginOf(enough), recipes.LeastMargin(enough, tick), "what the remedy says is enough")
+		require.GreaterOrEqual(t, recipes.Config{}.MarginOf(enough), zkclient.LeastMargin(enough, tick), "what the remedy says is enough")
 	}
 }
 

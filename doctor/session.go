@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // defaultSessionTimeout is what clients ask for that say nothing.
@@ -52,7 +52,7 @@ func longestTick(servers []*server) (longest time.Duration, known bool) {
 
 // checkMargin compares what a holder keeps to the end of its session with what it needs.
 func checkMargin(f *findings, s *server, o Options, tick time.Duration) {
-	margin, least := o.Client.MarginOf(s.timeout), recipes.LeastMargin(s.timeout, tick)
+	margin, least := o.Client.MarginOf(s.timeout), zkclient.LeastMargin(s.timeout, tick)
 	if margin >= least {
 		return
 	}

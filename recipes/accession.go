@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // Superseded is the reason of an Eviction by one that has adopted the hold.
@@ -31,16 +32,16 @@ type accession struct {
 // that has ended is a member like any other, or dead.
 func (k *accession) run(ctx context.Context) (*Grant, error) {
 	c := k.a.l.c
-	s, err := c.admit(ctx)
+	s, err := c.Admit(ctx)
 	for err == nil {
 		var g *Grant
 		if g, err = k.in(ctx, s); err == nil {
 			return g, nil
 		}
-		if isFinal(err) || !errors.Is(err, errSessionOver) || c.isClosing() {
+		if isFinal(err) || !errors.Is(err, zkclient.ErrSessionOver) || c.IsClosing() {
 			break
 		}
-		s, err = c.session(ctx)
+		s, err = c.Usable(ctx)
 	}
 	return nil, k.a.explain(err)
 }
@@ -48,14 +49,14 @@ func (k *accession) run(ctx context.Context) (*Grant, error) {
 // in carries it out within one session. It begins with what all others have done
 // by now: a Reference comes past ZooKeeper, and a server that lags would show nothing
 // of what it names.
-func (k *accession) in(ctx context.Context, s *session) (*Grant, error) {
-	_, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Sync(k.a.l.path) })
-	if err != nil && !errors.Is(err, errAmbiguous) { // else the session does it, with the next connection
+func (k *accession) in(ctx context.Context, s *zkclient.Session) (*Grant, error) {
+	_, err := zkclient.Call(ctx, s, func(c *zk.Conn) (string, error) { return c.Sync(k.a.l.path) })
+	if err != nil && !errors.Is(err, zkclient.ErrAmbiguous) { // else the session does it, with the next connection
 		return nil, err
 	}
 	for {
 		g, err := k.look(ctx, s)
-		if errors.Is(err, errAmbiguous) || errors.Is(err, errAgain) {
+		if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, errAgain) {
 			continue // reads decide, as soon as there is a connection
 		}
 		return g, err
@@ -115,7 +116,7 @@ func (v *holdView) find(guid string) (child, bool) {
 
 // look looks who is at the lock, and does what is to be done. It returns errAgain
 // when that has changed meanwhile.
-func (k *accession) look(ctx context.Context, s *session) (*Grant, error) {
+func (k *accession) look(ctx context.Context, s *zkclient.Session) (*Grant, error) {
 	l := k.a.l
 	// In this order: a version means nothing after a removal, and a list that is
 	// older than G could show a holder as alive that G no longer knows.
@@ -124,7 +125,7 @@ func (k *accession) look(ctx context.Context, s *session) (*Grant, error) {
 		return nil, err
 	}
 	k.a.epoch = epoch
-	data, stat, err := s.get(ctx, l.path)
+	data, stat, err := s.Get(ctx, l.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, k.notThere(false)
 	} else if err != nil {
@@ -151,7 +152,7 @@ func (k *accession) look(ctx context.Context, s *session) (*Grant, error) {
 }
 
 // join is T14, through whoever is a member.
-func (k *accession) join(ctx context.Context, s *session, v *holdView) (*Grant, error) {
+func (k *accession) join(ctx context.Context, s *zkclient.Session, v *holdView) (*Grant, error) {
 	m, err := k.member(ctx, s, v)
 	switch {
 	case err != nil:
@@ -164,7 +165,7 @@ func (k *accession) join(ctx context.Context, s *session, v *holdView) (*Grant, 
 
 // member finds a living member of the hold, the one that is named if it is there;
 // nil: there is none.
-func (k *accession) member(ctx context.Context, s *session, v *holdView) (*holding, error) {
+func (k *accession) member(ctx context.Context, s *zkclient.Session, v *holdView) (*holding, error) {
 	alive := v.alive()
 	if i := slices.IndexFunc(alive, func(c child) bool { return c.guid == k.ref.ID }); i > 0 {
 		alive[0], alive[i] = alive[i], alive[0] // of many shared ones, no other has to be read
@@ -186,7 +187,7 @@ func (k *accession) member(ctx context.Context, s *session, v *holdView) (*holdi
 
 // adopt is T15, T14 or T16, in the place of the one that is named; or it waits for
 // the first of these.
-func (k *accession) adopt(ctx context.Context, s *session, v *holdView) (*Grant, error) {
+func (k *accession) adopt(ctx context.Context, s *zkclient.Session, v *holdView) (*Grant, error) {
 	names := append([]string{k.ref.ID}, k.tried...)
 	for _, guid := range names {
 		c, there := v.find(guid)
@@ -235,15 +236,15 @@ func (k *accession) adopt(ctx context.Context, s *session, v *holdView) (*Grant,
 }
 
 // read reads what a member says.
-func (k *accession) read(ctx context.Context, s *session, c child) (*holding, error) {
+func (k *accession) read(ctx context.Context, s *zkclient.Session, c child) (*holding, error) {
 	h := &holding{child: c, path: k.a.l.path + "/" + c.name}
-	data, stat, err := s.get(ctx, h.path)
+	data, stat, err := s.Get(ctx, h.path)
 	if err != nil {
 		return nil, err
 	}
 	h.stat = stat
 	h.rec, err = decodeContender(data)
-	return h, inNode(err, h.path)
+	return h, zkclient.InNode(err, h.path)
 }
 
 // isMember reports whether a holder is a member of the hold that is meant: an id
@@ -255,7 +256,7 @@ func (k *accession) isMember(h *holding) bool {
 // enter is T14, or T15 when m itself is the place that is taken: it puts a node of
 // the caller's own beside that of m, or in its place. What m says is so at that
 // moment, and so is G. place is the guid that it takes in G; "": one of its own.
-func (k *accession) enter(ctx context.Context, s *session, v *holdView, m *holding, place string) (*Grant, error) {
+func (k *accession) enter(ctx context.Context, s *zkclient.Session, v *holdView, m *holding, place string) (*Grant, error) {
 	l := k.a.l
 	rec := m.rec
 	rec.freeze(m.stat)
@@ -291,7 +292,7 @@ func (k *accession) enter(ctx context.Context, s *session, v *holdView, m *holdi
 
 // standing returns the notes in the mailbox of m whose authors are there, or, if
 // that keeps the caller from joining, a *PreemptPendingError.
-func (k *accession) standing(ctx context.Context, s *session, v *holdView, m *holding) ([]askingNote, error) {
+func (k *accession) standing(ctx context.Context, s *zkclient.Session, v *holdView, m *holding) ([]askingNote, error) {
 	there := v.there
 	if slices.ContainsFunc(m.rec.Preempt, func(n askingNote) bool { return !isPresent(there, n.ID) }) {
 		now, err := contendersAt(ctx, s, k.a.l.path) // it is gone, or has come since
@@ -312,7 +313,7 @@ func (k *accession) standing(ctx context.Context, s *session, v *holdView, m *ho
 }
 
 // resume is T16: all members have died, and G is what it was then.
-func (k *accession) resume(ctx context.Context, s *session, v *holdView, place string) (*Grant, error) {
+func (k *accession) resume(ctx context.Context, s *zkclient.Session, v *holdView, place string) (*Grant, error) {
 	l := k.a.l
 	req := k.a.req
 	req.Mode = k.ref.Mode
@@ -328,14 +329,14 @@ func (k *accession) resume(ctx context.Context, s *session, v *holdView, place s
 
 // make makes the node, granted, under the condition of op, and G with it, where it
 // takes a place.
-func (k *accession) make(ctx context.Context, s *session, v *holdView, op any, level priority.Level, rec contenderRecord, next lockRecord, place string) (*Grant, error) {
-	l, guid := k.a.l, newGUID()
+func (k *accession) make(ctx context.Context, s *zkclient.Session, v *holdView, op any, level priority.Level, rec contenderRecord, next lockRecord, place string) (*Grant, error) {
+	l, guid := k.a.l, zkclient.NewGUID()
 	if next.Holders = v.holders(rec.Mode, place, guid); rec.Token == 0 {
 		next.Holders = []string{guid} // the token is a new one: a reference to another of the dead must not bring back theirs
 	}
 	next.Delays = slices.Concat(next.Delays, rec.delayNotes(guid))
 	sent := s.Now()
-	r, failed, err := s.multi(ctx, op,
+	r, failed, err := s.Multi(ctx, op,
 		&zk.CreateRequest{Path: l.path + "/" + contenderName(level, rec.Mode, guid), Data: rec.encode(), Acl: l.c.ACL(), Flags: zk.FlagEphemeral | zk.FlagSequence},
 		&zk.SetDataRequest{Path: l.path, Data: next.encode(), Version: v.stat.Version})
 	switch {
@@ -349,17 +350,17 @@ func (k *accession) make(ctx context.Context, s *session, v *holdView, op any, l
 		return nil, errAgain
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, errAgain
-	case errors.Is(err, errAmbiguous):
+	case errors.Is(err, zkclient.ErrAmbiguous):
 		k.tried = append(k.tried, guid)
 		return k.recover(ctx, s, guid, level, next.Evicted, sent)
-	case errors.Is(err, errSessionOver):
+	case errors.Is(err, zkclient.ErrSessionOver):
 		k.tried = append(k.tried, guid) // made and dead, perhaps: then it is what has to be resumed
 	}
 	return nil, err
 }
 
 // recover finds out what became of a transaction whose reply was lost.
-func (k *accession) recover(ctx context.Context, s *session, guid string, level priority.Level, evicted []evictionNote, sent instant) (*Grant, error) {
+func (k *accession) recover(ctx context.Context, s *zkclient.Session, guid string, level priority.Level, evicted []evictionNote, sent zkclient.Instant) (*Grant, error) {
 	path, err := findContender(ctx, s, k.a.l.path, guid)
 	if err != nil {
 		k.undo(s, guid)
@@ -369,9 +370,9 @@ func (k *accession) recover(ctx context.Context, s *session, guid string, level 
 		return nil, errAgain // not executed, or evicted since: G tells
 	}
 	for {
-		data, stat, err := s.get(ctx, path)
+		data, stat, err := s.Get(ctx, path)
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			return nil, errAgain
@@ -382,20 +383,20 @@ func (k *accession) recover(ctx context.Context, s *session, guid string, level 
 		rec, err := decodeContender(data)
 		if err != nil {
 			k.undo(s, guid)
-			return nil, inNode(err, path)
+			return nil, zkclient.InNode(err, path)
 		}
 		return k.granted(s, guid, path, level, &rec, stat, evicted, sent)
 	}
 }
 
 // granted makes a grant of a node that says rec. The terms are those of the hold.
-func (k *accession) granted(s *session, guid, path string, level priority.Level, rec *contenderRecord, stat *zk.Stat, evicted []evictionNote, sent instant) (*Grant, error) {
+func (k *accession) granted(s *zkclient.Session, guid, path string, level priority.Level, rec *contenderRecord, stat *zk.Stat, evicted []evictionNote, sent zkclient.Instant) (*Grant, error) {
 	l := k.a.l
 	k.a.req = rec.onto(k.a.req, level)
 	l.cache.hints.crowded(l.path)
 	g := &Grant{
 		lock: l, s: s, guid: guid, path: path, version: -1, epoch: k.a.epoch, evicted: evicted, notices: k.a.notices,
-		stamp: serverStamp{at: stat.Ctime, sent: sent, replied: s.Now()},
+		stamp: zkclient.ServerStamp{At: stat.Ctime, Sent: sent, Replied: s.Now()},
 	}
 	g, err := k.a.granted(g)
 	if err != nil {
@@ -408,7 +409,7 @@ func (k *accession) granted(s *session, guid, path string, level priority.Level,
 
 // undo gives back, in the background, what may have been made for a caller who is
 // not there any more.
-func (k *accession) undo(s *session, guid string) {
+func (k *accession) undo(s *zkclient.Session, guid string) {
 	req := k.a.req
 	s.Client().Background(func() {
 		ctx := context.Background()
@@ -419,7 +420,7 @@ func (k *accession) undo(s *session, guid string) {
 		now := s.Now()
 		g := &Grant{
 			lock: k.a.l, s: s, req: req, guid: guid, path: path, mode: req.Mode, version: -1, born: now,
-			stamp: serverStamp{sent: now, replied: now}, notices: &notices{},
+			stamp: zkclient.ServerStamp{Sent: now, Replied: now}, notices: &notices{},
 		}
 		_ = g.Release(ctx)
 	})
@@ -435,18 +436,18 @@ func (r *contenderRecord) onto(req Request, level priority.Level) Request {
 
 // await waits until the one that is to be adopted, which was not granted when G was
 // read, changes or goes. It returns errAgain then.
-func (k *accession) await(ctx context.Context, s *session, v *holdView, c child) error {
+func (k *accession) await(ctx context.Context, s *zkclient.Session, v *holdView, c child) error {
 	k.waits = true
 	wake := make(chan struct{}, 1)
-	watch := watcher(func(watchKind) {
+	watch := zkclient.Watcher(func(zkclient.WatchKind) {
 		select {
 		case wake <- struct{}{}:
 		default:
 		}
 	})
 	path := k.a.l.path + "/" + c.name
-	data, stat, err := s.look(ctx, path, &watch)
-	defer s.unwatch(path, &watch)
+	data, stat, err := s.Look(ctx, path, &watch)
+	defer s.Unwatch(path, &watch)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return errAgain
@@ -456,12 +457,12 @@ func (k *accession) await(ctx context.Context, s *session, v *holdView, c child)
 	rec, err := decodeContender(data)
 	switch {
 	case err != nil:
-		return inNode(err, path)
+		return zkclient.InNode(err, path)
 	case rec.Hold != k.ref.Hold:
 		return k.notThere(false)
 	}
 	k.seen = stat.EphemeralOwner
-	rest := safetyPoll
+	rest := zkclient.SafetyPoll
 	switch {
 	case rec.Granted && k.told != c.guid: // since G was read
 		k.told = c.guid
@@ -479,7 +480,7 @@ func (k *accession) await(ctx context.Context, s *session, v *holdView, c child)
 	case <-wake:
 	case <-timer.C:
 	case <-ctx.Done():
-		if err = context.Cause(ctx); errors.Is(err, errAcquireTimeout) && s.usable() {
+		if err = context.Cause(ctx); errors.Is(err, errAcquireTimeout) && s.Usable() {
 			k.a.describe(s.Client().Closing(), s)
 		}
 		return err
@@ -490,7 +491,7 @@ func (k *accession) await(ctx context.Context, s *session, v *holdView, c child)
 }
 
 // tellQueued tells, once, where the one stands that is waited for.
-func (k *accession) tellQueued(ctx context.Context, s *session, v *holdView, waiter child) {
+func (k *accession) tellQueued(ctx context.Context, s *zkclient.Session, v *holdView, waiter child) {
 	if k.a.queued {
 		return
 	}
@@ -511,7 +512,7 @@ func (k *accession) tellQueued(ctx context.Context, s *session, v *holdView, wai
 // follow looks for the request under another name: one whose priority has changed
 // while it waited has moved (T12), in the same session. It returns errAgain if it is
 // there.
-func (k *accession) follow(ctx context.Context, s *session, v *holdView) error {
+func (k *accession) follow(ctx context.Context, s *zkclient.Session, v *holdView) error {
 	for _, c := range v.there {
 		m, err := k.read(ctx, s, c)
 		switch {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // acquire carries out one call that wants a grant, by open if that succeeds, else
@@ -16,8 +18,8 @@ func acquire[G interface {
 	Release(ctx context.Context) error
 }](ctx context.Context, c *Client, what string, timeout *time.Duration, n *notices, open func(context.Context) (G, bool), run func(context.Context) (G, error)) (G, error) {
 	start := time.Now()
-	c.requested(what, 1)
-	defer c.requested(what, -1)
+	c.Requested(what, 1)
+	defer c.Requested(what, -1)
 
 	limited := ctx
 	cancel := context.CancelFunc(func() {})
@@ -39,16 +41,16 @@ func acquire[G interface {
 		}
 	}
 
-	g, left, err := inBackground(limited, c, leaveBudget, func() (G, error) { return run(limited) }, giveBack[G])
+	g, left, err := zkclient.InBackground(limited, c.Client, zkclient.LeaveBudget, func() (G, error) { return run(limited) }, giveBack[G])
 	if !left {
 		return g, err
 	}
 	n.mute()
 	switch {
 	case errors.Is(err, errTrySlow):
-		err = c.unavailable()
+		err = c.Unavailable()
 	case errors.Is(err, errAcquireTimeout):
-		err = &NotAcquiredError{Scope: what, Waited: time.Since(start), Err: c.unavailable()}
+		err = &NotAcquiredError{Scope: what, Waited: time.Since(start), Err: c.Unavailable()}
 	}
 	return g, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // An ApprovalBoard is where polite requests whose holders have not finished in
@@ -54,7 +55,7 @@ type ApprovalRequest struct {
 // fit returns the request with its texts cut: a question has to fit into a node,
 // however many share the lock.
 func (r ApprovalRequest) fit() ApprovalRequest {
-	r.Reason, r.Job = words.Clip(valid(r.Reason), maxDecision), words.Clip(valid(r.Job), maxAuditName)
+	r.Reason, r.Job = words.Clip(zkclient.Valid(r.Reason), maxDecision), words.Clip(zkclient.Valid(r.Job), maxAuditName)
 	r.Labels, r.Requestor = fitChanges(r.Labels), r.Requestor.fit()
 	holders := make([]AuditParty, 0, min(len(r.Holders), maxAuditVictims+1))
 	for i, h := range r.Holders {
@@ -123,7 +124,7 @@ func (d Decision) Word() string {
 // OpenApproval is a question that this client has put on the board.
 type OpenApproval struct {
 	b    *ApprovalBoard
-	s    *session
+	s    *zkclient.Session
 	id   string
 	path string
 }
@@ -135,11 +136,11 @@ func (o *OpenApproval) ID() string { return o.id }
 // client's session ends.
 func (b *ApprovalBoard) Open(ctx context.Context, r ApprovalRequest) (*OpenApproval, error) {
 	rec := approvalRecord{
-		Format: recordFormat, GUID: newGUID(), By: b.c.Identity(), Host: b.c.Host(), PID: b.c.PID(), ApprovalRequest: r.fit(),
+		Format: zkclient.RecordFormat, GUID: zkclient.NewGUID(), By: b.c.Identity(), Host: b.c.Host(), PID: b.c.PID(), ApprovalRequest: r.fit(),
 		WaitedMS: r.Waited.Milliseconds(), DeadlineMS: r.Deadline.Milliseconds(),
 	}
-	o, err := promptly(ctx, b.c, func() (*OpenApproval, error) {
-		return inSessions(ctx, b.c, func(s *session) (*OpenApproval, error) { return b.openOn(ctx, s, rec) })
+	o, err := zkclient.Promptly(ctx, b.c.Client, func() (*OpenApproval, error) {
+		return zkclient.InSessions(ctx, b.c.Client, func(s *zkclient.Session) (*OpenApproval, error) { return b.openOn(ctx, s, rec) })
 	}, func(o *OpenApproval, err error) {
 		if err == nil {
 			_ = o.Close(context.Background())
@@ -151,12 +152,12 @@ func (b *ApprovalBoard) Open(ctx context.Context, r ApprovalRequest) (*OpenAppro
 	return o, nil
 }
 
-func (b *ApprovalBoard) openOn(ctx context.Context, s *session, rec approvalRecord) (*OpenApproval, error) {
+func (b *ApprovalBoard) openOn(ctx context.Context, s *zkclient.Session, rec approvalRecord) (*OpenApproval, error) {
 	data, err := json.Marshal(rec)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.ensure(ctx, b.path()); err != nil {
+	if err := s.Ensure(ctx, b.path()); err != nil {
 		return nil, err
 	}
 	acl, err := b.acl(ctx, s)
@@ -164,11 +165,11 @@ func (b *ApprovalBoard) openOn(ctx context.Context, s *session, rec approvalReco
 		return nil, err
 	}
 	for {
-		created, err := s.createNamed(ctx, b.path()+"/"+approvalPrefix, data, zk.FlagEphemeral|zk.FlagSequence, acl)
+		created, err := s.CreateNamed(ctx, b.path()+"/"+approvalPrefix, data, zk.FlagEphemeral|zk.FlagSequence, acl)
 		if err == nil {
 			return &OpenApproval{b: b, s: s, id: path.Base(created), path: created}, nil
 		}
-		if !errors.Is(err, errAmbiguous) {
+		if !errors.Is(err, zkclient.ErrAmbiguous) {
 			return nil, err
 		}
 		all, _, err := b.list(ctx, s)
@@ -176,7 +177,7 @@ func (b *ApprovalBoard) openOn(ctx context.Context, s *session, rec approvalReco
 			return nil, err
 		}
 		for _, n := range all {
-			if n.rec.GUID == rec.GUID && n.stat.EphemeralOwner == s.sessionID() {
+			if n.rec.GUID == rec.GUID && n.stat.EphemeralOwner == s.SessionID() {
 				return &OpenApproval{b: b, s: s, id: n.id, path: b.node(n.id)}, nil
 			}
 		}
@@ -184,15 +185,15 @@ func (b *ApprovalBoard) openOn(ctx context.Context, s *session, rec approvalReco
 }
 
 // acl returns that of a question: operators write, the others of the root read.
-func (b *ApprovalBoard) acl(ctx context.Context, s *session) ([]zk.ACL, error) {
-	root, err := b.c.vouchRoot(ctx, s)
+func (b *ApprovalBoard) acl(ctx context.Context, s *zkclient.Session) ([]zk.ACL, error) {
+	root, err := b.c.VouchRoot(ctx, s)
 	switch {
-	case isUntrusted(err):
-		return b.c.operatorACL(nil), nil // those of the configuration alone
+	case zkclient.IsUntrusted(err):
+		return b.c.OperatorACL(nil), nil // those of the configuration alone
 	case err != nil:
 		return nil, err
 	}
-	return b.c.operatorACL(root), nil
+	return b.c.OperatorACL(root), nil
 }
 
 // Decision waits for the decision. It returns the cause of ctx when that ends
@@ -201,23 +202,23 @@ func (b *ApprovalBoard) acl(ctx context.Context, s *session) ([]zk.ACL, error) {
 func (o *OpenApproval) Decision(ctx context.Context) (Decision, error) {
 	var d Decision
 	gone := &NoApprovalError{ID: o.id}
-	err := o.s.awaitNode(ctx, o.path, false, func(sight nodeSight) (bool, error) {
-		if sight.stat == nil || sight.stat.EphemeralOwner != o.s.sessionID() {
+	err := o.s.AwaitNode(ctx, o.path, false, func(sight zkclient.NodeSight) (bool, error) {
+		if sight.Stat == nil || sight.Stat.EphemeralOwner != o.s.SessionID() {
 			return false, gone // what is there now has been put there by somebody else
 		}
-		rec, err := decodeApproval(sight.data)
+		rec, err := decodeApproval(sight.Data)
 		if err != nil {
-			return false, inNode(err, o.path)
+			return false, zkclient.InNode(err, o.path)
 		}
 		if rec.Decision == nil || o.b.nobodyDecides() {
 			return false, nil
 		}
-		d = rec.Decision.public(sight.stat)
+		d = rec.Decision.public(sight.Stat)
 		return true, nil
 	})
-	if errors.Is(err, errSessionOver) {
+	if errors.Is(err, zkclient.ErrSessionOver) {
 		err = errors.Join(gone, err)
-	} else if errors.Is(err, errAmbiguous) {
+	} else if errors.Is(err, zkclient.ErrAmbiguous) {
 		return o.Decision(ctx)
 	}
 	return d, err
@@ -226,20 +227,20 @@ func (o *OpenApproval) Decision(ctx context.Context) (Decision, error) {
 // nobodyDecides reports whether there is nobody to trust: neither credentials
 // nor operators.
 func (b *ApprovalBoard) nobodyDecides() bool {
-	return b.c.unlisted()
+	return b.c.Unlisted()
 }
 
 // Close takes the question from the board. It may be called again.
 func (o *OpenApproval) Close(ctx context.Context) error {
-	_, err := promptly(ctx, o.b.c, func() (struct{}, error) {
+	_, err := zkclient.Promptly(ctx, o.b.c.Client, func() (struct{}, error) {
 		for {
-			err := o.s.delete(ctx, o.path, -1)
-			if !errors.Is(err, errAmbiguous) {
+			err := o.s.Delete(ctx, o.path, -1)
+			if !errors.Is(err, zkclient.ErrAmbiguous) {
 				return struct{}{}, err
 			}
 		}
 	}, nil)
-	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, errSessionOver) {
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zkclient.ErrSessionOver) {
 		return nil
 	}
 	return err
@@ -248,13 +249,13 @@ func (o *OpenApproval) Close(ctx context.Context) error {
 // List returns what is on the board, in the order in which it was opened, and the
 // nodes that cannot be read, by path. What it says of decisions is for people:
 // only who asked can trust it.
-func (b *ApprovalBoard) List(ctx context.Context) ([]Approval, []Unreadable, error) {
+func (b *ApprovalBoard) List(ctx context.Context) ([]Approval, []zkclient.Unreadable, error) {
 	type questions struct {
 		nodes []approvalNode
-		left  []Unreadable
+		left  []zkclient.Unreadable
 	}
-	q, err := promptly(ctx, b.c, func() (questions, error) {
-		return inSessions(ctx, b.c, func(s *session) (q questions, err error) {
+	q, err := zkclient.Promptly(ctx, b.c.Client, func() (questions, error) {
+		return zkclient.InSessions(ctx, b.c.Client, func(s *zkclient.Session) (q questions, err error) {
 			q.nodes, q.left, err = b.list(ctx, s)
 			return q, err
 		})
@@ -298,12 +299,12 @@ func (b *ApprovalBoard) Decide(ctx context.Context, id string, d Decision) error
 		return err
 	}
 	if d.By == "" || len(d.By) > maxDecision {
-		return &RequestError{Field: "by", Reason: "is missing, or takes more than 1000 bytes; write who decides"}
+		return &zkclient.RequestError{Field: "by", Reason: "is missing, or takes more than 1000 bytes; write who decides"}
 	}
-	rec := decisionRecord{Write: newGUID(), Approved: d.Approved, Force: d.Approved && d.Force, By: d.By, Reason: words.Clip(d.Reason, maxDecision), Identity: b.c.Identity()}
-	_, err := promptly(ctx, b.c, func() (struct{}, error) {
+	rec := decisionRecord{Write: zkclient.NewGUID(), Approved: d.Approved, Force: d.Approved && d.Force, By: d.By, Reason: words.Clip(d.Reason, maxDecision), Identity: b.c.Identity()}
+	_, err := zkclient.Promptly(ctx, b.c.Client, func() (struct{}, error) {
 		sent := false
-		return inSessions(ctx, b.c, func(s *session) (struct{}, error) {
+		return zkclient.InSessions(ctx, b.c.Client, func(s *zkclient.Session) (struct{}, error) {
 			err := b.decideOn(ctx, s, id, rec, &sent)
 			if gone, ok := errors.AsType[*NoApprovalError](err); ok {
 				gone.Sent = sent // who asked may have read it, and gone
@@ -318,7 +319,7 @@ func (b *ApprovalBoard) Decide(ctx context.Context, id string, d Decision) error
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-func (b *ApprovalBoard) decideOn(ctx context.Context, s *session, id string, d decisionRecord, sent *bool) error {
+func (b *ApprovalBoard) decideOn(ctx context.Context, s *zkclient.Session, id string, d decisionRecord, sent *bool) error {
 	for {
 		n, err := b.read(ctx, s, id)
 		switch {
@@ -336,8 +337,8 @@ func (b *ApprovalBoard) decideOn(ctx context.Context, s *session, id string, d d
 		if err != nil {
 			return err
 		}
-		_, err = s.set(ctx, b.node(id), data, n.stat.Version)
-		*sent = *sent || errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver)
+		_, err = s.Set(ctx, b.node(id), data, n.stat.Version)
+		*sent = *sent || errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrSessionOver)
 		if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
@@ -345,7 +346,7 @@ func (b *ApprovalBoard) decideOn(ctx context.Context, s *session, id string, d d
 }
 
 // unknown says which questions there are instead.
-func (b *ApprovalBoard) unknown(ctx context.Context, s *session, id string) error {
+func (b *ApprovalBoard) unknown(ctx context.Context, s *zkclient.Session, id string) error {
 	e := &NoApprovalError{ID: id}
 	nodes, _, err := b.list(ctx, s)
 	if err != nil {
@@ -374,7 +375,7 @@ func (b *ApprovalBoard) node(id string) string { return b.path() + "/" + id }
 func isApprovalID(id string) bool {
 	digits, ok := strings.CutPrefix(id, approvalPrefix)
 	if ok {
-		_, ok = parseSequence(digits)
+		_, ok = zkclient.ParseSequence(digits)
 	}
 	return ok
 }
@@ -408,7 +409,7 @@ type decisionRecord struct {
 }
 
 func decodeApproval(data []byte) (rec approvalRecord, err error) {
-	err = decode(data, &rec, &rec.Format)
+	err = zkclient.Decode(data, &rec, &rec.Format)
 	rec.Waited, rec.Deadline = time.Duration(rec.WaitedMS)*time.Millisecond, time.Duration(rec.DeadlineMS)*time.Millisecond
 	return rec, err
 }
@@ -431,21 +432,21 @@ func (n approvalNode) public() Approval {
 	return a
 }
 
-func (b *ApprovalBoard) read(ctx context.Context, s *session, id string) (approvalNode, error) {
+func (b *ApprovalBoard) read(ctx context.Context, s *zkclient.Session, id string) (approvalNode, error) {
 	if !isApprovalID(id) {
 		return approvalNode{}, zk.ErrNoNode
 	}
-	data, stat, err := s.get(ctx, b.node(id))
+	data, stat, err := s.Get(ctx, b.node(id))
 	if err != nil {
 		return approvalNode{}, err
 	}
 	rec, err := decodeApproval(data)
-	return approvalNode{id: id, rec: rec, stat: stat}, inNode(err, b.node(id))
+	return approvalNode{id: id, rec: rec, stat: stat}, zkclient.InNode(err, b.node(id))
 }
 
 // list reads the questions that there are.
-func (b *ApprovalBoard) list(ctx context.Context, s *session) (nodes []approvalNode, left []Unreadable, err error) {
-	names, _, err := s.list(ctx, b.path())
+func (b *ApprovalBoard) list(ctx context.Context, s *zkclient.Session) (nodes []approvalNode, left []zkclient.Unreadable, err error) {
+	names, _, err := s.List(ctx, b.path())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil, nil
 	} else if err != nil {
@@ -453,11 +454,11 @@ func (b *ApprovalBoard) list(ctx context.Context, s *session) (nodes []approvalN
 	}
 	for _, name := range names {
 		if !isApprovalID(name) {
-			left = append(left, misplaced(b.node(name), notAQuestion))
+			left = append(left, zkclient.Misplaced(b.node(name), zkclient.NotAQuestion))
 			continue
 		}
 		n, err := b.read(ctx, s, name)
-		bad, isBad := leftOut(err, b.node(name), name)
+		bad, isBad := zkclient.LeftOut(err, b.node(name), name)
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // gone since
 		case isBad:
@@ -469,7 +470,7 @@ func (b *ApprovalBoard) list(ctx context.Context, s *session) (nodes []approvalN
 		}
 	}
 	slices.SortFunc(nodes, func(a, b approvalNode) int { return strings.Compare(a.id, b.id) })
-	return nodes, byPath(left), nil
+	return nodes, zkclient.ByPath(left), nil
 }
 
 // NoApprovalError is returned for a question that is not there, or not any more:

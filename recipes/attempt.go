@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // attempt is one call of Acquire.
@@ -39,12 +41,12 @@ type attempt struct {
 // run makes the attempt, in one session after the other.
 func (a *attempt) run(ctx context.Context) (*Grant, error) {
 	c := a.l.c
-	var s *session
+	var s *zkclient.Session
 	var err error
 	if a.opened != nil {
 		s = a.opened.s
 	} else {
-		s, err = c.admit(ctx)
+		s, err = c.Admit(ctx)
 	}
 	for err == nil {
 		var g *Grant
@@ -52,8 +54,8 @@ func (a *attempt) run(ctx context.Context) (*Grant, error) {
 		if err == nil {
 			return g, nil
 		}
-		if isFinal(err) || !errors.Is(err, errSessionOver) || c.isClosing() {
-			if !isFinal(err) && errors.Is(err, errAcquireTimeout) && len(a.holders) == 0 && s.usable() {
+		if isFinal(err) || !errors.Is(err, zkclient.ErrSessionOver) || c.IsClosing() {
+			if !isFinal(err) && errors.Is(err, errAcquireTimeout) && len(a.holders) == 0 && s.Usable() {
 				a.describe(c.Closing(), s)
 			}
 			break
@@ -61,7 +63,7 @@ func (a *attempt) run(ctx context.Context) (*Grant, error) {
 		if a.queued {
 			a.notices.send(Requeued{Cause: err})
 		}
-		s, err = c.session(ctx)
+		s, err = c.Usable(ctx)
 	}
 	return nil, a.explain(err)
 }
@@ -75,7 +77,7 @@ func (a *attempt) outranksSeen() bool {
 }
 
 // in makes the attempt within one session.
-func (a *attempt) in(ctx context.Context, s *session) (*Grant, error) {
+func (a *attempt) in(ctx context.Context, s *zkclient.Session) (*Grant, error) {
 	if a.opened == nil {
 		a.consulted = false
 		if err := a.renew(ctx); err != nil {
@@ -107,18 +109,18 @@ func (a *attempt) granted(g *Grant) (*Grant, error) {
 	g.mu.Lock() // in a local queue it is known already to whoever stands behind
 	g.req, g.mode = a.req, a.req.Mode
 	g.born = g.s.Now()
-	g.leaseTo = g.born.add(a.req.LeaseTimeout)
+	g.leaseTo = g.born.Add(a.req.LeaseTimeout)
 	g.mu.Unlock()
-	g.watch = func(watchKind) {
+	g.watch = func(zkclient.WatchKind) {
 		g.blink()
 		go g.changed()
 	}
 	g.around = g.stir
 	g.blink() // it may have been evicted before it hears of its grant
-	if !g.s.hold((*grantTenant)(g)) {
+	if !g.s.Hold((*grantTenant)(g)) {
 		// Granted at the server, but too late for this session to vouch for.
-		g.s.discard(g.path)
-		return nil, fmt.Errorf("%w: it was cut off when the lock was granted", errSessionOver)
+		g.s.Discard(g.path)
+		return nil, fmt.Errorf("%w: it was cut off when the lock was granted", zkclient.ErrSessionOver)
 	}
 	g.watchLater()
 	return g, nil
@@ -145,7 +147,7 @@ func (a *attempt) refuse() error {
 }
 
 // describe learns who has the lock, for an error message.
-func (a *attempt) describe(ctx context.Context, s *session) {
+func (a *attempt) describe(ctx context.Context, s *zkclient.Session) {
 	if state, err := a.l.c.snapshot(ctx, s, a.l.scope, a.l.path, false); err == nil {
 		a.holders = state.Holders
 		if delays := state.delaysOf(a.req.Mode); len(delays)+len(a.holders) > 0 { // else they were over just now
@@ -159,13 +161,13 @@ func (a *attempt) explain(err error) error {
 	waited := time.Since(a.start)
 	switch {
 	case isFinal(err):
-	case errors.Is(err, errSessionOver) && a.l.c.isClosing():
-		return ErrClosed
+	case errors.Is(err, zkclient.ErrSessionOver) && a.l.c.IsClosing():
+		return zkclient.ErrClosed
 	case errors.Is(err, errTrySlow):
-		return a.l.c.unavailable()
+		return a.l.c.Unavailable()
 	case errors.Is(err, errAcquireTimeout):
 		e := &NotAcquiredError{Scope: a.l.scope, Waited: waited, Holders: a.holders, Delays: a.delays, Ahead: a.ahead}
-		if gone, ok := errors.AsType[*UnavailableError](err); ok {
+		if gone, ok := errors.AsType[*zkclient.UnavailableError](err); ok {
 			e.Err = gone
 		}
 		return e

@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // prepareAfter is how long a hold of a busy lock lasts before it looks for its
@@ -15,7 +16,7 @@ const prepareAfter = 200 * time.Microsecond
 
 // A preparation is a look who would be granted, which may be under way when the lock is released.
 type preparation struct {
-	begun instant
+	begun zkclient.Instant
 	done  chan struct{} // what follows is there
 	heir  *heir         // nil: it cannot be told
 }
@@ -44,9 +45,9 @@ func (g *Grant) prepare() {
 
 // underWayLocked returns the look that a release waits for in place of one of its own: in a queue of
 // thousands each takes longer than many a hold. It was begun so shortly before that it is as good.
-func (g *Grant) underWayLocked(now instant) *preparation {
+func (g *Grant) underWayLocked(now zkclient.Instant) *preparation {
 	p := g.preparing
-	if p == nil || now.sub(p.begun) > freshFor || g.mode == priority.Shared || g.req.Hold != "" || len(g.asked) > 0 || !g.s.usable() {
+	if p == nil || now.Sub(p.begun) > freshFor || g.mode == priority.Shared || g.req.Hold != "" || len(g.asked) > 0 || !g.s.Usable() {
 		return nil
 	}
 	select {
@@ -83,14 +84,14 @@ func (g *Grant) attend() {
 	start := g.s.Now()
 	var listed *zk.Stat
 	next, err := g.successorsAmong(ctx, known, 1, func() (c company, err error) {
-		names, stat, err := g.s.lookAtChildren(ctx, path, &g.around)
+		names, stat, err := g.s.LookAtChildren(ctx, path, &g.around)
 		if err == nil {
 			listed, c.stat = stat, stat
 			c.children, c.foreign = parseChildren(names)
 		}
 		return c, err
 	})
-	took := g.s.Now().sub(start)
+	took := g.s.Now().Sub(start)
 	if listed != nil && g.rewritten(listed) {
 		g.verify(ctx)
 	}
@@ -102,7 +103,7 @@ func (g *Grant) attend() {
 		g.unattendLocked()
 	case listed == nil:
 		g.attending = false
-		g.s.unwatchChildren(path, &g.around)
+		g.s.UnwatchChildren(path, &g.around)
 	case err == nil && len(next.heirs) == 1 && g.events == events:
 		g.next = next.heirs[0]
 		g.attended = g.next
@@ -116,12 +117,12 @@ func (g *Grant) unattendLocked() {
 		return
 	}
 	g.attending = false
-	g.s.unwatchChildren(g.lock.path, &g.around)
-	g.lock.c.Background(func() { g.s.fireIdleChildren(context.Background(), g.lock.path) })
+	g.s.UnwatchChildren(g.lock.path, &g.around)
+	g.lock.c.Background(func() { g.s.FireIdleChildren(context.Background(), g.lock.path) })
 }
 
 // stir is told that somebody came or went.
-func (g *Grant) stir(watchKind) {
+func (g *Grant) stir(zkclient.WatchKind) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.events++

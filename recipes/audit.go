@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // How many records of the audit trail are kept in ZooKeeper.
@@ -46,7 +48,7 @@ func (c *Client) AuditLog(keep int) (*AuditLog, error) {
 	case keep == 0:
 		keep = DefaultAuditKeep
 	case keep < 0 || keep > MaxAuditKeep:
-		return nil, &RequestError{
+		return nil, &zkclient.RequestError{
 			Field:  "keep",
 			Reason: fmt.Sprintf("%d is out of range; write 1 to %d, or leave it out for %d", keep, MaxAuditKeep, DefaultAuditKeep),
 		}
@@ -71,12 +73,12 @@ type auditSight struct {
 }
 
 func decodeAuditHead(data []byte, stat *zk.Stat) (s auditSight, err error) {
-	s.auditHeadRecord, s.stat = auditHeadRecord{Format: recordFormat, First: 1}, stat
+	s.auditHeadRecord, s.stat = auditHeadRecord{Format: zkclient.RecordFormat, First: 1}, stat
 	if len(data) == 0 {
 		return s, nil
 	}
 	s.Format = 0 // it has to say
-	if err := decode(data, &s.auditHeadRecord, &s.Format); err != nil {
+	if err := zkclient.Decode(data, &s.auditHeadRecord, &s.Format); err != nil {
 		return s, fmt.Errorf("head of the audit trail: %w", err)
 	}
 	if s.First < 1 || s.First > s.Seq+1 || s.Seq-s.First > MaxAuditKeep { // else whoever goes by it is busy for ever
@@ -89,14 +91,14 @@ func decodeAuditHead(data []byte, stat *zk.Stat) (s auditSight, err error) {
 }
 
 func (l *AuditLog) head(ctx context.Context) (auditSight, error) {
-	data, stat, err := l.c.get(ctx, l.path)
+	data, stat, err := l.c.Get(ctx, l.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return decodeAuditHead(nil, nil)
 	} else if err != nil {
 		return auditSight{}, err
 	}
 	head, err := decodeAuditHead(data, stat)
-	return head, inNode(err, l.path)
+	return head, zkclient.InNode(err, l.path)
 }
 
 func (l *AuditLog) records() string { return path.Join(l.path, "log") }
@@ -128,7 +130,7 @@ func (l *AuditLog) Append(ctx context.Context, entry AuditEntry) (AuditRecord, e
 	case <-ctx.Done():
 		return AuditRecord{}, l.notOnRecord(entry, context.Cause(ctx))
 	}
-	if _, err := l.c.admit(ctx); err != nil {
+	if _, err := l.c.Admit(ctx); err != nil {
 		return AuditRecord{}, l.notOnRecord(entry, err)
 	}
 	r, err := l.append(ctx, entry.fit())
@@ -152,7 +154,7 @@ func (l *AuditLog) notOnRecord(entry AuditEntry, err error) error {
 func (e AuditEntry) validate() error {
 	var errs []error
 	missing := func(field, write string) {
-		errs = append(errs, &RequestError{Field: field, Reason: "is missing; write " + write})
+		errs = append(errs, &zkclient.RequestError{Field: field, Reason: "is missing; write " + write})
 	}
 	if e.Action == "" {
 		missing("action", "what is done, for example takeover")
@@ -168,12 +170,12 @@ func (e AuditEntry) validate() error {
 
 func (l *AuditLog) append(ctx context.Context, entry AuditEntry) (AuditRecord, error) {
 	if entry.Act == "" {
-		entry.Act = newGUID()
+		entry.Act = zkclient.NewGUID()
 	}
-	id := newGUID()
+	id := zkclient.NewGUID()
 	var unsure []int64 // the numbers under which it was sent, and no reply came
 	for try := 0; ; try++ {
-		if err := pauseBefore(ctx, try); err != nil {
+		if err := zkclient.PauseBefore(ctx, try); err != nil {
 			return AuditRecord{}, err
 		}
 		head, err := l.head(ctx)
@@ -190,7 +192,7 @@ func (l *AuditLog) append(ctx context.Context, entry AuditEntry) (AuditRecord, e
 			}
 		}
 		if head.stat == nil {
-			if err := l.c.ensure(ctx, l.records()); err != nil {
+			if err := l.c.Ensure(ctx, l.records()); err != nil {
 				return AuditRecord{}, err
 			}
 			continue
@@ -203,7 +205,7 @@ func (l *AuditLog) append(ctx context.Context, entry AuditEntry) (AuditRecord, e
 		if err != nil {
 			return AuditRecord{}, err
 		}
-		_, err = l.c.multi(ctx, ops...)
+		_, err = l.c.Multi(ctx, ops...)
 		switch {
 		case err == nil:
 			return r, nil
@@ -212,11 +214,11 @@ func (l *AuditLog) append(ctx context.Context, entry AuditEntry) (AuditRecord, e
 				return AuditRecord{}, err
 			}
 		case errors.Is(err, zk.ErrNoNode):
-			if err := l.c.ensure(ctx, l.records()); err != nil {
+			if err := l.c.Ensure(ctx, l.records()); err != nil {
 				return AuditRecord{}, err
 			}
 		case errors.Is(err, zk.ErrBadVersion): // somebody was faster
-		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			unsure = append(unsure, r.Seq)
 		default:
 			return AuditRecord{}, err
@@ -235,7 +237,7 @@ func (l *AuditLog) isThere(ctx context.Context, seq int64, id string) (r AuditRe
 
 // record reads one record, whether altered or not; an unreadable one is empty.
 func (l *AuditLog) record(ctx context.Context, seq int64) (r AuditRecord, there bool, err error) {
-	data, _, err := l.c.get(ctx, l.node(seq))
+	data, _, err := l.c.Get(ctx, l.node(seq))
 	if errors.Is(err, zk.ErrNoNode) {
 		return AuditRecord{}, false, nil
 	} else if err != nil {
@@ -250,7 +252,7 @@ const trimAtOnce = 32
 
 // transaction appends r behind head.
 func (l *AuditLog) transaction(ctx context.Context, head auditSight, r AuditRecord) ([]any, error) {
-	next := auditHeadRecord{Format: recordFormat, Seq: r.Seq, Hash: r.Hash, First: head.First, Anchor: head.Anchor}
+	next := auditHeadRecord{Format: zkclient.RecordFormat, Seq: r.Seq, Hash: r.Hash, First: head.First, Anchor: head.Anchor}
 	var trimmed []any
 	for range min(r.Seq-head.First+1-l.keep, trimAtOnce) {
 		oldest, there, err := l.record(ctx, next.First)
@@ -263,8 +265,8 @@ func (l *AuditLog) transaction(ctx context.Context, head auditSight, r AuditReco
 		next.First, next.Anchor = next.First+1, oldest.Hash
 	}
 	return append([]any{
-		&zk.SetDataRequest{Path: l.path, Data: encode(next), Version: head.stat.Version},
-		&zk.CreateRequest{Path: l.node(r.Seq), Data: r.line, Acl: l.c.aclOf(l.node(r.Seq))},
+		&zk.SetDataRequest{Path: l.path, Data: zkclient.Encode(next), Version: head.stat.Version},
+		&zk.CreateRequest{Path: l.node(r.Seq), Data: r.line, Acl: l.c.ACLOf(l.node(r.Seq))},
 	}, trimmed...), nil
 }
 

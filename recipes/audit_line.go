@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // The texts of an entry are cut where they are longer than this, in bytes, and
@@ -73,9 +74,9 @@ func fitChanges(all map[string]string) map[string]string {
 // sealed returns the record with its hash, as it is to be stored.
 func (r AuditRecord) sealed() AuditRecord {
 	r.Hash = ""
-	line := encode(r)
+	line := zkclient.Encode(r)
 	r.Hash = auditHash(line)
-	r.line = encode(r)
+	r.line = zkclient.Encode(r)
 	return r
 }
 
@@ -84,7 +85,7 @@ func (r AuditRecord) sealed() AuditRecord {
 // covers them: what ships records has to ship lines.
 func (r AuditRecord) Line() []byte {
 	if r.line == nil {
-		return encode(r)
+		return zkclient.Encode(r)
 	}
 	return bytes.Clone(r.line)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func someAuditRecord(change ...func(*AuditRecord)) AuditRecord {
@@ -52,7 +54,7 @@ func TestEveryByteOfARecordCounts(t *testing.T) {
 func TestMembersOfALaterProgramAreKeptAndCount(t *testing.T) {
 	// given a record of a program that knows more
 	with := func(value, hash string) []byte {
-		line := encode(someAuditRecord(func(r *AuditRecord) { r.Hash = hash }))
+		line := zkclient.Encode(someAuditRecord(func(r *AuditRecord) { r.Hash = hash }))
 		return append(line[:len(line)-1], fmt.Sprintf(`,"later":%q}`, value)...)
 	}
 	hash := auditHash(with("x", ""))

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // AuditQuery says which records of the audit trail are wanted. The zero value
@@ -55,7 +56,7 @@ const auditClocks = time.Minute
 // Read returns the records that are wanted, the oldest first, and those that
 // cannot be read among the ones that it had to look at. What was taken away is
 // left out, and what was altered is not told from the rest: Verify does that.
-func (l *AuditLog) Read(ctx context.Context, q AuditQuery) (found []AuditRecord, left []Unreadable, err error) {
+func (l *AuditLog) Read(ctx context.Context, q AuditQuery) (found []AuditRecord, left []zkclient.Unreadable, err error) {
 	head, err := l.headNow(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("audit trail not read: %w", err)
@@ -69,12 +70,12 @@ func (l *AuditLog) Read(ctx context.Context, q AuditQuery) (found []AuditRecord,
 		}
 		older := false
 		for i, node := range slices.Backward(batch) { // the newest first
-			if node.stat == nil && node.denied == nil {
+			if node.Stat == nil && node.denied == nil {
 				continue
 			}
 			path := l.node(first + int64(i))
 			r, err := node.read()
-			if bad, isBad := leftOut(err, path, ""); isBad {
+			if bad, isBad := zkclient.LeftOut(err, path, ""); isBad {
 				left = append(left, bad)
 				continue
 			}
@@ -92,7 +93,7 @@ func (l *AuditLog) Read(ctx context.Context, q AuditQuery) (found []AuditRecord,
 		}
 	}
 	slices.Reverse(found)
-	return found, byPath(left), nil
+	return found, zkclient.ByPath(left), nil
 }
 
 // Last returns the number of the newest record, 0 if there is none.
@@ -107,7 +108,7 @@ func (l *AuditLog) Last(ctx context.Context) (int64, error) {
 // headNow is head for somebody who is not to wait while ZooKeeper is known not
 // to answer.
 func (l *AuditLog) headNow(ctx context.Context) (auditSight, error) {
-	if _, err := l.c.admit(ctx); err != nil {
+	if _, err := l.c.Admit(ctx); err != nil {
 		return auditSight{}, err
 	}
 	return l.head(ctx)
@@ -116,7 +117,7 @@ func (l *AuditLog) headNow(ctx context.Context) (auditSight, error) {
 // An auditNode is the node of a record. One that is not there has neither a stat
 // nor an error.
 type auditNode struct {
-	nodeData
+	zkclient.NodeData
 	denied error // *AccessError
 }
 
@@ -126,9 +127,9 @@ func (n auditNode) read() (AuditRecord, error) {
 	if n.denied != nil {
 		return AuditRecord{}, n.denied
 	}
-	r, err := readAuditRecord(n.data)
+	r, err := readAuditRecord(n.Data)
 	if err != nil {
-		err = &RecordError{Err: err}
+		err = &zkclient.RecordError{Err: err}
 	}
 	return r, err
 }
@@ -140,17 +141,17 @@ func (l *AuditLog) batch(ctx context.Context, first, last int64) ([]auditNode, e
 	work.SetLimit(auditParallel)
 	for i := range nodes {
 		work.Go(func() error {
-			data, stat, err := l.c.get(inner, l.node(first+int64(i)))
+			data, stat, err := l.c.Get(inner, l.node(first+int64(i)))
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 				return nil
-			case errors.As(err, new(*AccessError)):
+			case errors.As(err, new(*zkclient.AccessError)):
 				nodes[i].denied = err
 				return nil
 			case err != nil:
 				return err
 			}
-			nodes[i].nodeData = nodeData{data, stat}
+			nodes[i].NodeData = zkclient.NodeData{Data: data, Stat: stat}
 			return nil
 		})
 	}
@@ -170,13 +171,13 @@ func (l *AuditLog) batch(ctx context.Context, first, last int64) ([]auditNode, e
 func (l *AuditLog) Follow(ctx context.Context, from int64, f func(AuditRecord) error) error {
 	next := from
 	var end error // of f, or of what is there to read; not of the connection
-	err := l.c.await(ctx, l.path, false, func(sight nodeSight) (bool, error) {
-		head, err := decodeAuditHead(sight.data, sight.stat)
+	err := l.c.Await(ctx, l.path, false, func(sight zkclient.NodeSight) (bool, error) {
+		head, err := decodeAuditHead(sight.Data, sight.Stat)
 		if err != nil {
 			if bad, ok := errors.AsType[*AuditBrokenError](err); ok {
 				bad.next = next
 			}
-			end = inNode(err, l.path)
+			end = zkclient.InNode(err, l.path)
 			return true, nil
 		}
 		if next == 0 {
@@ -214,11 +215,11 @@ func (l *AuditLog) Follow(ctx context.Context, from int64, f func(AuditRecord) e
 func (l *AuditLog) tell(ctx context.Context, seq int64, node auditNode, f func(AuditRecord) error) error {
 	switch {
 	case node.denied != nil:
-		return &AuditBrokenError{Seq: seq, Fault: AuditAltered, Why: whyDenied, next: seq + 1}
-	case node.stat == nil:
+		return &AuditBrokenError{Seq: seq, Fault: AuditAltered, Why: zkclient.WhyDenied, next: seq + 1}
+	case node.Stat == nil:
 		return l.gone(ctx, seq)
 	}
-	r, err := readAuditRecord(node.data)
+	r, err := readAuditRecord(node.Data)
 	if err != nil {
 		return &AuditBrokenError{Seq: seq, Fault: AuditAltered, Why: err.Error(), next: seq + 1}
 	}

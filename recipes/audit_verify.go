@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // An AuditFault is what is wrong with the audit trail.
@@ -54,7 +56,7 @@ type AuditReport struct {
 	// Untrusted says who else than this client and the operators could have
 	// written the whole log, as in an open deployment everybody could; nil:
 	// nobody, or there is no log.
-	Untrusted *UntrustedError
+	Untrusted *zkclient.UntrustedError
 }
 
 // Verify reads the whole log and checks that it is what was appended: each
@@ -74,7 +76,7 @@ func (l *AuditLog) Verify(ctx context.Context) (AuditReport, error) {
 		err = nil
 	}
 	if err == nil {
-		err = l.c.vouching(ctx, func(s *session) error { return l.vouch(ctx, s) })
+		err = l.c.Vouching(ctx, func(s *zkclient.Session) error { return l.vouch(ctx, s) })
 		if errors.As(err, &report.Untrusted) || errors.Is(err, zk.ErrNoNode) {
 			err = nil
 		}
@@ -87,23 +89,23 @@ func (l *AuditLog) Verify(ctx context.Context) (AuditReport, error) {
 
 // vouch returns an *UntrustedError if somebody else than this client and the
 // operators could have written the log.
-func (l *AuditLog) vouch(ctx context.Context, s *session) error {
-	root, err := l.c.vouchRoot(ctx, s)
+func (l *AuditLog) vouch(ctx context.Context, s *zkclient.Session) error {
+	root, err := l.c.VouchRoot(ctx, s)
 	if err != nil {
 		return err
 	}
-	if err := l.c.vouchNode(ctx, s, root, l.path); err != nil {
+	if err := l.c.VouchNode(ctx, s, root, l.path); err != nil {
 		return err
 	}
-	return l.c.vouchMaker(ctx, s, root, l.records())
+	return l.c.VouchMaker(ctx, s, root, l.records())
 }
 
 func (l *AuditLog) verify(ctx context.Context) (report AuditReport, err error) {
-	if _, err := l.c.admit(ctx); err != nil {
+	if _, err := l.c.Admit(ctx); err != nil {
 		return report, err
 	}
 	// The names first: what is appended later is newer than the head as read.
-	names, _, err := l.c.list(ctx, l.records())
+	names, _, err := l.c.List(ctx, l.records())
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return report, err
 	}
@@ -155,7 +157,7 @@ func (v *auditVerification) walk(ctx context.Context) error {
 			if node.denied != nil {
 				return node.denied
 			}
-			if node.stat == nil {
+			if node.Stat == nil {
 				if first, err = v.anew(ctx, next); err != nil || v.report.Broken != nil {
 					return err
 				}
@@ -192,7 +194,7 @@ func (v *auditVerification) anew(ctx context.Context, seq int64) (first int64, e
 
 // check looks at one record.
 func (v *auditVerification) check(seq int64, first bool, node auditNode) {
-	r, err := ParseAuditRecord(node.data)
+	r, err := ParseAuditRecord(node.Data)
 	switch {
 	case err != nil:
 		v.broken(seq, AuditAltered, "%v", err)
@@ -204,12 +206,12 @@ func (v *auditVerification) check(seq int64, first bool, node auditNode) {
 		v.broken(seq, AuditAnchorMismatch, "it is the oldest that is kept, and does not continue the one that the head says was before it")
 	case r.Prev != v.prev:
 		v.broken(seq, AuditAltered, "it does not continue record %d: one of the two was replaced, together with its hash", seq-1)
-	case node.stat.Version != 0:
+	case node.Stat.Version != 0:
 		v.broken(seq, AuditAltered, "its node was written again after it was appended")
-	case v.before != nil && node.stat.Czxid <= v.before.Czxid:
+	case v.before != nil && node.Stat.Czxid <= v.before.Czxid:
 		v.broken(seq-1, AuditAltered, "it was put in place after record %d", seq)
 	default:
-		if v.prev, v.before = r.Hash, node.stat; v.report.Checked == 0 {
+		if v.prev, v.before = r.Hash, node.Stat; v.report.Checked == 0 {
 			v.report.From = seq
 		}
 		v.report.Checked, v.report.To = v.report.Checked+1, seq

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A Barrier holds everybody up who waits at it, in any process, while it
@@ -37,9 +39,9 @@ func (b *Barrier) Path() string { return b.name }
 // A Set whose reply is lost is sent again: should another process remove the
 // barrier in that moment, it may stand again.
 func (b *Barrier) Set(ctx context.Context) error {
-	return b.do(ctx, func(s *session) (struct{}, error) {
+	return b.do(ctx, func(s *zkclient.Session) (struct{}, error) {
 		for {
-			_, err := s.create(ctx, b.path, nil, 0)
+			_, err := s.Create(ctx, b.path, nil, 0)
 			switch {
 			case errors.Is(err, zk.ErrNodeExists):
 				return struct{}{}, nil
@@ -60,8 +62,8 @@ func (b *Barrier) Set(ctx context.Context) error {
 // A Remove whose reply is lost is sent again: should another process set the
 // barrier in that moment, it may be taken away, too.
 func (b *Barrier) Remove(ctx context.Context) error {
-	return b.do(ctx, func(s *session) (struct{}, error) {
-		err := s.delete(ctx, b.path, -1)
+	return b.do(ctx, func(s *zkclient.Session) (struct{}, error) {
+		err := s.Delete(ctx, b.path, -1)
 		if errors.Is(err, zk.ErrNoNode) {
 			err = nil
 		}
@@ -76,27 +78,27 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // A barrier that is removed and set again within moments may be missed: Wait
 // goes on then.
 func (b *Barrier) Wait(ctx context.Context) error {
-	bell := newBell()
-	return b.do(ctx, func(s *session) (struct{}, error) {
-		defer s.unwatch(b.path, bell.Watcher())
+	bell := zkclient.NewBell()
+	return b.do(ctx, func(s *zkclient.Session) (struct{}, error) {
+		defer s.Unwatch(b.path, bell.Watcher())
 		for {
 			// A data watch, not one for existence: the latter would stay at the
 			// server when the node is not there.
-			_, _, err := s.look(ctx, b.path, bell.Watcher())
+			_, _, err := s.Look(ctx, b.path, bell.Watcher())
 			if errors.Is(err, zk.ErrNoNode) {
 				return struct{}{}, nil
 			}
 			if err != nil {
 				return struct{}{}, err
 			}
-			if err := bell.wait(ctx, s); err != nil {
+			if err := bell.Wait(ctx, s); err != nil {
 				return struct{}{}, err
 			}
 		}
 	})
 }
 
-func (b *Barrier) do(ctx context.Context, op func(*session) (struct{}, error)) error {
-	_, err := leaving(ctx, b.c, b.name, func() (struct{}, error) { return inSessions(ctx, b.c, op) }, nil)
+func (b *Barrier) do(ctx context.Context, op func(*zkclient.Session) (struct{}, error)) error {
+	_, err := zkclient.Leaving(ctx, b.c.Client, b.name, func() (struct{}, error) { return zkclient.InSessions(ctx, b.c.Client, op) }, nil)
 	return err
 }

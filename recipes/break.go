@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A BreakRequest says whose lock is broken, by whom and why. All of it is
@@ -60,8 +62,8 @@ func (c *Client) Break(ctx context.Context, r BreakRequest) (Contender, error) {
 		return Contender{}, err
 	}
 	b := &breaking{c: c, req: r, lock: lockPath(c.Root(), name)}
-	return promptly(ctx, c, func() (Contender, error) {
-		err := c.inspecting(ctx, func(s *session) error { return b.in(ctx, s) }) // it makes no nodes
+	return zkclient.Promptly(ctx, c.Client, func() (Contender, error) {
+		err := c.Inspecting(ctx, func(s *zkclient.Session) error { return b.in(ctx, s) }) // it makes no nodes
 		if err = cmp.Or(err, b.refused); err != nil {
 			return Contender{}, err
 		}
@@ -71,21 +73,21 @@ func (c *Client) Break(ctx context.Context, r BreakRequest) (Contender, error) {
 
 // complete reports what is missing, and returns the name of the lock's node.
 func (r *BreakRequest) complete() (name string, err error) {
-	name, err = EscapeScope(r.Scope)
+	name, err = zkclient.EscapeScope(r.Scope)
 	errs := []error{err}
 	if r.Token <= 0 {
-		errs = append(errs, &RequestError{Field: "token", Reason: fmt.Sprintf("%s is no token; write that of the holder, see `lockkeeper locks show %s`", r.Token, r.Scope)})
+		errs = append(errs, &zkclient.RequestError{Field: "token", Reason: fmt.Sprintf("%s is no token; write that of the holder, see `lockkeeper locks show %s`", r.Token, r.Scope)})
 	}
 	for _, text := range []struct {
 		field, meaning string
 		value          *string
 		limit          int
 	}{{"by", "who breaks the lock", &r.By, maxMarkBy}, {"reason", "why the lock is broken", &r.Reason, maxMarkReason}} {
-		switch *text.value = valid(*text.value); {
+		switch *text.value = zkclient.Valid(*text.value); {
 		case strings.TrimSpace(*text.value) == "":
-			errs = append(errs, &RequestError{Field: text.field, Reason: "is empty; write " + text.meaning})
+			errs = append(errs, &zkclient.RequestError{Field: text.field, Reason: "is empty; write " + text.meaning})
 		case len(*text.value) > text.limit:
-			errs = append(errs, &RequestError{Field: text.field, Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(*text.value), text.limit)})
+			errs = append(errs, &zkclient.RequestError{Field: text.field, Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(*text.value), text.limit)})
 		}
 	}
 	return name, errors.Join(errs...)
@@ -107,7 +109,7 @@ type breaking struct {
 }
 
 // in breaks the lock, within one session.
-func (b *breaking) in(ctx context.Context, s *session) error {
+func (b *breaking) in(ctx context.Context, s *zkclient.Session) error {
 	for {
 		v, err := b.look(ctx, s)
 		switch {
@@ -147,13 +149,13 @@ func (b *breaking) in(ctx context.Context, s *session) error {
 			}
 		}
 		ops = append(ops, &zk.SetDataRequest{Path: b.lock, Data: next.encode(), Version: v.lock.Version})
-		_, _, err = s.multi(ctx, ops...)
+		_, _, err = s.Multi(ctx, ops...)
 		switch {
 		case err == nil:
 			cacheOf(b.c).hints.crowded(b.lock)
 			return nil
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // something has happened: look again
-		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			b.unsure = true
 			return err
 		default:
@@ -210,8 +212,8 @@ func (v *breakView) meant(guid string) bool {
 
 // look finds the holder with the token. It returns errAgain when one has left
 // meanwhile.
-func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error) {
-	data, stat, err := s.get(ctx, b.lock)
+func (b *breaking) look(ctx context.Context, s *zkclient.Session) (v breakView, err error) {
+	data, stat, err := s.Get(ctx, b.lock)
 	if errors.Is(err, zk.ErrNoNode) {
 		return v, nil // it was never locked
 	} else if err != nil {
@@ -222,7 +224,7 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 	if v.g, err = lock.grants(ctx, s, data, stat.Version); err != nil {
 		return v, err
 	}
-	names, _, err := s.list(ctx, b.lock)
+	names, _, err := s.List(ctx, b.lock)
 	if errors.Is(err, zk.ErrNoNode) {
 		return v, errAgain
 	} else if err != nil {
@@ -234,7 +236,7 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 			continue
 		}
 		if v.now == 0 {
-			if v.now, err = b.c.serverNow(ctx, s); errors.Is(err, zk.ErrNoAuth) {
+			if v.now, err = b.c.ServerNow(ctx, s); errors.Is(err, zk.ErrNoAuth) {
 				v.now = time.Now().UnixMilli() // nearly right
 			} else if err != nil {
 				return v, err
@@ -250,7 +252,7 @@ func (b *breaking) look(ctx context.Context, s *session) (v breakView, err error
 		rec, stat := n.rec, n.stat
 		holder := rec.contender(child, stat)
 		unread := cmp.Or(n.err, n.bad)
-		if bad, isBad := leftOut(unread, path, b.req.Scope); isBad {
+		if bad, isBad := zkclient.LeftOut(unread, path, b.req.Scope); isBad {
 			holder = unreadableContender(child, stat, told(unread, bad), true)
 			rec.Token = holder.Token
 		}

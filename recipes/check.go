@@ -6,7 +6,7 @@ package recipes
 // on, and told: a process that was stopped for long may come here before its
 // timers have noticed.
 func (g *Grant) Check() error {
-	g.s.check((*grantTenant)(g))
+	g.s.Check((*grantTenant)(g))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch g.state {

@@ -1,89 +1,80 @@
 package recipes
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// heldGrant is a grant of the lock "orders" whose session has just had an
-// answer from ZooKeeper, and hears nothing any more. Nothing runs beside it: no
-// watchdog notices what Check is to find.
-func heldGrant(notify func(Notice)) *Grant {
-	c := &Client{cfg: Config{SessionTimeout: 16 * time.Second, Margin: 4 * time.Second}}
-	s := &session{c: c, id: 1, clock: newClock(), timeout: c.cfg.SessionTimeout, tenants: map[tenant]struct{}{}, over: make(chan struct{})}
-	close(s.over) // nothing is tidied up at a server
-	g := &Grant{lock: newPriorityLock(c, "orders", ""), s: s, token: 7, notices: &notices{f: notify}}
-	s.lastAck = s.clock.now()
-	s.touches.begin(s.lastAck)
-	g.leaseTo = s.lastAck.add(10 * time.Minute)
-	s.tenants[(*grantTenant)(g)] = struct{}{}
-	return g
+// heldGrant is a grant of the lock "orders" in a bubble of virtual time, in a session of 16 s.
+func heldGrant(t *testing.T, lease time.Duration, notify func(Notice)) (*Grant, *zktest.Server) {
+	t.Helper()
+	server := zktest.RunT(t, zktest.Pipe(), zktest.TickTime(2*time.Second))
+	c, err := NewClient(Config{Servers: []string{server.Addr()}, Dialer: server.Dial, SessionTimeout: 16 * time.Second, Margin: 4 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		server.Heal()
+		require.NoError(t, c.Close(context.Background()))
+	})
+	l, err := c.PriorityLock("orders")
+	require.NoError(t, err)
+	g, err := l.Acquire(t.Context(), Request{Terms: priority.Terms{LeaseTimeout: lease}, Notify: notify})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = g.Release(context.Background()) })
+	return g, server
 }
 
-func TestCheckFindsTheDeadlinePassedBeforeAnyTimerDoes(t *testing.T) {
-	for name, pause := range map[string]func(*session, time.Duration){
-		"stopped":   func(_ *session, d time.Duration) { <-time.After(d) },
-		"suspended": func(s *session, d time.Duration) { s.clock.before -= d },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var told []Notice
-				g := heldGrant(func(n Notice) { told = append(told, n) })
-				pause(g.s, 11*time.Second)
-				require.NoError(t, g.Check(), "a second before the deadline")
-
-				pause(g.s, 2*time.Second)
-				var lost *LostError
-				require.ErrorAs(t, g.Check(), &lost)
-				require.Equal(t, LossSession, lost.Reason)
-				require.Equal(t, Token(7), lost.Token)
-				require.Equal(t, []Notice{Lost{Err: lost}}, told)
-
-				g.s.lastAck = g.s.clock.now()
-				g.s.touches.begin(g.s.lastAck) // an answer that comes too late
-				require.Equal(t, error(lost), g.Check(), "lost is lost")
-				require.Len(t, told, 1)
-			})
+func TestCheckTellsTheLossOfTheSessionAndThenSaysTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []Notice
+		g, server := heldGrant(t, 10*time.Minute, func(n Notice) {
+			if _, ok := n.(Lost); ok {
+				told = append(told, n)
+			}
 		})
-	}
+		server.Partition()
+		<-time.After(10 * time.Second)
+		require.NoError(t, g.Check(), "before the deadline")
+		<-time.After(10 * time.Second)
+		var lost *LostError
+		require.ErrorAs(t, g.Check(), &lost)
+		require.Equal(t, LossSession, lost.Reason)
+		require.NotZero(t, lost.Token)
+		synctest.Wait()
+		require.Equal(t, []Notice{Lost{Err: lost}}, told)
+
+		server.Heal()
+		<-time.After(time.Minute)
+		require.Equal(t, error(lost), g.Check(), "lost is lost")
+		require.Len(t, told, 1)
+	})
 }
 
 func TestCheckOfAHolderInSilenceCountsItsLeaseAndGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := heldGrant(nil)
-		g.leaseTo = g.s.lastAck.add(2 * time.Second)
+		g, server := heldGrant(t, 2*time.Second, nil)
+		server.Partition()
 		<-time.After(3 * time.Second)
 		require.NoError(t, g.Check(), "the lease is over, but nobody who asked was missed")
 
-		<-time.After(3 * time.Second) // somebody may have asked, and taken the lock
+		<-time.After(4 * time.Second) // somebody may have asked, and taken the lock
 		require.ErrorContains(t, g.Check(), "cut off after the end of the lease or grace")
 	})
 }
 
 func TestCheckAfterReleaseSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := heldGrant(nil)
-		g.state = stateReleased
+		g, _ := heldGrant(t, time.Minute, nil)
+		require.NoError(t, g.Check())
+		require.NoError(t, g.Release(t.Context()))
 		require.ErrorIs(t, g.Check(), ErrReleased)
 		<-time.After(time.Minute)
 		require.ErrorIs(t, g.Check(), ErrReleased, "what was given back is not lost")
-	})
-}
-
-// A grant whose reply came late, after the deadline, is none.
-func TestSessionWhoseDeadlineHasPassedCarriesNoNewHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := heldGrant(nil)
-		delete(g.s.tenants, (*grantTenant)(g))
-		g.s.over = make(chan struct{})
-		<-time.After(12*time.Second - 1)
-		require.True(t, g.s.hold((*grantTenant)(g)), "a moment before the deadline")
-		g.s.unhold((*grantTenant)(g))
-		<-time.After(1)
-		require.False(t, g.s.hold((*grantTenant)(g)))
-		require.Empty(t, g.s.tenants)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A ClassicGrant is one thing of a classic recipe that is held: a mutex, one
@@ -36,7 +38,7 @@ func (g *ClassicGrant) Deadline() time.Time {
 	if g.h.lasting {
 		return time.Time{}
 	}
-	return time.Now().Add(s.deadline().sub(s.Awake()))
+	return time.Now().Add(s.Deadline().Sub(s.Awake()))
 }
 
 // Token returns the fencing token: the zxid that created the grant's node. It
@@ -52,7 +54,7 @@ func (g *ClassicGrant) Token(ctx context.Context) (Token, error) {
 	if token := g.h.knownToken(); token != 0 {
 		return token, nil
 	}
-	return promptly(ctx, g.h.l.c, func() (Token, error) { return g.h.readToken(ctx) }, nil)
+	return zkclient.Promptly(ctx, g.h.l.c.Client, func() (Token, error) { return g.h.readToken(ctx) }, nil)
 }
 
 // Check looks, without asking ZooKeeper, whether the grant certainly lasts right
@@ -62,7 +64,7 @@ func (g *ClassicGrant) Token(ctx context.Context) (Token, error) {
 func (g *ClassicGrant) Check() error {
 	h := g.h
 	if s := h.session(); !h.lasting {
-		s.check(h)
+		s.Check(h)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,7 +146,7 @@ func (g *ClassicGrant) Release(ctx context.Context) error {
 		return nil
 	}
 	h.forget()
-	_, err := promptly(ctx, h.l.c, func() (struct{}, error) { return struct{}{}, h.depart(context.Background()) }, nil)
+	_, err := zkclient.Promptly(ctx, h.l.c.Client, func() (struct{}, error) { return struct{}{}, h.depart(context.Background()) }, nil)
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return fmt.Errorf("release of %s has not been confirmed and goes on in the background: %w", h.l.label, err)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // classicHold is what stands behind the grants of one node.
@@ -20,12 +22,12 @@ type classicHold struct {
 	path    string
 	lasting bool // the node outlives the session
 	notices *notices
-	watch   watcher
+	watch   zkclient.Watcher
 	lost    chan struct{}
 	ended   chan struct{} // released or lost
 
 	mu      sync.Mutex
-	s       *session
+	s       *zkclient.Session
 	count   int // of grants that are not released
 	grants  []*ClassicGrant
 	state   grantState
@@ -44,16 +46,16 @@ func (p *stand) hold(n *notices) (*ClassicGrant, error) {
 		l: p.l, mark: t.mark, name: p.name, path: p.path, lasting: p.lasting, notices: n, s: p.s, token: p.token,
 		lost: make(chan struct{}), ended: make(chan struct{}),
 	}
-	h.watch = func(watchKind) { go h.changed() }
+	h.watch = func(zkclient.WatchKind) { go h.changed() }
 	g := h.grant()
 	if h.lasting {
 		go h.follow()
 		return g, nil
 	}
-	if !p.s.hold(h) {
+	if !p.s.Hold(h) {
 		// Held at the server, but too late for this session to vouch for.
-		p.s.discard(p.path)
-		return nil, fmt.Errorf("%w: it was cut off when the lock was granted", errSessionOver)
+		p.s.Discard(p.path)
+		return nil, fmt.Errorf("%w: it was cut off when the lock was granted", zkclient.ErrSessionOver)
 	}
 	// A hold that ends sooner does not need to hear of anything.
 	h.mu.Lock()
@@ -86,7 +88,7 @@ func (h *classicHold) grant() *ClassicGrant {
 // follow watches a node that outlives sessions, in one after the other.
 func (h *classicHold) follow() {
 	for {
-		s, err := h.l.c.session(h.l.c.Closing())
+		s, err := h.l.c.Usable(h.l.c.Closing())
 		if err != nil {
 			return
 		}
@@ -102,7 +104,7 @@ func (h *classicHold) follow() {
 	}
 }
 
-func (h *classicHold) session() *session {
+func (h *classicHold) session() *zkclient.Session {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.s
@@ -132,7 +134,7 @@ func (h *classicHold) changed() {
 		h.mu.Unlock()
 		err := h.inspect(h.l.c.Closing())
 		h.mu.Lock()
-		if h.state != stateHeld || !h.anew && !errors.Is(err, errAmbiguous) {
+		if h.state != stateHeld || !h.anew && !errors.Is(err, zkclient.ErrAmbiguous) {
 			h.looking = false
 			h.mu.Unlock()
 			return
@@ -145,9 +147,9 @@ func (h *classicHold) changed() {
 // then: what was written before it was watched counts as well.
 func (h *classicHold) inspect(ctx context.Context) error {
 	s := h.session()
-	data, stat, err := s.look(ctx, h.path, &h.watch)
+	data, stat, err := s.Look(ctx, h.path, &h.watch)
 	if !h.held() {
-		s.unwatch(h.path, &h.watch)
+		s.Unwatch(h.path, &h.watch)
 		return ErrReleased
 	}
 	switch {
@@ -196,14 +198,14 @@ func (h *classicHold) readToken(ctx context.Context) (Token, error) {
 		}
 		s := h.session()
 		err := h.inspect(ctx)
-		switch over := errors.Is(err, errSessionOver); {
+		switch over := errors.Is(err, zkclient.ErrSessionOver); {
 		case over && h.lasting: // follow goes on in the next
-			if _, err := h.l.c.session(ctx); err != nil {
+			if _, err := h.l.c.Usable(ctx); err != nil {
 				return 0, err
 			}
 		case over:
 			h.lose(&LostError{Scope: h.l.label, Reason: LossSession, Err: s.Err()})
-		case err != nil && !errors.Is(err, errAmbiguous) && h.held():
+		case err != nil && !errors.Is(err, zkclient.ErrAmbiguous) && h.held():
 			return 0, err
 		}
 		if ctx.Err() != nil {
@@ -214,18 +216,18 @@ func (h *classicHold) readToken(ctx context.Context) (Token, error) {
 
 // --- tenant of the session ---------------------------------------------------
 
-func (h *classicHold) holding() string { return h.l.label }
+func (h *classicHold) Holding() string { return h.l.label }
 
-// overdue: nobody may take a classic lock away.
-func (h *classicHold) overdue(instant) bool { return false }
+// Overdue: nobody may take a classic lock away.
+func (h *classicHold) Overdue(zkclient.Instant) bool { return false }
 
-func (h *classicHold) atRisk(left time.Duration) {
+func (h *classicHold) AtRisk(left time.Duration) {
 	if h.held() {
 		h.notices.send(AtRisk{Deadline: time.Now().Add(left)})
 	}
 }
 
-func (h *classicHold) sessionLost(cause error) {
+func (h *classicHold) SessionLost(cause error) {
 	h.lose(&LostError{Scope: h.l.label, Reason: LossSession, Err: cause})
 }
 
@@ -246,7 +248,7 @@ func (h *classicHold) lose(loss *LostError) {
 	}
 	h.forget()
 	if loss.Reason == LossSession {
-		s.discard(h.path) // the session may survive; the hold does not
+		s.Discard(h.path) // the session may survive; the hold does not
 	}
 	h.notices.send(Lost{Err: loss})
 }
@@ -263,19 +265,19 @@ func (h *classicHold) stop(state grantState) {
 // forget ends what the session does for the hold.
 func (h *classicHold) forget() {
 	s := h.session()
-	s.unhold(h)
-	s.unwatch(h.path, &h.watch)
+	s.Unhold(h)
+	s.Unwatch(h.path, &h.watch)
 }
 
 // depart deletes the node until that is certain.
 func (h *classicHold) depart(ctx context.Context) error {
 	err := h.remove(ctx)
 	switch {
-	case err == nil, errors.Is(err, ErrClosed):
+	case err == nil, errors.Is(err, zkclient.ErrClosed):
 		return err
 	case errors.Is(err, zk.ErrNoNode):
 		return &LostError{Scope: h.l.label, Token: h.knownToken(), Reason: LossDeleted}
-	case errors.Is(err, errSessionOver):
+	case errors.Is(err, zkclient.ErrSessionOver):
 		return &LostError{Scope: h.l.label, Token: h.knownToken(), Reason: LossSession, Err: err}
 	}
 	refused := &NotRemovedError{Path: h.where(), Lasting: h.lasting, Err: err}
@@ -287,18 +289,18 @@ func (h *classicHold) depart(ctx context.Context) error {
 // session, is an error.
 func (h *classicHold) remove(ctx context.Context) error {
 	if h.lasting {
-		return h.l.c.deleteSurely(ctx, h.path)
+		return h.l.c.DeleteSurely(ctx, h.path)
 	}
 	for unsure := false; ; unsure = true { // from the second try on, an earlier one may have done it
-		err := h.s.delete(ctx, h.path, -1)
+		err := h.s.Delete(ctx, h.path, -1)
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
-		case unsure && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, errSessionOver)):
+		case unsure && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zkclient.ErrSessionOver)):
 			return nil
 		}
 		return err
 	}
 }
 
-var _ tenant = (*classicHold)(nil)
+var _ zkclient.Tenant = (*classicHold)(nil)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A Reference names a request, or the grant that it has become, so that another
@@ -24,9 +25,9 @@ type Reference struct {
 // check returns what is wrong with a reference to a hold of a scope.
 func (r Reference) check(scope string) error {
 	bad := func(format string, args ...any) error {
-		return &RequestError{Field: "reference", Reason: fmt.Sprintf(format, args...)}
+		return &zkclient.RequestError{Field: "reference", Reason: fmt.Sprintf(format, args...)}
 	}
-	wrong, isWrong := errors.AsType[*RequestError](priority.CheckHold(r.Hold))
+	wrong, isWrong := errors.AsType[*zkclient.RequestError](priority.CheckHold(r.Hold))
 	switch {
 	case r.Scope != scope:
 		return bad("is to a hold of %q, not of %q; use the lock of its scope", r.Scope, scope)
@@ -34,7 +35,7 @@ func (r Reference) check(scope string) error {
 		return bad("names no hold; let the request that it is to have one (hold)")
 	case isWrong:
 		return bad("the id of its hold %s", wrong.Reason)
-	case !isGUID(r.ID):
+	case !zkclient.IsGUID(r.ID):
 		return bad("%q is not the id of a request", r.ID)
 	}
 	return nil
@@ -60,7 +61,7 @@ func (g *Grant) Terms() priority.Terms {
 func (g *Grant) LeaseDeadline() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return time.Now().Add(g.leaseTo.sub(g.s.Now()))
+	return time.Now().Add(g.leaseTo.Sub(g.s.Now()))
 }
 
 // Join makes the caller a companion of a hold (T14): it holds the lock beside

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func member(id string, change ...func(*Contender)) Contender {
@@ -47,7 +48,7 @@ func TestDeadMembersOfAHoldAreNamedWithinLimits(t *testing.T) {
 	v := &holdView{there: []child{{guid: "alive"}}}
 	v.g.Holders = []string{first, "alive"}
 	for range 3 * maxDead {
-		v.g.Holders = append(v.g.Holders, newGUID())
+		v.g.Holders = append(v.g.Holders, zkclient.NewGUID())
 	}
 	youngest := v.g.Holders[len(v.g.Holders)-1]
 
@@ -66,23 +67,24 @@ func TestDeadMembersOfAHoldAreNamedWithinLimits(t *testing.T) {
 // The session may end at the moment at which the connection does, and nobody knows what
 // became of the transaction.
 func TestAdopterRemembersWhatItHasTriedInASessionThatHasEnded(t *testing.T) {
-	c := &Client{root: "/lockkeeper", time: newClusterTime(), closing: t.Context()}
-	s := &session{c: c, overErr: errSessionOver, clock: newClock()}
+	c := unconnected(t)
+	s := c.Current()
+	require.NoError(t, c.Close(t.Context()))
 	k := &accession{a: &attempt{l: &PriorityLock{c: c, scope: "users", path: "/lockkeeper/locks/13/users"}}}
 	v := &holdView{stat: &zk.Stat{}}
 	_, err := k.make(t.Context(), s, v, &zk.CheckVersionRequest{Path: c.Root()}, 0, contenderRecord{Mode: priority.Exclusive}, lockRecord{}, "")
-	require.ErrorIs(t, err, errSessionOver)
+	require.ErrorIs(t, err, zkclient.ErrSessionOver)
 	require.Len(t, k.tried, 1)
 }
 
 // As many as can share a lock do: nobody joins them, and each can be adopted.
 func TestOfACrowdThatIsFullEachCanBeAdopted(t *testing.T) {
-	c := &Client{root: "/lockkeeper", time: newClusterTime(), closing: t.Context()}
-	s := &session{c: c, overErr: errSessionOver, clock: newClock()}
-	c.current = s
+	c := unconnected(t)
+	s := c.Current()
+	require.NoError(t, c.Close(t.Context()))
 	v := &holdView{stat: &zk.Stat{}}
 	for range maxSharing {
-		guid := newGUID()
+		guid := zkclient.NewGUID()
 		v.there = append(v.there, child{guid: guid, mode: priority.Shared})
 		v.g.Holders = append(v.g.Holders, guid)
 	}
@@ -95,6 +97,6 @@ func TestOfACrowdThatIsFullEachCanBeAdopted(t *testing.T) {
 		}
 		_, err := k.enter(t.Context(), s, v, m, place)
 		require.Equal(t, !adopts, errors.As(err, new(*QueueFullError)), err)
-		require.Equal(t, adopts, errors.Is(err, errSessionOver), err)
+		require.Equal(t, adopts, errors.Is(err, zkclient.ErrSessionOver), err)
 	}
 }

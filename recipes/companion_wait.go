@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // What the first waiter has to know of members of a hold: they come and go
@@ -16,7 +17,7 @@ import (
 // shows it for the first time. One that has copied it from another member was
 // asked with that one: else the grace would begin anew with each that joins to
 // clean up. now: nobody knows.
-func (p *place) askedOf(h *holding, n askingNote, asks map[string]*standingAsk, now instant) instant {
+func (p *place) askedOf(h *holding, n askingNote, asks map[string]*standingAsk, now zkclient.Instant) zkclient.Instant {
 	if h.rec.Hold == "" {
 		return now
 	}

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A company is who is at a lock, in the order in which they are served, and the
@@ -29,8 +31,8 @@ type crowdTable struct {
 	locks map[string]*crowdLooks // by the lock's path; only while somebody looks
 }
 
-func crowdsOf(s *session) *crowdTable {
-	return attached(s, func() *crowdTable { return new(crowdTable) })
+func crowdsOf(s *zkclient.Session) *crowdTable {
+	return zkclient.Attached(s, func() *crowdTable { return new(crowdTable) })
 }
 
 // crowdLooks are the lists of one lock that are on their way.
@@ -49,7 +51,7 @@ type crowdLook struct {
 }
 
 // contendersAt lists who is at a lock.
-func contendersAt(ctx context.Context, s *session, lock string) (company, error) {
+func contendersAt(ctx context.Context, s *zkclient.Session, lock string) (company, error) {
 	for {
 		look, mine := crowdsOf(s).join(lock)
 		if mine {
@@ -67,7 +69,7 @@ func contendersAt(ctx context.Context, s *session, lock string) (company, error)
 }
 
 // fetchCrowd sends for a list when it is its turn.
-func fetchCrowd(ctx context.Context, s *session, lock string, look *crowdLook) (company, error) {
+func fetchCrowd(ctx context.Context, s *zkclient.Session, lock string, look *crowdLook) (company, error) {
 	select {
 	case <-look.turn:
 	case <-ctx.Done():
@@ -80,8 +82,8 @@ func fetchCrowd(ctx context.Context, s *session, lock string, look *crowdLook) (
 	return look.company, look.err
 }
 
-func companyAt(ctx context.Context, s *session, lock string) (c company, err error) {
-	names, stat, err := s.list(ctx, lock)
+func companyAt(ctx context.Context, s *zkclient.Session, lock string) (c company, err error) {
+	names, stat, err := s.List(ctx, lock)
 	if err == nil {
 		c.stat = stat
 		c.children, c.foreign = parseChildren(names)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 const (
@@ -108,16 +109,16 @@ func TestDelayThatCannotBeIsBounded(t *testing.T) {
 // What the server's clock tells and what the own one has counted: the earlier one
 // counts, and of the server's times, which are cut to milliseconds, the later.
 func TestReplyTellsHowMuchOfADelayIsLeft(t *testing.T) {
-	p := &place{s: &session{clock: newClock()}}
+	p := &place{s: unconnected(t).Current()}
 	marked := unclean(&endMark{At: 7000, Epoch: 3}).Delays
 
 	before := p.s.Now()
 	p.noticed(marked, writtenAt(7400, firstLeader))
 	over := p.sights[deadID].over
-	require.GreaterOrEqual(t, over.sub(before), 601*time.Millisecond)
-	require.LessOrEqual(t, over.sub(p.s.Now()), 601*time.Millisecond)
+	require.GreaterOrEqual(t, over.Sub(before), 601*time.Millisecond)
+	require.LessOrEqual(t, over.Sub(p.s.Now()), 601*time.Millisecond)
 
-	own := p.s.Now().add(time.Millisecond)
+	own := p.s.Now().Add(time.Millisecond)
 	p.see(deadID, sight{over: own})
 	p.noticed(marked, writtenAt(7400, firstLeader))
 	require.Equal(t, sight{over: own, timed: true}, p.sights[deadID])
@@ -130,8 +131,8 @@ func TestLockRecordIsOfTheNewFormatAsLongAsThereIsANote(t *testing.T) {
 }
 
 func TestRequestWithALockDelayIsOfTheNewFormat(t *testing.T) {
-	c := &Client{}
-	require.Equal(t, recordFormat, newRecord(c, Request{}).Format)
+	c := unconnected(t)
+	require.Equal(t, zkclient.RecordFormat, newRecord(c, Request{}).Format)
 	r := newRecord(c, Request{Terms: priority.Terms{LockDelay: time.Second + 1, Mode: priority.Shared}, Identity: priority.Identity{Owner: strings.Repeat("o", 100)}})
 	require.Equal(t, delayFormat, r.Format)
 	notes := r.delayNotes(deadID)

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A sight is what a waiter knows of the unclean end of a hold.
 type sight struct {
-	over  instant // the delay is over, at the latest
-	timed bool    // the lock node tells since when
+	over  zkclient.Instant // the delay is over, at the latest
+	timed bool             // the lock node tells since when
 }
 
 // heed returns how long the unclean ends of others still bar the first waiter: 0
@@ -34,10 +36,10 @@ func (p *place) heed(ctx context.Context, stat *zk.Stat, g lockRecord, children 
 	for _, n := range notes {
 		seen, known := p.sights[n.ID]
 		if !known {
-			seen.over = now.add(n.delay())
+			seen.over = now.Add(n.delay())
 			p.see(n.ID, seen)
 		}
-		left = max(left, seen.over.sub(now))
+		left = max(left, seen.over.Sub(now))
 		timed = timed && seen.timed
 	}
 	if left <= 0 {
@@ -55,7 +57,7 @@ func (p *place) heed(ctx context.Context, stat *zk.Stat, g lockRecord, children 
 func (p *place) timeDelays(ctx context.Context, stat *zk.Stat, g lockRecord, carried, notes []delayNote) error {
 	g.Delays = carried
 	// The own node is in it, as in all that a contender does: its request may be late.
-	r, _, err := p.s.multi(ctx,
+	r, _, err := p.s.Multi(ctx,
 		&zk.CheckVersionRequest{Path: p.path, Version: -1},
 		&zk.SetDataRequest{Path: p.a.l.path, Data: g.encode(), Version: stat.Version})
 	switch {
@@ -76,13 +78,13 @@ func (p *place) noticed(notes []delayNote, written *zk.Stat) {
 	for _, n := range notes {
 		seen, known := p.sights[n.ID]
 		if !known {
-			seen.over = replied.add(n.delay())
+			seen.over = replied.Add(n.delay())
 		}
 		seen.timed = true
 		if n = n.frozen(written); n.comparable(written) {
 			passed := time.Duration(written.Mtime-n.Ended.At) * time.Millisecond
 			if left := n.delay() - passed; passed > 0 { // both times were cut to milliseconds
-				seen.over = min(seen.over, replied.add(left+time.Millisecond))
+				seen.over = min(seen.over, replied.Add(left+time.Millisecond))
 			}
 		}
 		p.see(n.ID, seen)
@@ -125,18 +127,18 @@ func (p *place) remains(stat *zk.Stat, g lockRecord, children []child) []delayNo
 // leftover is what a grant of an idle lock keeps of the lock node, seen with
 // nobody there: see lockRecord.news, and the ends of others that do not bar it. It
 // returns errCrowded when one does. It costs nothing where there is none.
-func (a *attempt) leftover(ctx context.Context, s *session, seen *zk.Stat) (keep lockRecord, err error) {
+func (a *attempt) leftover(ctx context.Context, s *zkclient.Session, seen *zk.Stat) (keep lockRecord, err error) {
 	if int(seen.DataLength) <= soleHolderLength {
 		return keep, nil
 	}
-	data, stat, err := s.get(ctx, a.l.path)
+	data, stat, err := s.Get(ctx, a.l.path)
 	if err != nil {
 		return keep, err
 	}
 	g, err := decodeLock(data)
 	switch {
-	case isNewer(err):
-		return keep, inNode(err, a.l.path)
+	case zkclient.IsNewer(err):
+		return keep, zkclient.InNode(err, a.l.path)
 	case err != nil:
 		return keep, nil //nolint:nilerr // overwritten, and about to be written again
 	}
@@ -160,7 +162,7 @@ func (a *attempt) leftover(ctx context.Context, s *session, seen *zk.Stat) (keep
 	}
 	// Nobody may ever wait for this lock: a try has to find out by itself.
 	g.Delays = keep.Delays
-	_, failed, err := s.multi(ctx,
+	_, failed, err := s.Multi(ctx,
 		&zk.CheckVersionRequest{Path: a.l.c.Root(), Version: a.epoch},
 		&zk.SetDataRequest{Path: a.l.path, Data: g.encode(), Version: stat.Version})
 	switch {

@@ -5,12 +5,14 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // leave is T8: it takes the request out of the queue, however long that takes.
 // Found granted, it goes the way of a release.
 func (p *place) leave() {
-	if p.s.isOver() {
+	if p.s.IsOver() {
 		return
 	}
 	ctx := context.Background()
@@ -36,8 +38,8 @@ func (p *place) leave() {
 // granted: somebody else may have written there.
 func (p *place) isGranted(ctx context.Context) bool {
 	for {
-		data, _, err := p.s.get(ctx, p.path)
-		if errors.Is(err, errAmbiguous) {
+		data, _, err := p.s.Get(ctx, p.path)
+		if errors.Is(err, zkclient.ErrAmbiguous) {
 			continue
 		}
 		rec, bad := decodeContender(data)
@@ -57,26 +59,26 @@ func (p *place) releaseUnused(ctx context.Context) {
 // a hold.
 func (p *place) depart(ctx context.Context) (granted bool, err error) {
 	if p.a.req.LockDelay == 0 {
-		return false, p.s.deleteSurely(ctx, p.path)
+		return false, p.s.DeleteSurely(ctx, p.path)
 	}
 	for look := p.adopted; ; look = true {
 		err := zk.ErrBadVersion
 		if !look || p.known {
-			err = p.s.delete(ctx, p.path, p.version) // 0 when it was not read yet: as it was created
+			err = p.s.Delete(ctx, p.path, p.version) // 0 when it was not read yet: as it was created
 		}
 		switch {
-		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver):
+		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, zkclient.ErrSessionOver):
 			return false, nil
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case !errors.Is(err, zk.ErrBadVersion):
 			return false, err
 		}
-		data, stat, err := p.s.get(ctx, p.path)
+		data, stat, err := p.s.Get(ctx, p.path)
 		switch {
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver):
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zkclient.ErrSessionOver):
 			return false, nil
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case err != nil:
 			return false, err

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A DoubleBarrier lets a number of members begin together and end together:
@@ -45,7 +47,7 @@ const readyNode = "ready"
 func (c *Client) DoubleBarrier(path string, members int) (*DoubleBarrier, error) {
 	full, err := c.absolute(path)
 	if members < 1 {
-		err = errors.Join(err, &RequestError{Field: "members", Reason: fmt.Sprintf("%d is not positive; write how many take part", members)})
+		err = errors.Join(err, &zkclient.RequestError{Field: "members", Reason: fmt.Sprintf("%d is not positive; write how many take part", members)})
 	}
 	if err != nil {
 		return nil, err
@@ -69,14 +71,14 @@ func (b *DoubleBarrier) Path() string { return b.name }
 // gives up in the very moment when the barrier opens may have been counted: to
 // the others it is one that has left at once.
 func (b *DoubleBarrier) Enter(ctx context.Context) (*BarrierMember, error) {
-	return leaving(ctx, b.c, b.name, func() (*BarrierMember, error) {
-		return inSessions(ctx, b.c, func(s *session) (*BarrierMember, error) { return b.enter(ctx, s) })
+	return zkclient.Leaving(ctx, b.c.Client, b.name, func() (*BarrierMember, error) {
+		return zkclient.InSessions(ctx, b.c.Client, func(s *zkclient.Session) (*BarrierMember, error) { return b.enter(ctx, s) })
 	}, func(m *BarrierMember) { b.abandon(m.s, m.path) })
 }
 
 // enter is one member's coming in, within one session.
-func (b *DoubleBarrier) enter(ctx context.Context, s *session) (*BarrierMember, error) {
-	m := &BarrierMember{b: b, s: s, path: b.path + "/" + newGUID(), door: make(chan struct{}, 1)}
+func (b *DoubleBarrier) enter(ctx context.Context, s *zkclient.Session) (*BarrierMember, error) {
+	m := &BarrierMember{b: b, s: s, path: b.path + "/" + zkclient.NewGUID(), door: make(chan struct{}, 1)}
 	made, err := m.enter(ctx)
 	if err != nil && made && errors.Is(err, context.Cause(ctx)) && b.isOpen(ctx, s) {
 		err = nil // those who saw it may have gone in with it
@@ -84,33 +86,33 @@ func (b *DoubleBarrier) enter(ctx context.Context, s *session) (*BarrierMember, 
 	switch {
 	case err == nil:
 		return m, nil
-	case !errors.Is(err, errSessionOver):
+	case !errors.Is(err, zkclient.ErrSessionOver):
 		b.c.Background(func() { b.abandon(s, m.path) })
 	}
 	return nil, err
 }
 
 // isOpen looks, also when ctx has ended.
-func (b *DoubleBarrier) isOpen(ctx context.Context, s *session) bool {
-	_, _, err := s.get(context.WithoutCancel(ctx), b.ready)
+func (b *DoubleBarrier) isOpen(ctx context.Context, s *zkclient.Session) bool {
+	_, _, err := s.Get(context.WithoutCancel(ctx), b.ready)
 	return err == nil
 }
 
 // enter reports, too, whether the member has a node, as far as it knows.
 func (m *BarrierMember) enter(ctx context.Context) (made bool, err error) {
 	b, s := m.b, m.s
-	bell := newBell()
+	bell := zkclient.NewBell()
 	var opened atomic.Bool // since this member has its node; a fast straggler of Curator's may have closed it again
-	opening := watcher(func(kind watchKind) {
-		if kind == watchChanged {
+	opening := zkclient.Watcher(func(kind zkclient.WatchKind) {
+		if kind == zkclient.WatchChanged {
 			opened.Store(true)
 		}
-		bell.ring()
+		bell.Ring()
 	})
-	defer s.unwatch(b.ready, &opening)
-	defer s.unwatch(m.path, bell.Watcher())
+	defer s.Unwatch(b.ready, &opening)
+	defer s.Unwatch(m.path, bell.Watcher())
 	for {
-		open, _, err := s.lookFor(ctx, b.ready, &opening)
+		open, _, err := s.LookFor(ctx, b.ready, &opening)
 		if err == nil && !made {
 			err = m.create(ctx)
 			made = err == nil
@@ -122,17 +124,17 @@ func (m *BarrierMember) enter(ctx context.Context) (made bool, err error) {
 		}
 		if err == nil && !open {
 			// Its own node's end has to be heard of, too.
-			if _, _, err = s.look(ctx, m.path, bell.Watcher()); errors.Is(err, zk.ErrNoNode) {
+			if _, _, err = s.Look(ctx, m.path, bell.Watcher()); errors.Is(err, zk.ErrNoNode) {
 				err = &EvictedError{Scope: b.name}
 			}
 		}
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue // it has caught up since
 		case err != nil, open:
 			return made, err
 		}
-		if err := bell.wait(ctx, s); err != nil {
+		if err := bell.Wait(ctx, s); err != nil {
 			return made, err
 		}
 	}
@@ -142,7 +144,7 @@ func (m *BarrierMember) enter(ctx context.Context) (made bool, err error) {
 // already was made by a request whose reply was lost.
 func (m *BarrierMember) create(ctx context.Context) error {
 	for {
-		_, err := m.s.create(ctx, m.path, nil, zk.FlagEphemeral)
+		_, err := m.s.Create(ctx, m.path, nil, zk.FlagEphemeral)
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
 			return nil
@@ -173,13 +175,13 @@ func (m *BarrierMember) gather(ctx context.Context) (open bool, err error) {
 		if writes {
 			var data []byte
 			if dir.DataLength > 0 {
-				if data, dir, err = s.get(ctx, b.path); err != nil {
+				if data, dir, err = s.Get(ctx, b.path); err != nil {
 					return false, err
 				}
 			}
 			ops = append(ops, &zk.SetDataRequest{Path: b.path, Data: data, Version: dir.Version})
 		}
-		_, failed, err := s.multi(ctx, ops...)
+		_, failed, err := s.Multi(ctx, ops...)
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNodeExists):
 			return true, nil
@@ -193,8 +195,8 @@ func (m *BarrierMember) gather(ctx context.Context) (open bool, err error) {
 
 // barrierMembers lists who is inside or comes in, in the order that all agree
 // on, and what the directory was then; nobody where there is none.
-func barrierMembers(ctx context.Context, s *session, path string) ([]string, *zk.Stat, error) {
-	names, dir, err := s.list(ctx, path)
+func barrierMembers(ctx context.Context, s *zkclient.Session, path string) ([]string, *zk.Stat, error) {
+	names, dir, err := s.List(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, &zk.Stat{}, nil
 	}

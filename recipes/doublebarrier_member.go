@@ -8,13 +8,15 @@ import (
 	"sync"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A BarrierMember is inside a DoubleBarrier until it leaves, or until its
 // session ends.
 type BarrierMember struct {
 	b    *DoubleBarrier
-	s    *session
+	s    *zkclient.Session
 	path string
 	door chan struct{} // one call of Leave at a time takes the node away
 
@@ -35,7 +37,7 @@ type BarrierMember struct {
 //
 // A member that has left is out: then Leave returns nil.
 func (m *BarrierMember) Leave(ctx context.Context) error {
-	_, err := leaving(ctx, m.b.c, m.b.name, func() (struct{}, error) {
+	_, err := zkclient.Leaving(ctx, m.b.c.Client, m.b.name, func() (struct{}, error) {
 		err := m.depart(ctx)
 		if err == nil {
 			if err = m.waitForOthers(ctx); err != nil { // nobody else may be there to close the barrier
@@ -62,7 +64,7 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 		return err
 	}
 	b, s := m.b, m.s
-	bell := newBell()
+	bell := zkclient.NewBell()
 	own := path.Base(m.path)
 	unsure := false // an earlier try may have taken it away
 	blind := true
@@ -76,7 +78,7 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 			others = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own })
 		}
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case err != nil:
 			deletes = false
@@ -88,24 +90,24 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 			deletes = false
 			err = b.awaitEnd(ctx, s, bell, others[len(others)-1])
 		case i == 0:
-			_, failed, gone := s.multi(ctx, append([]any{&zk.DeleteRequest{Path: m.path, Version: -1}}, b.shut(dir.Version)...)...)
+			_, failed, gone := s.Multi(ctx, append([]any{&zk.DeleteRequest{Path: m.path, Version: -1}}, b.shut(dir.Version)...)...)
 			if errors.Is(gone, zk.ErrNoNode) && failed == 2 {
-				gone = s.delete(ctx, m.path, -1)
+				gone = s.Delete(ctx, m.path, -1)
 			}
 			if err = gone; err == nil {
 				return m.left(nil, false)
 			}
 		default:
-			if err = s.delete(ctx, m.path, -1); err == nil {
+			if err = s.Delete(ctx, m.path, -1); err == nil {
 				return m.left(others, blind)
 			}
 		}
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			unsure = unsure || deletes
-		case errors.Is(err, errSessionOver):
-			if unsure || b.c.isClosing() {
+		case errors.Is(err, zkclient.ErrSessionOver):
+			if unsure || b.c.IsClosing() {
 				return m.left(others, blind) // gone either way
 			}
 			return m.thrownOut(&LostError{Scope: b.name, Reason: LossSession, Err: err})
@@ -148,21 +150,21 @@ func (m *BarrierMember) thrownOut(err error) error {
 }
 
 // awaitEnd waits for a change of a member's node.
-func (b *DoubleBarrier) awaitEnd(ctx context.Context, s *session, bell *bell, name string) error {
+func (b *DoubleBarrier) awaitEnd(ctx context.Context, s *zkclient.Session, bell *zkclient.Bell, name string) error {
 	node := b.path + "/" + name
-	defer s.unwatch(node, bell.Watcher())
-	if _, _, err := s.look(ctx, node, bell.Watcher()); err != nil {
+	defer s.Unwatch(node, bell.Watcher())
+	if _, _, err := s.Look(ctx, node, bell.Watcher()); err != nil {
 		return err
 	}
-	return bell.wait(ctx, s)
+	return bell.Wait(ctx, s)
 }
 
 // waitForOthers waits, outside, until all are gone that were inside. It needs
 // no session in particular.
 func (m *BarrierMember) waitForOthers(ctx context.Context) error {
 	b := m.b
-	bell := newBell()
-	_, err := inSessions(ctx, b.c, func(s *session) (struct{}, error) {
+	bell := zkclient.NewBell()
+	_, err := zkclient.InSessions(ctx, b.c.Client, func(s *zkclient.Session) (struct{}, error) {
 		for {
 			names, dir, err := barrierMembers(ctx, s, b.path)
 			if err != nil {
@@ -203,8 +205,8 @@ func (b *DoubleBarrier) shut(version int32) []any {
 
 // shutBehind takes "ready" away after a look at the directory at which nobody
 // was inside: whoever should have done it may have died.
-func (b *DoubleBarrier) shutBehind(ctx context.Context, s *session, version int32) error {
-	_, _, err := s.multi(ctx, b.shut(version)...)
+func (b *DoubleBarrier) shutBehind(ctx context.Context, s *zkclient.Session, version int32) error {
+	_, _, err := s.Multi(ctx, b.shut(version)...)
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) {
 		return nil
 	}
@@ -213,21 +215,21 @@ func (b *DoubleBarrier) shutBehind(ctx context.Context, s *session, version int3
 
 // abandon takes a member's node away for which nobody waits any more, and closes
 // the barrier behind the last.
-func (b *DoubleBarrier) abandon(s *session, node string) {
+func (b *DoubleBarrier) abandon(s *zkclient.Session, node string) {
 	ctx := context.Background()
-	if err := s.deleteSurely(ctx, node); err == nil {
+	if err := s.DeleteSurely(ctx, node); err == nil {
 		b.shutBehindLast(ctx, s)
 	}
 }
 
 // shutBehindLast closes the barrier if nobody is inside.
-func (b *DoubleBarrier) shutBehindLast(ctx context.Context, s *session) {
+func (b *DoubleBarrier) shutBehindLast(ctx context.Context, s *zkclient.Session) {
 	for {
 		names, dir, err := barrierMembers(ctx, s, b.path)
 		if err == nil && len(names) == 0 {
 			err = b.shutBehind(ctx, s, dir.Version)
 		}
-		if !errors.Is(err, errAmbiguous) {
+		if !errors.Is(err, zkclient.ErrAmbiguous) {
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // Downgrade makes an exclusive grant a shared one without giving it up (T10):
@@ -24,9 +25,9 @@ func (g *Grant) Downgrade(ctx context.Context) error {
 	if g.req.Hold != "" && g.Mode() == priority.Exclusive {
 		// Whoever came in beside it would get a younger token than the one that
 		// a later member of the hold has.
-		return &RequestError{Field: "mode", Reason: fmt.Sprintf("the lock %s cannot be shared: others may hold it by the same hold (%q); ask for shared mode from the beginning, or leave the hold out", g.lock.scope, g.req.Hold)}
+		return &zkclient.RequestError{Field: "mode", Reason: fmt.Sprintf("the lock %s cannot be shared: others may hold it by the same hold (%q); ask for shared mode from the beginning, or leave the hold out", g.lock.scope, g.req.Hold)}
 	}
-	_, err := promptly(ctx, g.lock.c, func() (struct{}, error) { return struct{}{}, g.downgrade(ctx) }, nil)
+	_, err := zkclient.Promptly(ctx, g.lock.c.Client, func() (struct{}, error) { return struct{}{}, g.downgrade(ctx) }, nil)
 	return err
 }
 
@@ -52,25 +53,25 @@ func (g *Grant) downgrade(ctx context.Context) error {
 		if own, _ := parseChild(path.Base(g.path)); own.walked { // it shares the lock, and G need not name it
 			return nil
 		}
-		lock, at, err := g.s.get(ctx, g.lock.path)
-		if errors.Is(err, errAmbiguous) {
+		lock, at, err := g.s.Get(ctx, g.lock.path)
+		if errors.Is(err, zkclient.ErrAmbiguous) {
 			continue
 		} else if err != nil {
 			return g.lossOr(err)
 		}
 		record, err := g.lock.grants(ctx, g.s, lock, at.Version)
-		if errors.Is(err, errAmbiguous) || errors.Is(err, errAgain) {
+		if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, errAgain) {
 			continue
 		} else if err != nil {
 			return g.lossOr(err)
 		}
-		data, stat, err := g.s.look(ctx, g.path, &g.watch)
+		data, stat, err := g.s.Look(ctx, g.path, &g.watch)
 		if !g.held() { // released or lost meanwhile
-			g.s.unwatch(g.path, &g.watch)
+			g.s.Unwatch(g.path, &g.watch)
 			continue
 		}
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			g.changed()
@@ -100,13 +101,13 @@ func (g *Grant) downgrade(ctx context.Context) error {
 			}
 			lock = record.encode()
 		}
-		_, _, err = g.s.multi(ctx,
+		_, _, err = g.s.Multi(ctx,
 			&zk.SetDataRequest{Path: g.path, Data: rec.encode(), Version: stat.Version},
 			&zk.SetDataRequest{Path: g.lock.path, Data: lock, Version: at.Version})
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, errAmbiguous):
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zkclient.ErrAmbiguous):
 		default:
 			return fmt.Errorf("lock %q is not shared: %w", g.lock.scope, g.lossOr(err))
 		}

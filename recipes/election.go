@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // An Election makes one of several candidates the leader, in one process or in
@@ -85,14 +87,14 @@ const MaxCandidateID = 16 << 10
 func (c *Client) Election(path, id string, o ElectionOptions) (*Election, error) {
 	full, err := c.absolute(path)
 	if len(id) > MaxCandidateID {
-		err = errors.Join(err, &RequestError{Field: "id", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(id), MaxCandidateID)})
+		err = errors.Join(err, &zkclient.RequestError{Field: "id", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(id), MaxCandidateID)})
 	}
 	switch o.Policy {
 	case "":
 		o.Policy = PolicySession
 	case PolicySession, PolicyStrict:
 	default:
-		err = errors.Join(err, &RequestError{Field: "policy", Reason: fmt.Sprintf("%q is not a policy; write %s or %s", string(o.Policy), PolicySession, PolicyStrict)})
+		err = errors.Join(err, &zkclient.RequestError{Field: "policy", Reason: fmt.Sprintf("%q is not a policy; write %s or %s", string(o.Policy), PolicySession, PolicyStrict)})
 	}
 	if err != nil {
 		return nil, err
@@ -159,7 +161,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, t *Te
 // finish resigns, also when ctx has ended: what takes long goes on in the
 // background.
 func (t *Term) finish(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveBudget)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), zkclient.LeaveBudget)
 	defer cancel()
 	err := t.Resign(ctx)
 	<-t.told // nothing of this term is told in the next, nor after the last
@@ -193,8 +195,8 @@ type Candidate struct {
 // stands where nobody ever stood. It returns *UnavailableError, *AccessError,
 // ErrClosed or the cause of ctx.
 func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
-	return promptly(ctx, e.c, func() ([]Candidate, error) {
-		return inSessions(ctx, e.c, func(s *session) ([]Candidate, error) { return e.candidates(ctx, s, -1) })
+	return zkclient.Promptly(ctx, e.c.Client, func() ([]Candidate, error) {
+		return zkclient.InSessions(ctx, e.c.Client, func(s *zkclient.Session) ([]Candidate, error) { return e.candidates(ctx, s, -1) })
 	}, nil)
 }
 
@@ -202,8 +204,8 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 // leader, as with Curator, while nobody stands. It returns what Candidates
 // returns.
 func (e *Election) Leader(ctx context.Context) (Candidate, error) {
-	all, err := promptly(ctx, e.c, func() ([]Candidate, error) {
-		return inSessions(ctx, e.c, func(s *session) ([]Candidate, error) { return e.candidates(ctx, s, 1) })
+	all, err := zkclient.Promptly(ctx, e.c.Client, func() ([]Candidate, error) {
+		return zkclient.InSessions(ctx, e.c.Client, func(s *zkclient.Session) ([]Candidate, error) { return e.candidates(ctx, s, 1) })
 	}, nil)
 	if err != nil || len(all) == 0 {
 		return Candidate{}, err

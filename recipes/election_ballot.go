@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // latchMark marks the nodes of candidates, as Curator's LeaderLatch does.
@@ -33,7 +35,7 @@ func (e *Election) ballot(alone bool) *ballot {
 
 // next returns the candidate's next term.
 func (b *ballot) next(ctx context.Context) (*Term, error) {
-	return leaving(ctx, b.e.c, b.e.name, func() (*Term, error) {
+	return zkclient.Leaving(ctx, b.e.c.Client, b.e.name, func() (*Term, error) {
 		t, err := b.campaign(ctx)
 		if err != nil && b.stand != nil {
 			b.stand.leave()
@@ -47,7 +49,7 @@ func (b *ballot) campaign(ctx context.Context) (*Term, error) {
 		b.stand = nil
 	}
 	for {
-		s, err := b.e.c.session(ctx)
+		s, err := b.e.c.Usable(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -63,9 +65,9 @@ func (b *ballot) campaign(ctx context.Context) (*Term, error) {
 		switch {
 		case err == nil:
 			return b.last, nil
-		case errors.Is(err, errEvicted), errors.Is(err, errSessionOver):
+		case errors.Is(err, errEvicted), errors.Is(err, zkclient.ErrSessionOver):
 			b.stand = nil
-		case !errors.Is(err, errAmbiguous):
+		case !errors.Is(err, zkclient.ErrAmbiguous):
 			return nil, err
 		}
 	}
@@ -82,13 +84,13 @@ func (b *ballot) begin(ctx context.Context) (*Term, error) {
 	t.ctx, t.cancel = context.WithCancelCause(parent)
 	begun := make(chan struct{})
 	defer close(begun)
-	t.watch = func(watchKind) {
+	t.watch = func(zkclient.WatchKind) {
 		go func() {
 			<-begun // what ends the term is told after what began it
 			t.inspect()
 		}()
 	}
-	_, stat, err := s.look(ctx, t.path, &t.watch)
+	_, stat, err := s.Look(ctx, t.path, &t.watch)
 	if err != nil {
 		t.drop()
 		if errors.Is(err, zk.ErrNoNode) {
@@ -98,15 +100,15 @@ func (b *ballot) begin(ctx context.Context) (*Term, error) {
 	}
 	t.token = Token(stat.Czxid)
 	told := make(chan struct{})
-	if !b.notices.sendIf(Elected{Term: t}, func() bool { return s.hold((*termTenant)(t)) }, func() { close(told) }) {
+	if !b.notices.sendIf(Elected{Term: t}, func() bool { return s.Hold((*termTenant)(t)) }, func() { close(told) }) {
 		// Elected, but too late for this session to vouch for.
 		t.drop()
-		s.discard(t.path)
-		return nil, fmt.Errorf("%w: it was cut off when the candidate was elected", errSessionOver)
+		s.Discard(t.path)
+		return nil, fmt.Errorf("%w: it was cut off when the candidate was elected", zkclient.ErrSessionOver)
 	}
 	<-told
-	if !s.usable() {
-		s.loseExposed() // the connection was lost before the term could be told
+	if !s.Usable() {
+		s.LoseExposed() // the connection was lost before the term could be told
 	}
 	return t, nil
 }
@@ -114,12 +116,12 @@ func (b *ballot) begin(ctx context.Context) (*Term, error) {
 // leave takes the candidate's node away in the background.
 func (b *ballot) leave() {
 	if b.stand != nil {
-		b.stand.s.discard(b.stand.path)
+		b.stand.s.Discard(b.stand.path)
 	}
 }
 
 // candidates reads who stands in line, no more than limit; -1 for all.
-func (e *Election) candidates(ctx context.Context, s *session, limit int) ([]Candidate, error) {
+func (e *Election) candidates(ctx context.Context, s *zkclient.Session, limit int) ([]Candidate, error) {
 	queue, err := e.line().queue(ctx, s)
 	if err != nil {
 		return nil, err
@@ -129,7 +131,7 @@ func (e *Election) candidates(ctx context.Context, s *session, limit int) ([]Can
 		if len(all) == limit {
 			break
 		}
-		id, stat, err := s.get(ctx, e.path+"/"+t.name)
+		id, stat, err := s.Get(ctx, e.path+"/"+t.name)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			continue // has left meanwhile

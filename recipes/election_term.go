@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A Term is the time in which a candidate leads: until it resigns, or until the
@@ -15,10 +17,10 @@ import (
 // this process stands still: see Token.
 type Term struct {
 	b      *ballot
-	s      *session
+	s      *zkclient.Session
 	path   string
 	token  Token
-	watch  watcher
+	watch  zkclient.Watcher
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	told   chan struct{} // closed when Notify has heard of the end
@@ -60,14 +62,14 @@ func (t *Term) Token() Token { return t.token }
 // Deadline returns until when the term certainly lasts if ZooKeeper does not
 // answer any more, on the local monotonic clock. It moves on with every answer.
 func (t *Term) Deadline() time.Time {
-	return time.Now().Add(t.s.deadline().sub(t.s.Awake()))
+	return time.Now().Add(t.s.Deadline().Sub(t.s.Awake()))
 }
 
 // Check looks, without asking ZooKeeper, whether the term certainly lasts right
 // now, with the time counted that the machine was suspended: nil, the *LostError
 // or ErrResigned. What it finds lost is lost from then on, and told.
 func (t *Term) Check() error {
-	t.s.check((*termTenant)(t))
+	t.s.Check((*termTenant)(t))
 	return t.Err()
 }
 
@@ -81,7 +83,7 @@ func (t *Term) Resign(ctx context.Context) error {
 	if err := t.end(nil); err != nil {
 		return err
 	}
-	_, err := promptly(ctx, t.b.e.c, func() (struct{}, error) { return struct{}{}, t.withdraw() }, nil)
+	_, err := zkclient.Promptly(ctx, t.b.e.c.Client, func() (struct{}, error) { return struct{}{}, t.withdraw() }, nil)
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return fmt.Errorf("resignation in election %q has not been confirmed and goes on in the background: %w", t.b.e.name, err)
 	}
@@ -92,8 +94,8 @@ func (t *Term) Resign(ctx context.Context) error {
 func (t *Term) withdraw() error {
 	unsure := false // an earlier try may have done it
 	for {
-		err := t.s.delete(context.Background(), t.path, -1)
-		gone, over := errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver)
+		err := t.s.Delete(context.Background(), t.path, -1)
+		gone, over := errors.Is(err, zk.ErrNoNode), errors.Is(err, zkclient.ErrSessionOver)
 		switch {
 		case err == nil, unsure && (gone || over):
 			return nil
@@ -101,7 +103,7 @@ func (t *Term) withdraw() error {
 			return &LostError{Scope: t.b.e.name, Token: t.token, Reason: LossDeleted}
 		case over:
 			return &LostError{Scope: t.b.e.name, Token: t.token, Reason: LossSession, Err: err}
-		case !errors.Is(err, errAmbiguous):
+		case !errors.Is(err, zkclient.ErrAmbiguous):
 			return err
 		}
 		unsure = true
@@ -123,8 +125,8 @@ func (t *Term) end(loss *LostError) error {
 		t.state, t.loss, why = stateLost, loss, loss
 	}
 	t.mu.Unlock()
-	t.s.unhold((*termTenant)(t))
-	t.s.unwatch(t.path, &t.watch)
+	t.s.Unhold((*termTenant)(t))
+	t.s.Unwatch(t.path, &t.watch)
 	t.cancel(why)
 	if loss != nil || t.b.e.o.TellResignation {
 		t.b.notices.sendThen(Dismissed{Term: t, Err: why}, func() { close(t.told) })
@@ -139,14 +141,14 @@ func (t *Term) drop() {
 	t.mu.Lock()
 	t.state = stateReleased
 	t.mu.Unlock()
-	t.s.unwatch(t.path, &t.watch)
+	t.s.Unwatch(t.path, &t.watch)
 	t.cancel(nil)
 }
 
 // giveUp resigns in the background.
 func (t *Term) giveUp() {
 	if t.end(nil) == nil {
-		t.s.discard(t.path)
+		t.s.Discard(t.path)
 	}
 }
 
@@ -164,15 +166,15 @@ func (b *ballot) keeps() bool { return !b.alone && b.e.o.Policy == PolicyStrict 
 // inspect reads the own node: it may be gone.
 func (t *Term) inspect() {
 	for t.Err() == nil {
-		_, _, err := t.s.look(t.b.e.c.Closing(), t.path, &t.watch)
+		_, _, err := t.s.Look(t.b.e.c.Closing(), t.path, &t.watch)
 		if t.Err() != nil {
-			t.s.unwatch(t.path, &t.watch)
+			t.s.Unwatch(t.path, &t.watch)
 			return
 		}
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			t.lose(&LostError{Scope: t.b.e.name, Reason: LossDeleted})
-		case !errors.Is(err, errAmbiguous):
+		case !errors.Is(err, zkclient.ErrAmbiguous):
 			return
 		}
 	}
@@ -185,10 +187,10 @@ func (t *Term) holding() string { return t.b.e.name }
 // A termTenant is a term as its session sees it.
 type termTenant Term
 
-func (t *termTenant) holding() string         { return (*Term)(t).holding() }
-func (t *termTenant) overdue(instant) bool    { return (*Term)(t).isStrict() }
-func (t *termTenant) atRisk(time.Duration)    {}
-func (t *termTenant) sessionLost(cause error) { (*Term)(t).sessionLost(cause) }
+func (t *termTenant) Holding() string               { return (*Term)(t).holding() }
+func (t *termTenant) Overdue(zkclient.Instant) bool { return (*Term)(t).isStrict() }
+func (t *termTenant) AtRisk(time.Duration)          {}
+func (t *termTenant) SessionLost(cause error)       { (*Term)(t).sessionLost(cause) }
 
 // isStrict: a strict leader does not lead without a connection.
 func (t *Term) isStrict() bool { return t.b.e.o.Policy == PolicyStrict }
@@ -198,10 +200,10 @@ func (t *Term) sessionLost(cause error) {
 }
 
 func (t *Term) lose(loss *LostError) {
-	if loss.Reason == LossSession && t.isStrict() && !t.s.isOver() {
+	if loss.Reason == LossSession && t.isStrict() && !t.s.IsOver() {
 		loss.Err = errStrict
 	}
 	if t.end(loss) == nil && loss.Reason == LossSession && !t.b.keeps() {
-		t.s.discard(t.path) // the session may survive; the term does not
+		t.s.Discard(t.path) // the session may survive; the term does not
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A request at priority.Emergency is made in the name of an operator's override,
@@ -86,9 +87,9 @@ func (l *PriorityLock) vouchEmergency(ctx context.Context, req *Request) error {
 // grantsEmergency says why an override does not grant emergency priority for a
 // scope. The error is that of a look that could not be had.
 func (b *OverrideBoard) grantsEmergency(ctx context.Context, scope, id string) (why, err error) {
-	sight, err := promptly(ctx, b.c, func() (boardSight, error) {
-		return inSessions(ctx, b.c, func(s *session) (boardSight, error) {
-			if err := b.c.primeTime(ctx, s); err != nil {
+	sight, err := zkclient.Promptly(ctx, b.c.Client, func() (boardSight, error) {
+		return zkclient.InSessions(ctx, b.c.Client, func(s *zkclient.Session) (boardSight, error) {
+			if err := b.c.PrimeTime(ctx, s); err != nil {
 				return boardSight{}, err
 			}
 			return b.sight(ctx, s, nil)

@@ -7,6 +7,8 @@ import (
 	"path"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // An Errand is done for all processes of the cluster by one of them at a time.
@@ -32,14 +34,14 @@ func (c *Client) Errand(name string) (*Errand, error) {
 	base := c.Config().Root + "/emergency"
 	m, err := c.Mutex(base+"/turns/"+name, MutexOptions{})
 	if err != nil || path.Base(name) != name {
-		return nil, errors.Join(err, &RequestError{Field: "errand", Reason: fmt.Sprintf("%q cannot be the name of a node; write a word", name)})
+		return nil, errors.Join(err, &zkclient.RequestError{Field: "errand", Reason: fmt.Sprintf("%q cannot be the name of a node; write a word", name)})
 	}
 	return &Errand{c: c, name: name, m: m, note: c.Config().Chroot + base + "/notes/" + name}, nil
 }
 
 // Errands returns the names of all errands that have a note.
 func (c *Client) Errands(ctx context.Context) ([]string, error) {
-	names, err := c.children(ctx, c.Root()+"/emergency/notes")
+	names, err := c.Children(ctx, c.Root()+"/emergency/notes")
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -48,7 +50,7 @@ func (c *Client) Errands(ctx context.Context) ([]string, error) {
 
 // Note returns the note, nil if there is none.
 func (e *Errand) Note(ctx context.Context) ([]byte, error) {
-	data, _, err := e.c.get(ctx, e.note)
+	data, _, err := e.c.Get(ctx, e.note)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -59,7 +61,7 @@ func (e *Errand) Note(ctx context.Context) ([]byte, error) {
 // Mutex.Acquire.
 func (e *Errand) Take(ctx context.Context) (*ErrandTurn, error) {
 	// The directories of turns come and go; what they are in stays.
-	if err := e.c.ensure(ctx, path.Dir(e.note)); err != nil {
+	if err := e.c.Ensure(ctx, path.Dir(e.note)); err != nil {
 		return nil, err
 	}
 	g, err := e.m.Acquire(ctx)
@@ -86,15 +88,15 @@ func (t *ErrandTurn) Release(ctx context.Context) error { return t.g.Release(ctx
 // it is lost, the error is a *GoneError and the note is as it was.
 func (t *ErrandTurn) Write(ctx context.Context, note []byte) error {
 	if len(note) > MaxErrandNote {
-		return &RequestError{Field: "note", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(note), MaxErrandNote)}
+		return &zkclient.RequestError{Field: "note", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(note), MaxErrandNote)}
 	}
 	set := &zk.SetDataRequest{Path: t.e.note, Data: note, Version: -1}
 	create := &zk.CreateRequest{Path: t.e.note, Data: note, Acl: t.e.c.ACL()}
-	return t.whileMine(ctx, func(ctx context.Context, s *session, mine *zk.CheckVersionRequest) error {
-		_, failed, err := s.multi(ctx, mine, set)
+	return t.whileMine(ctx, func(ctx context.Context, s *zkclient.Session, mine *zk.CheckVersionRequest) error {
+		_, failed, err := s.Multi(ctx, mine, set)
 		if failed == 1 && errors.Is(err, zk.ErrNoNode) {
-			if _, failed, err = s.multi(ctx, mine, create); failed == 1 && errors.Is(err, zk.ErrNodeExists) {
-				return errAmbiguous // an attempt whose reply was lost: again
+			if _, failed, err = s.Multi(ctx, mine, create); failed == 1 && errors.Is(err, zk.ErrNodeExists) {
+				return zkclient.ErrAmbiguous // an attempt whose reply was lost: again
 			}
 		}
 		return err
@@ -104,8 +106,8 @@ func (t *ErrandTurn) Write(ctx context.Context, note []byte) error {
 // Forget deletes the note, with the same errors as Write. One that is not there
 // is fine.
 func (t *ErrandTurn) Forget(ctx context.Context) error {
-	return t.whileMine(ctx, func(ctx context.Context, s *session, mine *zk.CheckVersionRequest) error {
-		_, failed, err := s.multi(ctx, mine, &zk.DeleteRequest{Path: t.e.note, Version: -1})
+	return t.whileMine(ctx, func(ctx context.Context, s *zkclient.Session, mine *zk.CheckVersionRequest) error {
+		_, failed, err := s.Multi(ctx, mine, &zk.DeleteRequest{Path: t.e.note, Version: -1})
 		if failed == 1 && errors.Is(err, zk.ErrNoNode) {
 			return nil
 		}
@@ -115,10 +117,10 @@ func (t *ErrandTurn) Forget(ctx context.Context) error {
 
 // whileMine runs an idempotent transaction that begins with a check of the
 // turn's node.
-func (t *ErrandTurn) whileMine(ctx context.Context, do func(context.Context, *session, *zk.CheckVersionRequest) error) error {
+func (t *ErrandTurn) whileMine(ctx context.Context, do func(context.Context, *zkclient.Session, *zk.CheckVersionRequest) error) error {
 	mine := &zk.CheckVersionRequest{Path: t.g.h.path, Version: -1}
-	_, err := promptly(ctx, t.e.c, func() (struct{}, error) {
-		return struct{}{}, t.e.c.reading(ctx, func(s *session) error { return do(ctx, s, mine) })
+	_, err := zkclient.Promptly(ctx, t.e.c.Client, func() (struct{}, error) {
+		return struct{}{}, t.e.c.Reading(ctx, func(s *zkclient.Session) error { return do(ctx, s, mine) })
 	}, nil)
 	if errors.Is(err, zk.ErrNoNode) {
 		return &GoneError{Path: t.g.Path()}

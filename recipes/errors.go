@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // ErrReleased is returned when a Grant is used after its Release.
@@ -157,7 +158,7 @@ func (e *LostError) Error() string {
 			fmt.Fprintf(&b, " by %q", e.By)
 		}
 		if o := e.Override; o != nil {
-			fmt.Fprintf(&b, " for the override %q of %q (%s)", o.ID, o.By, legible(o.Reason))
+			fmt.Fprintf(&b, " for the override %q of %q (%s)", o.ID, o.By, zkclient.Legible(o.Reason))
 		}
 		if e.For == priority.LeaseExpired {
 			b.WriteString(" after the lease and the grace had ended")
@@ -165,7 +166,7 @@ func (e *LostError) Error() string {
 			b.WriteString(" after the grace had ended")
 		}
 	case LossBroken:
-		fmt.Fprintf(&b, "broken by %q: %s", e.By, legible(e.Why))
+		fmt.Fprintf(&b, "broken by %q: %s", e.By, zkclient.Legible(e.Why))
 	case LossDeleted:
 		if e.Err != nil {
 			b.WriteString(e.Err.Error())
@@ -200,7 +201,7 @@ func describeDelays(delays []Delay) string {
 	if !last.Until.IsZero() {
 		s = fmt.Sprintf(": delayed until about %s", last.Until.UTC().Format("15:04:05Z"))
 	}
-	return s + fmt.Sprintf(", after the unclean end of %q (lock_delay %s)", legible(last.Owner), last.LockDelay)
+	return s + fmt.Sprintf(", after the unclean end of %q (lock_delay %s)", zkclient.Legible(last.Owner), last.LockDelay)
 }
 
 func describeHolders(holders []Contender) string {
@@ -212,7 +213,7 @@ func describeHolders(holders []Contender) string {
 	if h.Host != "" || h.Token != 0 || h.Priority != 0 { // else it is one of a classic recipe
 		s += fmt.Sprintf(" (priority %d", h.Priority)
 		if h.Host != "" {
-			s += fmt.Sprintf(", host %s, pid %d", legible(h.Host), h.PID)
+			s += fmt.Sprintf(", host %s, pid %d", zkclient.Legible(h.Host), h.PID)
 		}
 		if h.Token != 0 {
 			s += fmt.Sprintf(", token %s", h.Token)

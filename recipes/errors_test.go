@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func TestWhatOthersHaveWrittenTurnsNoLineRound(t *testing.T) {
@@ -28,11 +29,11 @@ func TestRefusalNamesTheHolderAndWhatIsKnownOfIt(t *testing.T) {
 // Everybody in the lists may read everything: then it is the node that is wrong, not the password.
 func TestWhoIsInTheListsIsNotToldToCheckThePassword(t *testing.T) {
 	t.Parallel()
-	e := &AccessError{Node: "/lockkeeper/ticks/backup", User: "ana", Listed: true, Right: PermissionRead}
+	e := &zkclient.AccessError{Node: "/lockkeeper/ticks/backup", User: "ana", Listed: true, Right: zkclient.PermissionRead}
 	require.EqualError(t, e, `ZooKeeper refuses access: the ACL of /lockkeeper/ticks/backup does not allow it to the digest user "ana", who is in the lists of the root: `+
 		"the node was made with others; lockkeeper doctor says how to set it right")
 	e.Reader = true
 	require.NotContains(t, e.Error(), "who may read alone")
-	e.Right = PermissionWrite
+	e.Right = zkclient.PermissionWrite
 	require.ErrorContains(t, e, "who may read alone")
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // fast takes an idle lock in one transaction. It returns errCrowded when
 // somebody else is there.
-func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
+func (a *attempt) fast(ctx context.Context, s *zkclient.Session) (*Grant, error) {
 	l := a.l
 	a.seen = nil // in another session, others may be there
 	t := a.opened
@@ -42,7 +43,7 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		}
 		// The epoch comes first: a version means nothing after a removal.
 		epoch, err := l.cache.rootEpoch(ctx, s)
-		if errors.Is(err, errAmbiguous) {
+		if errors.Is(err, zkclient.ErrAmbiguous) {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -51,10 +52,10 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		there, err := contendersAt(ctx, s, l.path)
 		stat := there.stat
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
-			if err := s.ensure(ctx, l.path); err != nil && !errors.Is(err, errAmbiguous) {
+			if err := s.Ensure(ctx, l.path); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {
 				return nil, err
 			}
 			continue
@@ -68,7 +69,7 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 		a.seen = l.cache.strangers.drop(l.path, all)
 		if len(a.seen) == 0 && len(all) > 0 {
 			nobody, err := l.deserted(ctx, s, all, stat.Version)
-			if errors.Is(err, errAmbiguous) || errors.Is(err, zk.ErrNoNode) {
+			if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zk.ErrNoNode) {
 				continue
 			} else if err != nil {
 				return nil, err
@@ -93,7 +94,7 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 			}
 			return g, err
 		}
-		if errors.Is(err, errAmbiguous) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, errAgain) {
+		if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, errAgain) {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -115,7 +116,7 @@ func (a *attempt) fast(ctx context.Context, s *session) (*Grant, error) {
 // remembered is T1 at the version at which this client has left the lock; nil: it
 // has to look who is there. It returns errCrowded when others were seen just now: then it
 // joins them without looking.
-func (a *attempt) remembered(s *session) (*taking, error) {
+func (a *attempt) remembered(s *zkclient.Session) (*taking, error) {
 	l := a.l
 	a.epoch = max(0, l.cache.epoch.Load()) // one that is too old costs a request
 	h := l.cache.hints.get(l.path)
@@ -135,7 +136,7 @@ func (a *attempt) remembered(s *session) (*taking, error) {
 func (a *attempt) open(ctx context.Context) (*Grant, bool) {
 	c, l := a.l.c, a.l
 	s := c.Current()
-	if ctx.Err() != nil || !s.usable() || !c.untroubled() {
+	if ctx.Err() != nil || !s.Usable() || !c.Untroubled() {
 		return nil, false
 	}
 	if !l.cache.hints.get(l.path).idle || a.consult() != nil || a.next != nil || a.req.Priority == priority.Emergency {
@@ -149,7 +150,7 @@ func (a *attempt) open(ctx context.Context) (*Grant, bool) {
 		return nil, false
 	}
 	a.opened = t
-	if !t.sent.arrives(ctx, s) || !t.sent.succeeded() {
+	if !t.sent.Arrives(ctx, s) || !t.sent.Succeeded() {
 		return nil, false
 	}
 	a.opened = nil
@@ -159,14 +160,14 @@ func (a *attempt) open(ctx context.Context) (*Grant, bool) {
 
 // deserted is T1 at the version at which nobody was there, seen with a look; nil: somebody
 // was, or there is more to find out.
-func (a *attempt) deserted(ctx context.Context, s *session) *taking {
+func (a *attempt) deserted(ctx context.Context, s *zkclient.Session) *taking {
 	l := a.l
 	epoch := l.cache.epoch.Load() // before the look: a version means nothing after a removal
 	if epoch < 0 {
 		return nil
 	}
-	look := s.post(zkwire.OpGetChildren2, []any{nodeRead(l.path)}, true)
-	if look == nil || !look.arrives(ctx, s) || !look.succeeded() {
+	look := s.Post(zkwire.OpGetChildren2, []any{zkclient.NodeRead(l.path)}, true)
+	if look == nil || !look.Arrives(ctx, s) || !look.Succeeded() {
 		return nil
 	}
 	stat := look.Stat()
@@ -185,7 +186,7 @@ func (a *attempt) deserted(ctx context.Context, s *session) *taking {
 // It is T2 and T3 in one, under the guards of both: G is as it was at the
 // version, and so are the modes of those in it. Like T3 it may pass somebody
 // who has joined since the list was read.
-func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
+func (a *attempt) accompany(ctx context.Context, s *zkclient.Session) (*Grant, error) {
 	l := a.l
 	if a.req.Mode != priority.Shared {
 		return nil, errCrowded
@@ -195,8 +196,8 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 		tries = 32 // other readers raise the version as well
 	}
 	for range tries {
-		data, stat, err := s.get(ctx, l.path) // before the children: see weigh
-		if errors.Is(err, errAmbiguous) {
+		data, stat, err := s.Get(ctx, l.path) // before the children: see weigh
+		if errors.Is(err, zkclient.ErrAmbiguous) {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -209,14 +210,14 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 			return grant, err
 		}
 		g, err := l.grants(ctx, s, data, stat.Version)
-		if errors.Is(err, errAmbiguous) || errors.Is(err, errAgain) {
+		if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, errAgain) {
 			continue
 		} else if err != nil {
 			return nil, err
 		}
 		there, err := contendersAt(ctx, s, l.path)
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case err != nil:
 			return nil, err
@@ -248,7 +249,7 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 			return nil, errCrowded
 		}
 		err = l.allShare(ctx, s, holders)
-		if errors.Is(err, errAmbiguous) || errors.Is(err, errAgain) {
+		if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, errAgain) {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -264,12 +265,12 @@ func (a *attempt) accompany(ctx context.Context, s *session) (*Grant, error) {
 // allShare returns errCrowded unless all these holders are shared ones. Of one
 // that came as an exclusive one only its data can tell, and once it shares it
 // always will.
-func (l *PriorityLock) allShare(ctx context.Context, s *session, holders []child) error {
+func (l *PriorityLock) allShare(ctx context.Context, s *zkclient.Session, holders []child) error {
 	for _, c := range holders {
 		if c.mode == priority.Shared {
 			continue
 		}
-		data, _, err := s.get(ctx, l.path+"/"+c.name)
+		data, _, err := s.Get(ctx, l.path+"/"+c.name)
 		if errors.Is(err, zk.ErrNoNode) {
 			return errAgain // it has just left
 		} else if err != nil {
@@ -284,21 +285,21 @@ func (l *PriorityLock) allShare(ctx context.Context, s *session, holders []child
 
 // taking is T1 at a version of the lock node, beside the holders of keep.
 type taking struct {
-	s       *session
+	s       *zkclient.Session
 	version int32
 	keep    lockRecord
 	rec     contenderRecord
 	data    []byte // rec
 
 	guid   string // another one for each time that it is sent
-	at     instant
+	at     zkclient.Instant
 	check  zk.CheckVersionRequest
 	create zk.CreateRequest
 	set    zk.SetDataRequest
-	sent   *parcel // is on its way; nil: nothing is
+	sent   *zkclient.Parcel // is on its way; nil: nothing is
 }
 
-func (a *attempt) taking(s *session, version int32, keep lockRecord) *taking {
+func (a *attempt) taking(s *zkclient.Session, version int32, keep lockRecord) *taking {
 	t := &taking{s: s, version: version, keep: keep, rec: newRecord(a.l.c, a.req)}
 	t.rec.Granted = true
 	t.data = t.rec.encode()
@@ -307,7 +308,7 @@ func (a *attempt) taking(s *session, version int32, keep lockRecord) *taking {
 
 func (t *taking) operations(a *attempt) []any {
 	l := a.l
-	t.guid = newGUID()
+	t.guid = zkclient.NewGUID()
 	record := soleHolder(t.guid)
 	if own := t.rec.delayNotes(t.guid); len(own)+len(t.keep.Evicted) > 0 || t.keep.occupied() {
 		record = t.keep.with(t.guid, own).encode()
@@ -323,8 +324,8 @@ func (t *taking) operations(a *attempt) []any {
 // post sends it, if that does not block.
 func (t *taking) post(a *attempt) bool {
 	ops := t.operations(a)
-	if fits(ops...) == nil {
-		t.sent = t.s.post(zkwire.OpMulti, ops, true)
+	if zkclient.Fits(ops...) == nil {
+		t.sent = t.s.Post(zkwire.OpMulti, ops, true)
 	}
 	return t.sent != nil
 }
@@ -333,9 +334,9 @@ func (t *taking) post(a *attempt) bool {
 func (t *taking) outcome(ctx context.Context, a *attempt) ([]zk.MultiResponse, int, error) {
 	if p := t.sent; p != nil {
 		t.sent = nil
-		return t.s.outcome(p)
+		return t.s.Outcome(p)
 	}
-	return t.s.multi(ctx, t.operations(a)...)
+	return t.s.Multi(ctx, t.operations(a)...)
 }
 
 // take is T1: it takes the lock if nothing has been granted since a version, and
@@ -350,7 +351,7 @@ func (a *attempt) take(ctx context.Context, t *taking) (*Grant, error) {
 		guid, keep := t.guid, t.keep
 		switch {
 		case err == nil:
-			stamp := serverStamp{at: r[2].Stat.Mtime, sent: t.at, replied: s.Now()}
+			stamp := zkclient.ServerStamp{At: r[2].Stat.Mtime, Sent: t.at, Replied: s.Now()}
 			g := &Grant{
 				lock: l, s: s, guid: guid, path: r[1].String, stamp: stamp, notices: a.notices,
 				token: Token(r[2].Stat.Mzxid), at: dataVersion{0, true}, version: r[2].Stat.Version, epoch: a.epoch, evicted: keep.Evicted,
@@ -375,11 +376,11 @@ func (a *attempt) take(ctx context.Context, t *taking) (*Grant, error) {
 		case errors.Is(err, zk.ErrNoNode) && len(keep.Holders) > 0:
 			return nil, errCrowded
 		case errors.Is(err, zk.ErrNoNode):
-			if err := s.ensure(ctx, l.path); err != nil && !errors.Is(err, errAmbiguous) {
+			if err := s.Ensure(ctx, l.path); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {
 				return nil, err
 			}
 			t.version = 0
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			own, lost := findContender(ctx, s, l.path, guid)
 			if lost != nil {
 				a.undo(s, guid)
@@ -396,7 +397,7 @@ func (a *attempt) take(ctx context.Context, t *taking) (*Grant, error) {
 }
 
 // adopt makes a grant of a node whose creation was not acknowledged.
-func (a *attempt) adopt(ctx context.Context, s *session, guid, path string, sent instant) (*Grant, error) {
+func (a *attempt) adopt(ctx context.Context, s *zkclient.Session, guid, path string, sent zkclient.Instant) (*Grant, error) {
 	p := newPlace(a, s, guid, path, sent, s.Now())
 	p.adopted = true
 	return p.stay(ctx) // finds itself in G

@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // What others have put where only clients of this package should write: see
@@ -24,7 +26,7 @@ import (
 // by this program, must not be, or has no room for what is to be written: it says
 // nothing about the connection.
 func isUnusable(err error) bool {
-	return errors.As(err, new(*RecordError)) || errors.As(err, new(*AccessError)) || errors.As(err, new(*TooLargeError))
+	return errors.As(err, new(*zkclient.RecordError)) || errors.As(err, new(*zkclient.AccessError)) || errors.As(err, new(*zkclient.TooLargeError))
 }
 
 // maxContender bounds the data of a contender's node. A hand-over writes them
@@ -39,16 +41,16 @@ var errStranger = errors.New("the node is no request")
 // the attempt to read it.
 func whyStranger(data []byte, stat *zk.Stat, err error) string {
 	switch {
-	case errors.As(err, new(*AccessError)):
-		return whyDenied
+	case errors.As(err, new(*zkclient.AccessError)):
+		return zkclient.WhyDenied
 	case err != nil:
 		return ""
-	case !isEphemeral(stat):
+	case !zkclient.IsEphemeral(stat):
 		return "it is not ephemeral"
 	case len(data) > maxContender:
 		return fmt.Sprintf("its data take %d bytes", len(data))
 	}
-	if _, err := decodeContender(data); err != nil && !isNewer(err) {
+	if _, err := decodeContender(data); err != nil && !zkclient.IsNewer(err) {
 		return "its data are no request"
 	}
 	return ""
@@ -114,8 +116,8 @@ func (l *PriorityLock) pass(name, why string) {
 
 // unmask looks at those who keep a try from the lock, and reports whether some of
 // them are no requests. Whom G names holds the lock, whatever it says.
-func (l *PriorityLock) unmask(ctx context.Context, s *session, seen []child) bool {
-	data, _, err := s.get(ctx, l.path)
+func (l *PriorityLock) unmask(ctx context.Context, s *zkclient.Session, seen []child) bool {
+	data, _, err := s.Get(ctx, l.path)
 	if err != nil {
 		return false
 	}
@@ -125,7 +127,7 @@ func (l *PriorityLock) unmask(ctx context.Context, s *session, seen []child) boo
 	}
 	found := false
 	for _, c := range seen[:min(len(seen), 64)] {
-		data, stat, err := s.get(ctx, l.path+"/"+c.name)
+		data, stat, err := s.Get(ctx, l.path+"/"+c.name)
 		if why := whyStranger(data, stat, err); why != "" && (!c.walked || g.planted(c, stat)) {
 			l.pass(c.name, why)
 			found = true
@@ -138,8 +140,8 @@ func (l *PriorityLock) unmask(ctx context.Context, s *session, seen []child) boo
 
 // deserted reports whether nobody is at a lock whose list shows nobody but
 // strangers, at that version.
-func (l *PriorityLock) deserted(ctx context.Context, s *session, children []child, version int32) (bool, error) {
-	data, stat, err := s.get(ctx, l.path)
+func (l *PriorityLock) deserted(ctx context.Context, s *zkclient.Session, children []child, version int32) (bool, error) {
+	data, stat, err := s.Get(ctx, l.path)
 	if err != nil {
 		return false, err
 	}
@@ -155,13 +157,13 @@ func (l *PriorityLock) deserted(ctx context.Context, s *session, children []chil
 // it. Requests that cannot be read count as granted, unless
 // they were strangers before. Where readers may walk in it ends that. It returns errAgain when it
 // was mended or shut, or has changed.
-func (l *PriorityLock) grants(ctx context.Context, s *session, data []byte, version int32) (lockRecord, error) {
+func (l *PriorityLock) grants(ctx context.Context, s *zkclient.Session, data []byte, version int32) (lockRecord, error) {
 	g, err := decodeLock(data)
 	switch {
 	case err == nil && g.Open:
 		return g, l.shut(ctx, s, version)
-	case err == nil || isNewer(err):
-		return g, inNode(err, l.path)
+	case err == nil || zkclient.IsNewer(err):
+		return g, zkclient.InNode(err, l.path)
 	}
 	return l.rewrite(ctx, s, version, func([]byte) (lockRecord, error) {
 		g, err := l.restored(ctx, s)
@@ -177,12 +179,12 @@ func (l *PriorityLock) grants(ctx context.Context, s *session, data []byte, vers
 //
 // Whoever does that need not be there, so the lock may be removed, and be
 // there anew with that version: the epoch tells, from before the version on.
-func (l *PriorityLock) rewrite(ctx context.Context, s *session, version int32, anew func(data []byte) (lockRecord, error)) (g lockRecord, err error) {
+func (l *PriorityLock) rewrite(ctx context.Context, s *zkclient.Session, version int32, anew func(data []byte) (lockRecord, error)) (g lockRecord, err error) {
 	epoch, err := l.cache.rootEpoch(ctx, s)
 	if err != nil {
 		return g, err
 	}
-	data, now, err := s.get(ctx, l.path)
+	data, now, err := s.Get(ctx, l.path)
 	switch {
 	case err != nil:
 		return g, err
@@ -192,7 +194,7 @@ func (l *PriorityLock) rewrite(ctx context.Context, s *session, version int32, a
 	if g, err = anew(data); err != nil {
 		return g, err
 	}
-	_, failed, err := s.multi(ctx,
+	_, failed, err := s.Multi(ctx,
 		&zk.CheckVersionRequest{Path: l.c.Root(), Version: epoch},
 		&zk.SetDataRequest{Path: l.path, Data: g.encode(), Version: version})
 	if failed == 0 && errors.Is(err, zk.ErrBadVersion) {
@@ -206,8 +208,8 @@ func (l *PriorityLock) rewrite(ctx context.Context, s *session, version int32, a
 
 // restored is G as the requests tell it. It counts only if nobody has written G
 // since before.
-func (l *PriorityLock) restored(ctx context.Context, s *session) (lockRecord, error) {
-	names, _, err := s.list(ctx, l.path)
+func (l *PriorityLock) restored(ctx context.Context, s *zkclient.Session) (lockRecord, error) {
+	names, _, err := s.List(ctx, l.path)
 	if err != nil {
 		return lockRecord{}, err
 	}
@@ -219,11 +221,11 @@ func (l *PriorityLock) restored(ctx context.Context, s *session) (lockRecord, er
 	for i, c := range children {
 		reads.Go(func() error {
 			node := l.path + "/" + c.name
-			data, stat, err := s.get(inner, node)
+			data, stat, err := s.Get(inner, node)
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 				return nil
-			case errors.As(err, new(*AccessError)):
+			case errors.As(err, new(*zkclient.AccessError)):
 				granted[i] = !l.cache.strangers.knows(node)
 				return nil
 			case err != nil:
@@ -231,14 +233,14 @@ func (l *PriorityLock) restored(ctx context.Context, s *session) (lockRecord, er
 			}
 			rec, err := decodeContender(data)
 			notes[i] = rec.delayNotes(c.guid)
-			granted[i] = rec.Granted || err != nil && isEphemeral(stat) && !l.cache.strangers.knows(node)
+			granted[i] = rec.Granted || err != nil && zkclient.IsEphemeral(stat) && !l.cache.strangers.knows(node)
 			return nil
 		})
 	}
 	if err := reads.Wait(); err != nil {
 		return lockRecord{}, err
 	}
-	g := lockRecord{Format: recordFormat, Holders: []string{}}
+	g := lockRecord{Format: zkclient.RecordFormat, Holders: []string{}}
 	for i, c := range children {
 		switch {
 		case c.walked: // its name says so
@@ -261,8 +263,8 @@ type ghosts struct {
 // judge takes note of what a look at a participant's node has shown, and reports
 // whether it is a ghost's.
 func (g *ghosts) judge(node string, stat *zk.Stat, err error) bool {
-	nobody := err == nil && !isEphemeral(stat)
-	if !nobody && !errors.As(err, new(*AccessError)) {
+	nobody := err == nil && !zkclient.IsEphemeral(stat)
+	if !nobody && !errors.As(err, new(*zkclient.AccessError)) {
 		return false
 	}
 	g.mu.Lock()
@@ -326,6 +328,6 @@ func withUnknown(object []byte, unknown map[string]json.RawMessage) []byte {
 	if len(unknown) == 0 {
 		return object
 	}
-	more := encode(unknown)
+	more := zkclient.Encode(unknown)
 	return slices.Concat(bytes.TrimSuffix(object, []byte("}")), []byte(","), more[1:])
 }

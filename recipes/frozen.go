@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A FrozenRequest is a request that an operator's freeze keeps out of the queue
@@ -63,7 +64,7 @@ const frozenGoodbye = 30 * time.Second
 // other. It returns an error only if the node cannot be made.
 func (c *Client) ShowFrozen(ctx context.Context, r FrozenRequest) error {
 	note := frozenNote{
-		Format: recordFormat, ID: r.ID, Scope: r.Scope, Owner: r.Owner, Job: r.Job, Host: c.Host(), PID: c.PID(),
+		Format: zkclient.RecordFormat, ID: r.ID, Scope: r.Scope, Owner: r.Owner, Job: r.Job, Host: c.Host(), PID: c.PID(),
 		Priority: r.Priority, Shared: r.Mode == priority.Shared, Message: words.Clip(r.Message, maxReason), Override: r.Override, Until: r.Until.UTC(),
 	}
 	began := time.Now()
@@ -71,9 +72,9 @@ func (c *Client) ShowFrozen(ctx context.Context, r FrozenRequest) error {
 		note.Waited = time.Since(began).Milliseconds()
 		err := c.showFrozen(ctx, note)
 		switch {
-		case ctx.Err() != nil, errors.Is(err, ErrClosed):
+		case ctx.Err() != nil, errors.Is(err, zkclient.ErrClosed):
 			return nil //nolint:nilerr // it is shown no more, as was asked for
-		case errors.Is(err, errSessionOver):
+		case errors.Is(err, zkclient.ErrSessionOver):
 			continue // which took the node with it
 		case err != nil:
 			return fmt.Errorf("the frozen request for %q is not shown: %w", r.Scope, err)
@@ -84,21 +85,21 @@ func (c *Client) ShowFrozen(ctx context.Context, r FrozenRequest) error {
 // showFrozen keeps the node in one session. A node of a session that is over may
 // stand for a while, so each session has a name of its own.
 func (c *Client) showFrozen(ctx context.Context, note frozenNote) error {
-	s, err := c.session(ctx)
+	s, err := c.Usable(ctx)
 	if err != nil {
 		return err
 	}
-	node := c.frozenRoom() + "/" + newGUID()
+	node := c.frozenRoom() + "/" + zkclient.NewGUID()
 	for {
-		_, err := s.create(ctx, node, encode(note), zk.FlagEphemeral)
+		_, err := s.Create(ctx, node, zkclient.Encode(note), zk.FlagEphemeral)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			if err := s.ensure(ctx, c.frozenRoom()); err != nil && !errors.Is(err, errAmbiguous) {
+			if err := s.Ensure(ctx, c.frozenRoom()); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {
 				return err
 			}
 			continue
-		case errors.Is(err, errAmbiguous):
-			if err := s.await(ctx); err != nil {
+		case errors.Is(err, zkclient.ErrAmbiguous):
+			if err := s.Await(ctx); err != nil {
 				c.removeFrozen(ctx, s, node)
 				return err
 			}
@@ -114,15 +115,15 @@ func (c *Client) showFrozen(ctx context.Context, note frozenNote) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-s.Over():
-		return errSessionOver
+		return zkclient.ErrSessionOver
 	}
 }
 
-func (c *Client) removeFrozen(ctx context.Context, s *session, node string) {
+func (c *Client) removeFrozen(ctx context.Context, s *zkclient.Session, node string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), frozenGoodbye)
 	defer cancel()
-	for s.await(ctx) == nil {
-		if err := s.deleteOnce(ctx, node); !errors.Is(err, errAmbiguous) {
+	for s.Await(ctx) == nil {
+		if err := s.DeleteOnce(ctx, node); !errors.Is(err, zkclient.ErrAmbiguous) {
 			return // else the node goes with the session
 		}
 	}
@@ -132,8 +133,8 @@ func (c *Client) frozenRoom() string { return c.Root() + "/emergency/frozen" }
 
 // Frozen returns the requests that are frozen now, the longest first, and the
 // nodes that cannot be read, by path.
-func (c *Client) Frozen(ctx context.Context) (all []FrozenRequest, left []Unreadable, err error) {
-	names, err := c.children(ctx, c.frozenRoom())
+func (c *Client) Frozen(ctx context.Context) (all []FrozenRequest, left []zkclient.Unreadable, err error) {
+	names, err := c.Children(ctx, c.frozenRoom())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil, nil
 	} else if err != nil {
@@ -145,14 +146,14 @@ func (c *Client) Frozen(ctx context.Context) (all []FrozenRequest, left []Unread
 	for _, name := range names {
 		work.Go(func() error {
 			node := c.frozenRoom() + "/" + name
-			data, stat, err := c.get(inner, node)
+			data, stat, err := c.Get(inner, node)
 			if errors.Is(err, zk.ErrNoNode) {
 				return nil // it is over
 			}
 			var r FrozenRequest
 			if err == nil {
 				r, err = decodeFrozen(data, stat)
-				err = inNode(err, node)
+				err = zkclient.InNode(err, node)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -160,7 +161,7 @@ func (c *Client) Frozen(ctx context.Context) (all []FrozenRequest, left []Unread
 				all = append(all, r)
 				return nil
 			}
-			bad, ok := leftOut(err, node, "")
+			bad, ok := zkclient.LeftOut(err, node, "")
 			if !ok {
 				return err
 			}
@@ -177,19 +178,19 @@ func (c *Client) Frozen(ctx context.Context) (all []FrozenRequest, left []Unread
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
-	return all, byPath(left), nil
+	return all, zkclient.ByPath(left), nil
 }
 
 func decodeFrozen(data []byte, stat *zk.Stat) (FrozenRequest, error) {
 	var n frozenNote
-	if err := decode(data, &n, &n.Format); err != nil {
+	if err := zkclient.Decode(data, &n, &n.Format); err != nil {
 		return FrozenRequest{}, err
 	}
 	r := FrozenRequest{
-		ID: valid(n.ID), Scope: valid(n.Scope), Job: valid(n.Job),
-		Identity: priority.Identity{Owner: valid(n.Owner), Host: valid(n.Host), PID: n.PID, Message: valid(n.Message)},
-		Priority: n.Priority, Override: *n.Override.valid(), Until: writable(n.Until),
-		Since: recordTime(stat.Ctime - max(0, n.Waited)),
+		ID: zkclient.Valid(n.ID), Scope: zkclient.Valid(n.Scope), Job: zkclient.Valid(n.Job),
+		Identity: priority.Identity{Owner: zkclient.Valid(n.Owner), Host: zkclient.Valid(n.Host), PID: n.PID, Message: zkclient.Valid(n.Message)},
+		Priority: n.Priority, Override: *n.Override.valid(), Until: zkclient.Writable(n.Until),
+		Since: zkclient.RecordTime(stat.Ctime - max(0, n.Waited)),
 	}
 	if n.Shared {
 		r.Mode = priority.Shared

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // These targets put anything into the nodes that the recipes read. What is
@@ -21,7 +22,7 @@ import (
 // checkRefusal looks at an error about data, which come from anybody.
 func checkRefusal(t *testing.T, data []byte, err error) {
 	t.Helper()
-	checkRefusalUpTo(t, recordFormat, data, err)
+	checkRefusalUpTo(t, zkclient.RecordFormat, data, err)
 }
 
 // checkRefusalUpTo is checkRefusal for records of any format up to the newest.
@@ -29,12 +30,12 @@ func checkRefusalUpTo(t *testing.T, newest int, data []byte, err error) {
 	t.Helper()
 	require.NotEmpty(t, err.Error())
 	require.Less(t, len(err.Error()), 1000)
-	if bad, ok := errors.AsType[*RecordError](err); ok {
+	if bad, ok := errors.AsType[*zkclient.RecordError](err); ok {
 		require.Equal(t, bad.Format == 0, bad.Err != nil)
-		told := inNode(err, "/lockkeeper/x")
+		told := zkclient.InNode(err, "/lockkeeper/x")
 		require.ErrorContains(t, told, "/lockkeeper/x")
 	}
-	require.Equal(t, newerFormat(newest, data), isNewer(err), "%v", err)
+	require.Equal(t, newerFormat(newest, data), zkclient.IsNewer(err), "%v", err)
 }
 
 // newerFormat reports whether data is an object that says it is of a later
@@ -50,7 +51,7 @@ func newerFormat(newest int, data []byte) bool {
 }
 
 func FuzzContenderRecord(f *testing.F) {
-	c := &Client{host: "h3", pid: 811}
+	c := unconnected(f)
 	rec := newRecord(c, Request{Identity: priority.Identity{Owner: "reindex"}, Terms: priority.Terms{Priority: 40, LeaseTimeout: time.Minute, MinRuntime: time.Second, WaitingTimeout: new(time.Duration(0))}, Override: &Mark{ID: "a", By: "b"}, Under: []string{"x"}})
 	f.Add(rec.encode(), int64(1000), int64(7))
 	rec.Granted = true
@@ -79,7 +80,7 @@ func FuzzContenderRecord(f *testing.F) {
 		stat := &zk.Stat{Mtime: written, Mzxid: written, Ctime: written, EphemeralOwner: 1}
 		lease := rec.leaseLeft(stat, now)
 		require.GreaterOrEqual(t, lease, time.Duration(0))
-		require.LessOrEqual(t, lease, max(0, milliseconds(rec.LeaseTimeout)))
+		require.LessOrEqual(t, lease, max(0, zkclient.Milliseconds(rec.LeaseTimeout)))
 		least := rec.remaining(stat, now).MinRuntimeLeft
 		require.GreaterOrEqual(t, least, time.Duration(0))
 		require.LessOrEqual(t, least, lease)
@@ -120,7 +121,7 @@ func kept(t *testing.T, before, after []byte, known []string) {
 }
 
 func FuzzLockRecord(f *testing.F) {
-	f.Add(soleHolder(newGUID()))
+	f.Add(soleHolder(zkclient.NewGUID()))
 	f.Add(lockRecord{Format: 1, Holders: []string{"a", "b"}, Evicted: []evictionNote{{ID: "x", Owner: "o", By: "b", Reason: priority.LeaseExpired, Override: &Mark{ID: "m"}, At: 5}}}.encode())
 	for _, text := range []string{`{"format":2,"delays":[{"id":"x","delay_ms":1000,"ended":{}},{"delay_ms":-1},{"delay_ms":9223372036854775807,"ended":{"at":-9223372036854775808}}]}`, "", "{", "null", `{"format":1}`, `{"format":1,"holders":null,"evicted":[null,{}]}`, `{"format":3,"holders":{}}`, `{"format":3,"holders":["a"],"open":true}`, `{"format":4,"holders":{}}`, `{"format":1,"holders":[1]}`, `{"format":1e0}`} {
 		f.Add([]byte(text))
@@ -176,7 +177,7 @@ func FuzzTickRecord(f *testing.F) {
 		if err != nil {
 			line, _, _ := bytes.Cut(data, []byte{'\n'})
 			newest := tickFormatLeftOut
-			if bad, ok := errors.AsType[*RecordError](err); ok && bad.Format == newest {
+			if bad, ok := errors.AsType[*zkclient.RecordError](err); ok && bad.Format == newest {
 				newest-- // it leaves nothing out
 			}
 			checkRefusalUpTo(t, newest, line, err)
@@ -242,16 +243,16 @@ func FuzzBoards(f *testing.F) {
 		if question, err := decodeApproval(data); err != nil {
 			checkRefusal(t, data, err)
 		} else {
-			again, err := decodeApproval(encode(question))
+			again, err := decodeApproval(zkclient.Encode(question))
 			require.NoError(t, err)
-			require.Equal(t, string(encode(question)), string(encode(again)))
+			require.Equal(t, string(zkclient.Encode(question)), string(zkclient.Encode(again)))
 			shown := approvalNode{id: "a-0000000001", rec: question, stat: &zk.Stat{Mtime: 5, Ctime: 5}}.public()
 			require.Equal(t, question.Decision != nil, shown.Decision != nil)
 			fit := question.fit()
 			require.LessOrEqual(t, len(fit.Holders), maxAuditVictims+1)
 		}
 		var request requestNote
-		if err := decode(data, &request, &request.Format); err != nil {
+		if err := zkclient.Decode(data, &request, &request.Format); err != nil {
 			checkRefusal(t, data, err)
 		}
 	})
@@ -292,7 +293,7 @@ func FuzzAudit(f *testing.F) {
 			require.Equal(t, sealed.Seq, again.Seq)
 		}
 		entry := r.fit()
-		require.Equal(t, string(encode(entry)), string(encode(entry.fit())), "what fits is not cut again")
+		require.Equal(t, string(zkclient.Encode(entry)), string(zkclient.Encode(entry.fit())), "what fits is not cut again")
 	})
 }
 
@@ -301,7 +302,7 @@ func FuzzGroupRecords(f *testing.F) {
 	f.Add(spec.encode())
 	f.Add(memberRecord{Format: 1, Name: "m", Released: map[Token][]string{7: {"a"}}}.encode())
 	a := newAssignment()
-	a.locks["a"] = &groupLock{holders: []groupEntry{{guid: newGUID(), name: "m", token: 5}, {guid: newGUID(), name: "n", revoking: true}}, plan: []string{"n", "p"}}
+	a.locks["a"] = &groupLock{holders: []groupEntry{{guid: zkclient.NewGUID(), name: "m", token: 5}, {guid: zkclient.NewGUID(), name: "n", revoking: true}}, plan: []string{"n", "p"}}
 	f.Add(a.encode())
 	for _, text := range []string{"", "{}", `{"format":2}`, `{"format":1,"members":[{"id":"a"}],"locks":{"x":{"h":[[0]]}}}`, `{"format":1,"members":[],"locks":{"x":{"h":[[0,1]],"p":[-1]}}}`, `{"format":1,"locks":{"":{"h":[[0,0,1,2,3]]}}}`, `{"x":{"h":[[0,5],[1,6,1]],"p":[1,2]},"y":{"p":[]}}`, `{"format":1,"released":{"-5":["a","a"]}}`} {
 		f.Add([]byte(text))
@@ -326,7 +327,7 @@ func FuzzGroupRecords(f *testing.F) {
 			var fast, slow groupPlaces
 			err, slowly := fast.UnmarshalJSON(data), slow.unmarshal(data)
 			require.Equal(t, slowly == nil, err == nil, "%v, %v", err, slowly)
-			require.Equal(t, string(encode(slow)), string(encode(fast)))
+			require.Equal(t, string(zkclient.Encode(slow)), string(zkclient.Encode(fast)))
 		}
 		stat := &zk.Stat{Mzxid: 77}
 		if a, err := decodeAssignment(data, stat); err == nil {
@@ -346,7 +347,7 @@ func FuzzGroupRecords(f *testing.F) {
 }
 
 func FuzzNames(f *testing.F) {
-	guid := newGUID()
+	guid := zkclient.NewGUID()
 	for _, name := range []string{
 		contenderName(7, priority.Shared, guid) + "-2147483648", contenderName(0, priority.Exclusive, guid) + "0000000001", contenderName(0, priority.Exclusive, guid) + "+000000001",
 		"_c_6f0c7f63-0d1d-4b1f-8a3e-f1e0a6a5d2aa-lock-0000000001", "6f0c7f630d1d4b1f8a3ef1e0a6a5d2aa__rlock__0000000001", "x__WRIT__2147483647", "lock-lock-0000000000",
@@ -359,7 +360,7 @@ func FuzzNames(f *testing.F) {
 			require.Equal(t, name, contenderName(c.level(), c.mode, c.guid)+sequenceName(c.place.Sequence))
 		}
 		if m, ok := parseMember(name); ok {
-			escaped, err := EscapeScope(m.name)
+			escaped, err := zkclient.EscapeScope(m.name)
 			require.NoError(t, err)
 			require.Equal(t, name, memberNode(escaped, m.guid)+sequenceName(m.seq))
 		}
@@ -369,25 +370,24 @@ func FuzzNames(f *testing.F) {
 		}
 		if isApprovalID(name) {
 			require.Len(t, strings.Split(name, "/"), 1)
-			n, ok := parseSequence(name[len(approvalPrefix):])
+			n, ok := zkclient.ParseSequence(name[len(approvalPrefix):])
 			require.True(t, ok)
 			require.Equal(t, name, approvalPrefix+sequenceName(n))
 		}
 		if seq, ok := auditSeq(name); ok {
 			require.Equal(t, "/log/"+name, (&AuditLog{}).node(seq))
 		}
-		if scope, ok := unescapeScope(name); ok {
-			again, err := EscapeScope(scope)
+		if scope, ok := zkclient.UnescapeScope(name); ok {
+			again, err := zkclient.EscapeScope(scope)
 			require.NoError(t, err)
 			require.Equal(t, name, again)
 		}
-		if escaped, err := EscapeScope(name); err == nil {
-			back, ok := unescapeScope(escaped)
+		if escaped, err := zkclient.EscapeScope(name); err == nil {
+			back, ok := zkclient.UnescapeScope(escaped)
 			require.True(t, ok)
 			require.Equal(t, name, back)
-			require.LessOrEqual(t, len(escaped), maxScope)
 			require.NotContains(t, escaped, "/")
-			require.NoError(t, checkPath("path", lockPath("/r", escaped)))
+			require.NoError(t, zkclient.CheckOurs("path", lockPath("/r", escaped)))
 			require.True(t, isLockNode("/r", lockPath("/r", escaped)))
 		} else {
 			require.NotEmpty(t, err.Error())
@@ -418,7 +418,7 @@ func FuzzOrder(f *testing.F) {
 		var names, tickets, members []string
 		for i := 0; i+4 <= len(data) && i < 4*64; i += 4 {
 			n := int32(uint32(data[i])<<24 | uint32(data[i+1])<<16 | uint32(data[i+2])<<8 | uint32(data[i+3]))
-			guid := strings.Repeat("0", guidLength-2) + string("0123456789abcdef"[i/4%16]) + string("0123456789abcdef"[i/64])
+			guid := strings.Repeat("0", zkclient.GUIDLength-2) + string("0123456789abcdef"[i/4%16]) + string("0123456789abcdef"[i/64])
 			names = append(names, contenderName(priority.Level(data[i+3]&1), priority.Exclusive, guid)+sequenceName(n))
 			tickets = append(tickets, "_c_"+guid+"-lock-"+sequenceName(n))
 			members = append(members, memberNode("m", guid)+sequenceName(n))

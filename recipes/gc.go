@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // IdleOptions say which scopes CollectIdle removes.
@@ -37,8 +39,8 @@ type Collection struct {
 	At           time.Time // the servers' clock at the beginning
 	Removed      []IdleScope
 	Left         []LeftScope
-	Unreadable   []Unreadable // scopes, and lists of scopes, that were not looked at; by path
-	Transactions int          // that removed something
+	Unreadable   []zkclient.Unreadable // scopes, and lists of scopes, that were not looked at; by path
+	Transactions int                   // that removed something
 }
 
 // An IdleScope is one that nobody uses.
@@ -85,14 +87,14 @@ const (
 //   - else the cause of ctx
 func (c *Client) CollectIdle(ctx context.Context, o IdleOptions) (Collection, error) {
 	if o.Older < 0 {
-		return Collection{}, &RequestError{Field: "older", Reason: fmt.Sprintf("%s is negative; write for how long nobody has used what is removed, for example 7d", o.Older)}
+		return Collection{}, &zkclient.RequestError{Field: "older", Reason: fmt.Sprintf("%s is negative; write for how long nobody has used what is removed, for example 7d", o.Older)}
 	}
 	if o.Older == 0 {
 		o.Older = DefaultIdle
 	}
 	k := &collector{c: c, o: o, settled: make(map[string]bool)}
-	_, err := promptly(ctx, c, func() (struct{}, error) {
-		return inSessions(ctx, c, func(s *session) (struct{}, error) { return struct{}{}, k.in(ctx, s) })
+	_, err := zkclient.Promptly(ctx, c.Client, func() (struct{}, error) {
+		return zkclient.InSessions(ctx, c.Client, func(s *zkclient.Session) (struct{}, error) { return struct{}{}, k.in(ctx, s) })
 	}, nil)
 	return k.result(), err
 }
@@ -124,14 +126,14 @@ func (x candidate) idle() IdleScope {
 }
 
 // in goes through all scopes, within one session.
-func (k *collector) in(ctx context.Context, s *session) error {
+func (k *collector) in(ctx context.Context, s *zkclient.Session) error {
 	if err := k.settle(ctx, s); err != nil {
 		return err
 	}
 	if err := k.begin(ctx, s); err != nil {
 		return err
 	}
-	_, root, err := s.get(ctx, k.c.Root())
+	_, root, err := s.Get(ctx, k.c.Root())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	} else if err != nil {
@@ -166,8 +168,8 @@ func (k *collector) in(ctx context.Context, s *session) error {
 }
 
 // lookAround looks at the node of each scope.
-func (k *collector) lookAround(ctx context.Context, s *session) ([]candidate, error) {
-	buckets, _, err := s.list(ctx, k.c.Root()+"/locks")
+func (k *collector) lookAround(ctx context.Context, s *zkclient.Session) ([]candidate, error) {
+	buckets, _, err := s.List(ctx, k.c.Root()+"/locks")
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	} else if err != nil {
@@ -176,8 +178,8 @@ func (k *collector) lookAround(ctx context.Context, s *session) ([]candidate, er
 	var all []candidate
 	for _, bucket := range buckets {
 		path := k.c.Root() + "/locks/" + bucket
-		names, _, err := s.list(ctx, path)
-		if bad, isBad := leftOut(err, path, ""); isBad {
+		names, _, err := s.List(ctx, path)
+		if bad, isBad := zkclient.LeftOut(err, path, ""); isBad {
 			k.unreadable(bad)
 			continue
 		} else if errors.Is(err, zk.ErrNoNode) {
@@ -187,7 +189,7 @@ func (k *collector) lookAround(ctx context.Context, s *session) ([]candidate, er
 		}
 		var found []candidate
 		for _, name := range names {
-			scope, ok := unescapeScope(name)
+			scope, ok := zkclient.UnescapeScope(name)
 			if ok && !k.settled[scope] && lockPath(k.c.Root(), name) == path+"/"+name && (k.o.Match == nil || k.o.Match(scope)) {
 				found = append(found, candidate{scope: scope, path: path + "/" + name})
 			}
@@ -201,7 +203,7 @@ func (k *collector) lookAround(ctx context.Context, s *session) ([]candidate, er
 }
 
 // look looks at nodes, and returns those that are there.
-func (k *collector) look(ctx context.Context, s *session, at []candidate) ([]candidate, error) {
+func (k *collector) look(ctx context.Context, s *zkclient.Session, at []candidate) ([]candidate, error) {
 	var looks errgroup.Group
 	looks.SetLimit(16)
 	for i := range at {
@@ -233,9 +235,9 @@ func (k *collector) date(zxid, at int64) {
 }
 
 // stays reports whether a scope is not to be removed, and takes note of why.
-func (k *collector) stays(ctx context.Context, s *session, x candidate) (bool, error) {
+func (k *collector) stays(ctx context.Context, s *zkclient.Session, x candidate) (bool, error) {
 	why, err := k.judge(ctx, s, x)
-	bad, isBad := leftOut(err, x.path, x.scope)
+	bad, isBad := zkclient.LeftOut(err, x.path, x.scope)
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // it has gone
 		return true, nil
@@ -249,7 +251,7 @@ func (k *collector) stays(ctx context.Context, s *session, x candidate) (bool, e
 }
 
 // judge returns why a scope has to stay; "": nobody uses it.
-func (k *collector) judge(ctx context.Context, s *session, x candidate) (LeftReason, error) {
+func (k *collector) judge(ctx context.Context, s *zkclient.Session, x candidate) (LeftReason, error) {
 	switch {
 	case x.stat.NumChildren > 0:
 		return LeftInUse, nil
@@ -260,7 +262,7 @@ func (k *collector) judge(ctx context.Context, s *session, x candidate) (LeftRea
 	case int(x.stat.DataLength) <= soleHolderLength:
 		return "", nil
 	}
-	data, stat, err := s.get(ctx, x.path)
+	data, stat, err := s.Get(ctx, x.path)
 	if err != nil {
 		return "", err
 	}
@@ -269,7 +271,7 @@ func (k *collector) judge(ctx context.Context, s *session, x candidate) (LeftRea
 	}
 	g, err := decodeLock(data)
 	switch {
-	case isNewer(err):
+	case zkclient.IsNewer(err):
 		return LeftNewer, nil
 	case err != nil:
 		return "", nil //nolint:nilerr // nobody can use it as it is
@@ -285,14 +287,14 @@ func (k *collector) judge(ctx context.Context, s *session, x candidate) (LeftRea
 
 // notice writes that an unclean end was noticed, or how late it is by now, so that
 // the scope can be removed one of the next times.
-func (k *collector) notice(ctx context.Context, s *session, x candidate, g lockRecord) error {
+func (k *collector) notice(ctx context.Context, s *zkclient.Session, x candidate, g lockRecord) error {
 	if k.o.DryRun {
 		return nil
 	}
-	_, _, err := s.multi(ctx,
+	_, _, err := s.Multi(ctx,
 		&zk.CheckVersionRequest{Path: k.c.Root(), Version: k.start},
 		&zk.SetDataRequest{Path: x.path, Data: g.encode(), Version: x.stat.Version})
-	if errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) {
+	if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrSessionOver) {
 		return err
 	}
 	return nil // else somebody came, or it is not allowed: it stays as it is
@@ -306,7 +308,7 @@ func (k *collector) left(x candidate, why LeftReason) {
 }
 
 // unreadable takes note of what could not be looked at, once.
-func (k *collector) unreadable(bad Unreadable) {
+func (k *collector) unreadable(bad zkclient.Unreadable) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !slices.Contains(k.collection.Unreadable, bad) {
@@ -330,20 +332,20 @@ func (k *collector) result() Collection {
 	defer k.mu.Unlock()
 	r := k.collection
 	r.Older = k.o.Older
-	r.Removed, r.Left, r.Unreadable = slices.Clone(r.Removed), slices.Clone(r.Left), byPath(slices.Clone(r.Unreadable))
+	r.Removed, r.Left, r.Unreadable = slices.Clone(r.Removed), slices.Clone(r.Left), zkclient.ByPath(slices.Clone(r.Unreadable))
 	slices.SortFunc(r.Removed, func(a, b IdleScope) int { return strings.Compare(a.Scope, b.Scope) })
 	slices.SortFunc(r.Left, func(a, b LeftScope) int { return strings.Compare(a.Scope, b.Scope) })
 	return r
 }
 
 // nodeExists returns the stat of a node; zk.ErrNoNode: there is none.
-func nodeExists(ctx context.Context, s *session, path string) (*zk.Stat, error) {
-	r, err := call(ctx, s, func(c *zk.Conn) (r nodePresence, err error) {
-		r.there, r.stat, err = c.Exists(path)
+func nodeExists(ctx context.Context, s *zkclient.Session, path string) (*zk.Stat, error) {
+	r, err := zkclient.Call(ctx, s, func(c *zk.Conn) (r zkclient.NodePresence, err error) {
+		r.There, r.Stat, err = c.Exists(path)
 		return r, err
 	})
-	if err == nil && !r.there {
+	if err == nil && !r.There {
 		err = zk.ErrNoNode
 	}
-	return r.stat, denied(err, path, PermissionRead)
+	return r.Stat, zkclient.Denied(err, path, zkclient.PermissionRead)
 }

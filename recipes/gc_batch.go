@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // How much one transaction of a removal does: the server does nothing else
@@ -33,13 +35,13 @@ func batchSize(idle []candidate) int {
 // it: each contains its actor's own node.
 //
 // One that was used meanwhile is left out, and the others go.
-func (k *collector) remove(ctx context.Context, s *session, batch []candidate) error {
+func (k *collector) remove(ctx context.Context, s *zkclient.Session, batch []candidate) error {
 	if k.o.DryRun {
 		k.removed(0, batch...)
 		return nil
 	}
 	for len(batch) > 0 {
-		data, root, err := s.get(ctx, k.c.Root())
+		data, root, err := s.Get(ctx, k.c.Root())
 		if err != nil {
 			return err
 		}
@@ -55,8 +57,8 @@ func (k *collector) remove(ctx context.Context, s *session, batch []candidate) e
 		for _, x := range batch {
 			ops = append(ops, &zk.DeleteRequest{Path: x.path, Version: x.stat.Version})
 		}
-		_, failed, err := s.multi(ctx, ops...)
-		var refused *AccessError
+		_, failed, err := s.Multi(ctx, ops...)
+		var refused *zkclient.AccessError
 		switch {
 		case err == nil:
 			k.raised++
@@ -72,7 +74,7 @@ func (k *collector) remove(ctx context.Context, s *session, batch []candidate) e
 		case failed > 0 && errors.As(err, &refused):
 			k.left(batch[failed-1], LeftDenied)
 			batch = slices.Delete(slices.Clone(batch), failed-1, failed)
-		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			k.unsure = batch
 			return err
 		default:
@@ -83,7 +85,7 @@ func (k *collector) remove(ctx context.Context, s *session, batch []candidate) e
 }
 
 // again looks at a batch anew, and returns those of it that are still idle.
-func (k *collector) again(ctx context.Context, s *session, batch []candidate) ([]candidate, error) {
+func (k *collector) again(ctx context.Context, s *zkclient.Session, batch []candidate) ([]candidate, error) {
 	batch, err := k.look(ctx, s, slices.Clone(batch))
 	if err != nil {
 		return nil, err
@@ -103,7 +105,7 @@ func (k *collector) again(ctx context.Context, s *session, batch []candidate) ([
 
 // settle finds out what became of a transaction whose reply was lost: what is
 // gone was removed. What is there is looked at like all others.
-func (k *collector) settle(ctx context.Context, s *session) error {
+func (k *collector) settle(ctx context.Context, s *zkclient.Session) error {
 	for len(k.unsure) > 0 {
 		x := k.unsure[0]
 		switch _, err := nodeExists(ctx, s, x.path); {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // gcRecord is the data of <root>/gc: transactions of which is known when they
@@ -39,10 +41,10 @@ func (r gcRecord) thin(now int64) gcRecord {
 }
 
 // begin learns the servers' clock, and from when what is known to be old is.
-func (k *collector) begin(ctx context.Context, s *session) error {
+func (k *collector) begin(ctx context.Context, s *zkclient.Session) error {
 	path := k.c.Root() + "/gc"
 	for {
-		data, stat, err := s.get(ctx, path)
+		data, stat, err := s.Get(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode) && k.o.DryRun:
 			return k.beginAt(k.c.Now().UnixMilli(), gcRecord{})
@@ -53,7 +55,7 @@ func (k *collector) begin(ctx context.Context, s *session) error {
 			} else if err != nil {
 				return err
 			}
-			if err := s.ensure(ctx, path); err != nil {
+			if err := s.Ensure(ctx, path); err != nil {
 				return err
 			}
 			continue
@@ -61,13 +63,13 @@ func (k *collector) begin(ctx context.Context, s *session) error {
 			return err
 		}
 		var record gcRecord
-		if json.Unmarshal(data, &record) != nil || record.Format != recordFormat {
+		if json.Unmarshal(data, &record) != nil || record.Format != zkclient.RecordFormat {
 			record = gcRecord{} // nothing is known
 		}
-		record.Format = recordFormat
+		record.Format = zkclient.RecordFormat
 		record.Marks = append(record.Marks, gcMark{stat.Mzxid, stat.Mtime})
 		if k.o.DryRun {
-			now, err := k.c.serverNow(ctx, s)
+			now, err := k.c.ServerNow(ctx, s)
 			if errors.Is(err, zk.ErrNoAuth) {
 				now, err = k.c.Now().UnixMilli(), nil // an onlooker that may not write: nearly right
 			}
@@ -80,7 +82,7 @@ func (k *collector) begin(ctx context.Context, s *session) error {
 		if err != nil {
 			return err
 		}
-		written, err := s.set(ctx, path, out, stat.Version)
+		written, err := s.Set(ctx, path, out, stat.Version)
 		if errors.Is(err, zk.ErrBadVersion) {
 			continue // another collector
 		} else if err != nil {

@@ -10,17 +10,18 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A Grant is a lock that was acquired, until Release or until it is lost. What
 // happens to it is told by Request.Notify.
 type Grant struct {
 	lock    *PriorityLock
-	s       *session
+	s       *zkclient.Session
 	req     Request
 	guid    string
 	path    string
-	born    instant
+	born    zkclient.Instant
 	version int32          // of the lock node, as this grant wrote it; -1 when not known
 	epoch   int32          // of the root, read before the grant
 	evicted []evictionNote // by this grant, to be handed on
@@ -30,31 +31,31 @@ type Grant struct {
 	line *localLine // whose next one it is passed on to; nil: it is not. Set before anybody may release it
 
 	notices *notices // the request's
-	watch   watcher
+	watch   zkclient.Watcher
 	late    bool // its watch is to be armed; guarded by lateWatches
 
 	mu        sync.Mutex
 	mode      priority.Mode // shared as soon as it may be
-	stamp     serverStamp
+	stamp     zkclient.ServerStamp
 	token     Token // 0 when not known yet
-	asked     map[askKey]instant
-	graceTo   instant // end of the earliest grace, while asked
-	leaseTo   instant // end of the lease
-	blindTo   instant // while its node may have changed unheard of: the session's deadline of when that began; else 0
-	blinks    int     // how often that began
+	asked     map[askKey]zkclient.Instant
+	graceTo   zkclient.Instant // end of the earliest grace, while asked
+	leaseTo   zkclient.Instant // end of the lease
+	blindTo   zkclient.Instant // while its node may have changed unheard of: the session's deadline of when that began; else 0
+	blinks    int              // how often that began
 	timer     *time.Timer
-	looking   bool          // an inspection is under way
-	again     bool          // and what it sees may be old
-	next      *heir         // the first waiter, as last seen
-	around    watcher       // of who comes and goes, while the holder is asked to go
-	attending bool          // such a watch is or will be armed
-	events    int           // how often somebody came or went since
-	pause     time.Duration // until the next look
-	preparing *preparation  // a look for next that may be under way; nil: none was begun
-	attended  *heir         // next, if nobody came or went since; else nil
-	at        dataVersion   // of the own node: what asked says is of this version
-	named     instant       // when the grant record named this grant for sure; 0: at birth
-	namedAt   int32         // the record's version then; -1 when not known
+	looking   bool             // an inspection is under way
+	again     bool             // and what it sees may be old
+	next      *heir            // the first waiter, as last seen
+	around    zkclient.Watcher // of who comes and goes, while the holder is asked to go
+	attending bool             // such a watch is or will be armed
+	events    int              // how often somebody came or went since
+	pause     time.Duration    // until the next look
+	preparing *preparation     // a look for next that may be under way; nil: none was begun
+	attended  *heir            // next, if nobody came or went since; else nil
+	at        dataVersion      // of the own node: what asked says is of this version
+	named     zkclient.Instant // when the grant record named this grant for sure; 0: at birth
+	namedAt   int32            // the record's version then; -1 when not known
 	state     grantState
 	loss      *LostError
 }
@@ -97,13 +98,13 @@ func (g *Grant) Mode() priority.Mode {
 // and force: when those take the lock of a holder that is cut off is in "Takeovers
 // and breaks" in docs/safety.md.
 func (g *Grant) Deadline() time.Time {
-	end := g.s.deadline()
+	end := g.s.Deadline()
 	g.mu.Lock()
 	if g.blindTo != 0 {
 		end = min(end, g.blindTo)
 	}
 	g.mu.Unlock()
-	return time.Now().Add(end.sub(g.s.Awake()))
+	return time.Now().Add(end.Sub(g.s.Awake()))
 }
 
 // Token returns the fencing token. After a hand-over it has to be read first,
@@ -116,7 +117,7 @@ func (g *Grant) Token(ctx context.Context) (Token, error) {
 	if token != 0 {
 		return token, nil
 	}
-	return promptly(ctx, g.lock.c, func() (Token, error) { return g.readToken(ctx) }, nil)
+	return zkclient.Promptly(ctx, g.lock.c.Client, func() (Token, error) { return g.readToken(ctx) }, nil)
 }
 
 func (g *Grant) readToken(ctx context.Context) (Token, error) {
@@ -130,7 +131,7 @@ func (g *Grant) readToken(ctx context.Context) (Token, error) {
 		case loss != nil:
 			return 0, loss
 		}
-		if err := g.inspect(ctx); err != nil && !errors.Is(err, errAmbiguous) {
+		if err := g.inspect(ctx); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {
 			return 0, g.lossOr(err)
 		}
 	}
@@ -150,7 +151,7 @@ func (g *Grant) watchLater() {
 	}
 	after := prepareAfter
 	if g.next != nil { // until it is too old
-		after = max(after, g.next.seen.add(freshFor-time.Millisecond).sub(g.born))
+		after = max(after, g.next.seen.Add(freshFor-time.Millisecond).Sub(g.born))
 	}
 	g.timer = time.AfterFunc(after, g.prepare)
 }
@@ -181,7 +182,7 @@ func (g *Grant) changed() {
 		g.mu.Unlock()
 		err := g.inspect(g.lock.c.Closing())
 		g.mu.Lock()
-		if g.state != stateHeld || !g.again && !errors.Is(err, errAmbiguous) {
+		if g.state != stateHeld || !g.again && !errors.Is(err, zkclient.ErrAmbiguous) {
 			g.looking = false
 			g.mu.Unlock()
 			return
@@ -198,9 +199,9 @@ func (g *Grant) inspect(ctx context.Context) error {
 	g.mu.Lock()
 	blinks := g.blinks
 	g.mu.Unlock()
-	data, stat, err := g.s.look(ctx, g.path, &g.watch)
+	data, stat, err := g.s.Look(ctx, g.path, &g.watch)
 	if !g.held() {
-		g.s.unwatch(g.path, &g.watch)
+		g.s.Unwatch(g.path, &g.watch)
 		return ErrReleased
 	}
 	switch {
@@ -212,7 +213,7 @@ func (g *Grant) inspect(ctx context.Context) error {
 		return err
 	}
 	rec, err := decodeContender(data)
-	if err != nil || !rec.Granted || !g.s.owns(stat) {
+	if err != nil || !rec.Granted || !g.s.Owns(stat) {
 		return g.overwritten(errOverwritten)
 	}
 	if g.grantedAgain(rec.token(stat)) {
@@ -231,7 +232,7 @@ func (g *Grant) inspect(ctx context.Context) error {
 // again. What is answered meanwhile keeps the session, but says nothing of the
 // hold: whoever has been evicted would believe in it for one more session.
 func (g *Grant) blink() {
-	end := g.s.deadline()
+	end := g.s.Deadline()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.blinks++
@@ -242,7 +243,7 @@ func (g *Grant) blink() {
 }
 
 // blind reports whether the own node should have been looked at by now.
-func (g *Grant) blind(now instant) bool {
+func (g *Grant) blind(now zkclient.Instant) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.blindTo != 0 && now >= g.blindTo // planted-bug no-session-deadline: return false
@@ -269,18 +270,18 @@ func (g *Grant) overwritten(why error) error {
 	}
 	loss := &LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: why}
 	g.lose(loss)
-	g.s.discard(g.path)
+	g.s.Discard(g.path)
 	return loss
 }
 
 // whyGone tells a takeover and a break from an administrator's delete.
 func (g *Grant) whyGone(ctx context.Context) *LostError {
 	loss := &LostError{Scope: g.lock.scope, Reason: LossDeleted}
-	data, _, err := g.s.get(ctx, g.lock.path)
-	for errors.Is(err, errAmbiguous) {
-		data, _, err = g.s.get(ctx, g.lock.path)
+	data, _, err := g.s.Get(ctx, g.lock.path)
+	for errors.Is(err, zkclient.ErrAmbiguous) {
+		data, _, err = g.s.Get(ctx, g.lock.path)
 	}
-	if g.s.isOver() {
+	if g.s.IsOver() {
 		return &LostError{Scope: g.lock.scope, Reason: LossSession, Err: g.s.Err()}
 	}
 	if err != nil {
@@ -306,21 +307,21 @@ func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
 	if g.token == 0 {
 		g.token = rec.token(stat)
 	}
-	if g.stamp.at == 0 {
-		g.stamp.at = stat.Ctime
+	if g.stamp.At == 0 {
+		g.stamp.At = stat.Ctime
 	}
-	g.leaseTo = now.add(rec.leaseLeft(stat, g.stamp.notBehind(now)))
+	g.leaseTo = now.Add(rec.leaseLeft(stat, g.stamp.NotBehind(now)))
 	var news []Notice
-	standing := make(map[askKey]instant, len(rec.Preempt))
+	standing := make(map[askKey]zkclient.Instant, len(rec.Preempt))
 	for _, n := range rec.Preempt {
 		key := askKey{n.ID, n.Reason, n.at(stat), n.Grace, n.Forceful}
 		end, known := g.asked[key]
 		if !known {
 			// Counted on the server's clock, and never longer than the grace.
-			grace := milliseconds(n.Grace)
-			gone := time.Duration(g.stamp.notBehind(now)-n.at(stat)) * time.Millisecond
+			grace := zkclient.Milliseconds(n.Grace)
+			gone := time.Duration(g.stamp.NotBehind(now)-n.at(stat)) * time.Millisecond
 			left := max(0, min(grace, grace-gone))
-			end = now.add(left)
+			end = now.Add(left)
 			news = append(news, PreemptRequested{
 				By: n.author(), Reason: n.Reason, Grace: grace, Deadline: time.Now().Add(left),
 				Forceful: n.Forceful, Trace: n.Trace, Override: n.Override,
@@ -351,7 +352,7 @@ func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
 
 // overdue reports whether the lock may be taken over without the holder's
 // hearing of it, were it cut off: past the lease, or past the grace.
-func (g *Grant) overdue(now instant) bool {
+func (g *Grant) overdue(now zkclient.Instant) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.asked) > 0 { // the end of the lease does not shorten the grace
@@ -362,7 +363,7 @@ func (g *Grant) overdue(now instant) bool {
 
 func (g *Grant) holding() string { return g.lock.scope }
 
-// atRisk tells the holder that ZooKeeper has been silent for long.
+// AtRisk tells the holder that ZooKeeper has been silent for long.
 func (g *Grant) atRisk(left time.Duration) {
 	if g.held() {
 		g.notices.send(AtRisk{Deadline: time.Now().Add(left)})
@@ -395,11 +396,11 @@ func (g *Grant) lose(loss *LostError) {
 		g.timer.Stop()
 	}
 	g.mu.Unlock()
-	g.s.unhold((*grantTenant)(g))
+	g.s.Unhold((*grantTenant)(g))
 	lateWatchesOf(g.s).drop(g)
-	g.s.unwatch(g.path, &g.watch)
+	g.s.Unwatch(g.path, &g.watch)
 	if loss.Reason == LossSession {
-		g.s.discard(g.path) // the session may survive; the hold does not
+		g.s.Discard(g.path) // the session may survive; the hold does not
 	}
 	g.lock.cache.hints.crowded(g.lock.path)
 	line.quit(g)
@@ -411,9 +412,9 @@ func (g *Grant) lose(loss *LostError) {
 // when the lock is lost, and ErrReleased after Release.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 	if lease < time.Millisecond {
-		return &RequestError{Field: "lease_timeout", Reason: fmt.Sprintf("%s must be positive; write how long the work needs from now on", lease)}
+		return &zkclient.RequestError{Field: "lease_timeout", Reason: fmt.Sprintf("%s must be positive; write how long the work needs from now on", lease)}
 	}
-	_, err := promptly(ctx, g.lock.c, func() (struct{}, error) { return struct{}{}, g.extend(ctx, lease) }, nil)
+	_, err := zkclient.Promptly(ctx, g.lock.c.Client, func() (struct{}, error) { return struct{}{}, g.extend(ctx, lease) }, nil)
 	return err
 }
 
@@ -423,7 +424,7 @@ func (g *Grant) extend(ctx context.Context, lease time.Duration) error {
 	})
 	if err == nil {
 		g.mu.Lock()
-		g.leaseTo = sent.add(lease)
+		g.leaseTo = sent.Add(lease)
 		g.mu.Unlock()
 	}
 	return err
@@ -438,9 +439,9 @@ func (g *Grant) extend(ctx context.Context, lease time.Duration) error {
 // returns.
 func (g *Grant) Protect(ctx context.Context, least time.Duration) error {
 	if least < 0 {
-		return &RequestError{Field: "min_runtime", Reason: fmt.Sprintf("%s is negative; write how long the work is not to be preempted from now on", least)}
+		return &zkclient.RequestError{Field: "min_runtime", Reason: fmt.Sprintf("%s is negative; write how long the work is not to be preempted from now on", least)}
 	}
-	_, err := promptly(ctx, g.lock.c, func() (instant, error) {
+	_, err := zkclient.Promptly(ctx, g.lock.c.Client, func() (zkclient.Instant, error) {
 		return g.amend(ctx, func(rec *contenderRecord) {
 			rec.protect(least)
 			rec.RunsFrom = runsFromLastWrite
@@ -451,7 +452,7 @@ func (g *Grant) Protect(ctx context.Context, least time.Duration) error {
 
 // amend changes what the own node says of the hold, unless somebody asks the
 // holder to go (T11). It returns when the write was sent.
-func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent instant, err error) {
+func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent zkclient.Instant, err error) {
 	for {
 		g.mu.Lock()
 		state, loss := g.state, g.loss
@@ -463,13 +464,13 @@ func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent 
 			return 0, ErrReleased
 		case stateHeld:
 		}
-		data, stat, err := g.s.look(ctx, g.path, &g.watch)
+		data, stat, err := g.s.Look(ctx, g.path, &g.watch)
 		if !g.held() { // released or lost meanwhile
-			g.s.unwatch(g.path, &g.watch)
+			g.s.Unwatch(g.path, &g.watch)
 			continue
 		}
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			g.changed()
@@ -495,14 +496,14 @@ func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent 
 		rec.freeze(stat)
 		change(&rec)
 		sent := g.s.Now()
-		stat, err = g.s.set(ctx, g.path, rec.encode(), stat.Version)
+		stat, err = g.s.Set(ctx, g.path, rec.encode(), stat.Version)
 		switch {
 		case err == nil:
 			g.mu.Lock()
 			g.at.learn(stat)
 			g.mu.Unlock()
 			return sent, nil
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, errAmbiguous):
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zkclient.ErrAmbiguous):
 		default:
 			return 0, g.lossOr(err)
 		}
@@ -510,7 +511,7 @@ func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent 
 }
 
 func (g *Grant) lossOr(err error) error {
-	if errors.Is(err, errSessionOver) { // the holders are about to be told
+	if errors.Is(err, zkclient.ErrSessionOver) { // the holders are about to be told
 		g.lose(&LostError{Scope: g.lock.scope, Reason: LossSession, Err: g.s.Err()})
 	}
 	g.mu.Lock()

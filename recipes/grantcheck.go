@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A hold that lasts compares: it reads the grant record now and then, and ends when
@@ -18,15 +20,15 @@ import (
 // nothing. A holder with waiters, which lists them anyway, sees the record's version in
 // each list, and compares at once when that has changed.
 
-// verifyDue reports whether it is time to compare.
-func (g *Grant) verifyDue(now instant) bool {
+// VerifyDue reports whether it is time to compare.
+func (g *Grant) verifyDue(now zkclient.Instant) bool {
 	if own, ok := parseChild(path.Base(g.path)); !ok || own.walked {
 		return false // its name says that it holds, whatever the record says
 	}
-	every := g.s.timeoutNow() * 2 / 3
+	every := g.s.TimeoutNow() * 2 / 3
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.state == stateHeld && now.sub(max(g.born, g.named)) >= every
+	return g.state == stateHeld && now.Sub(max(g.born, g.named)) >= every
 }
 
 // rewritten reports whether the grant record has changed since it is known to name this grant.
@@ -44,15 +46,15 @@ func (g *Grant) rewritten(stat *zk.Stat) bool {
 // record that says nothing is restored, as a waiter would.
 func (g *Grant) verify(ctx context.Context) {
 	at := g.s.Now()
-	data, stat, err := g.s.get(ctx, g.lock.path)
+	data, stat, err := g.s.Get(ctx, g.lock.path)
 	var record lockRecord
 	if err == nil {
-		if record, err = decodeLock(data); err != nil && !isNewer(err) {
+		if record, err = decodeLock(data); err != nil && !zkclient.IsNewer(err) {
 			record, err = g.lock.grants(ctx, g.s, data, stat.Version)
 		}
 	}
 	switch {
-	case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+	case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 		return // it stays due
 	case errors.Is(err, zk.ErrNoNode): // and no child either
 		g.changed()
@@ -82,6 +84,6 @@ func (g *Grant) unnamed(record lockRecord) {
 		return
 	}
 	g.lose(&LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errUnnamed})
-	g.s.discard(g.path)
+	g.s.Discard(g.path)
 	g.lock.c.Log().Warn("the lock node was overwritten: it does not name its holder, which gives the lock up", "node", g.lock.path, "holder", g.guid, "names", record.Holders)
 }

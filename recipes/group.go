@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A Group spreads locks over its participants. Each participant joins under a
@@ -85,13 +86,13 @@ func (c *Client) Group(spec GroupSpec, options ...GroupOptions) (*Group, error) 
 		}
 		for _, name := range slices.Sorted(maps.Keys(o.Strategies)) {
 			if _, err := assignment.Named(name); err == nil || o.Strategies[name] == nil {
-				errs = append(errs, &RequestError{Field: "strategies", Reason: fmt.Sprintf("%q is built in, empty or nil; give each strategy a name of its own", name)})
+				errs = append(errs, &zkclient.RequestError{Field: "strategies", Reason: fmt.Sprintf("%q is built in, empty or nil; give each strategy a name of its own", name)})
 			}
 			g.strategies[name] = o.Strategies[name]
 		}
 	}
 	if _, err := g.strategy(spec.Strategy); err != nil {
-		errs = append(errs, &RequestError{Field: "strategy", Reason: err.Error()})
+		errs = append(errs, &zkclient.RequestError{Field: "strategy", Reason: err.Error()})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -117,14 +118,14 @@ func (g *Group) Apply(ctx context.Context) (changed bool, err error) {
 }
 
 func (g *Group) apply(ctx context.Context) (changed bool, err error) {
-	if _, err := g.c.admit(ctx); err != nil {
+	if _, err := g.c.Admit(ctx); err != nil {
 		return false, err
 	}
 	for try := 0; ; try++ {
-		if err := pauseBefore(ctx, try); err != nil {
+		if err := zkclient.PauseBefore(ctx, try); err != nil {
 			return false, err
 		}
-		data, stat, err := g.c.get(ctx, g.path)
+		data, stat, err := g.c.Get(ctx, g.path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode) || err == nil && len(data) == 0:
 			// What belongs to it comes first: the spec says that all is there.
@@ -140,14 +141,14 @@ func (g *Group) apply(ctx context.Context) (changed bool, err error) {
 			return changed, nil
 		default:
 			if _, err := decodeSpec(data); err != nil {
-				return false, inNode(err, g.path) // of a newer version: not ours to overwrite
+				return false, zkclient.InNode(err, g.path) // of a newer version: not ours to overwrite
 			}
 		}
-		_, err = g.c.multi(ctx, &zk.SetDataRequest{Path: g.path, Data: g.data, Version: stat.Version})
+		_, err = g.c.Multi(ctx, &zk.SetDataRequest{Path: g.path, Data: g.data, Version: stat.Version})
 		switch {
 		case err == nil:
 			return true, nil
-		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			changed = true // perhaps: the next look tells
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
 		default:
@@ -159,7 +160,7 @@ func (g *Group) apply(ctx context.Context) (changed bool, err error) {
 // found creates the nodes of the group.
 func (g *Group) found(ctx context.Context) error {
 	for _, path := range []string{g.members(), g.assignment()} {
-		if err := g.c.ensure(ctx, path); err != nil {
+		if err := g.c.Ensure(ctx, path); err != nil {
 			return err
 		}
 	}
@@ -172,11 +173,11 @@ func (g *Group) restore(ctx context.Context) error {
 	if err := g.found(ctx); err != nil {
 		return err
 	}
-	data, stat, err := g.c.get(ctx, g.path)
+	data, stat, err := g.c.Get(ctx, g.path)
 	if err != nil || len(data) > 0 {
 		return err
 	}
-	_, err = g.c.multi(ctx, &zk.SetDataRequest{Path: g.path, Data: g.data, Version: stat.Version})
+	_, err = g.c.Multi(ctx, &zk.SetDataRequest{Path: g.path, Data: g.data, Version: stat.Version})
 	if errors.Is(err, zk.ErrBadVersion) {
 		return nil
 	}
@@ -195,7 +196,7 @@ func (g *Group) strategy(name string) (assignment.Strategy, error) {
 }
 
 func (c *Client) groupPath(name string) (string, error) {
-	escaped, err := EscapeScope(name)
+	escaped, err := zkclient.EscapeScope(name)
 	if err != nil {
 		return "", err
 	}

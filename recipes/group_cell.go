@@ -191,7 +191,7 @@ func (m *Member) idle() bool {
 // holds nothing does not need its session any longer. The caller holds m.mu.
 func (m *Member) settle() {
 	if inc := m.inc; m.leaving && inc != nil && m.idle() {
-		inc.s.unhold(inc)
+		inc.s.Unhold(inc)
 		inc.poke()
 	}
 }

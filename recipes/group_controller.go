@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A controller decides who holds what, as long as its participant is the first.
@@ -30,7 +31,7 @@ type controller struct {
 	watches  map[string]*peerWatch // by guid
 
 	placeNews, specNews, listNews atomic.Bool
-	specWatch, listWatch          watcher
+	specWatch, listWatch          zkclient.Watcher
 	known                         atomic.Int32 // version of the assignment
 
 	patience patience
@@ -43,7 +44,7 @@ type controller struct {
 // peerWatch is what the controller is told of one participant's node.
 type peerWatch struct {
 	path string
-	w    watcher
+	w    zkclient.Watcher
 	news atomic.Bool
 }
 
@@ -68,8 +69,8 @@ func newController(inc *incarnation) *controller {
 	return c
 }
 
-func (c *controller) note(news *atomic.Bool) watcher {
-	return func(watchKind) {
+func (c *controller) note(news *atomic.Bool) zkclient.Watcher {
+	return func(zkclient.WatchKind) {
 		news.Store(true)
 		c.poke()
 	}
@@ -96,10 +97,10 @@ func (c *controller) run() {
 	defer inc.m.tell(GroupController{})
 	defer func() {
 		c.drop()
-		inc.s.unwatch(inc.m.g.path, &c.specWatch)
-		inc.s.unwatchChildren(inc.m.g.members(), &c.listWatch)
+		inc.s.Unwatch(inc.m.g.path, &c.specWatch)
+		inc.s.UnwatchChildren(inc.m.g.members(), &c.listWatch)
 		for _, w := range c.watches {
-			inc.s.unwatch(w.path, &w.w)
+			inc.s.Unwatch(w.path, &w.w)
 		}
 	}()
 	timer := time.NewTimer(0)
@@ -114,9 +115,9 @@ func (c *controller) run() {
 		case inc.ctx.Err() != nil:
 			return
 		case err == nil:
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
-		case errors.Is(err, errSessionOver), errors.Is(err, errGroupLost):
+		case errors.Is(err, zkclient.ErrSessionOver), errors.Is(err, errGroupLost):
 			_ = inc.gone("its session has ended")
 			return
 		default:
@@ -249,7 +250,7 @@ func (c *controller) write(next *groupAssignment) error {
 	if len(data) > maxGroupRecord {
 		return fmt.Errorf("group %q: %w (%d bytes)", c.spec.Name, errGroupTooLarge, len(data))
 	}
-	replies, failed, err := inc.s.multi(inc.ctx,
+	replies, failed, err := inc.s.Multi(inc.ctx,
 		&zk.CheckVersionRequest{Path: inc.path, Version: -1},
 		&zk.SetDataRequest{Path: inc.m.g.assignment(), Data: data, Version: c.version})
 	switch {
@@ -263,12 +264,12 @@ func (c *controller) write(next *groupAssignment) error {
 	case errors.Is(err, zk.ErrBadVersion):
 		c.placeNews.Store(true)
 		c.poke()
-		return errAmbiguous
+		return zkclient.ErrAmbiguous
 	case errors.Is(err, zk.ErrNoNode) && failed == 0:
 		return inc.gone("its node was deleted")
 	case errors.Is(err, zk.ErrNoNode):
 		return inc.ruined("the group's assignment was deleted")
-	case errors.Is(err, errAmbiguous):
+	case errors.Is(err, zkclient.ErrAmbiguous):
 		c.placeNews.Store(true)
 	}
 	return err
@@ -296,7 +297,7 @@ func (c *controller) read() error {
 		if !w.news.Swap(false) {
 			continue
 		}
-		data, stat, err := inc.s.look(inc.ctx, w.path, &w.w)
+		data, stat, err := inc.s.Look(inc.ctx, w.path, &w.w)
 		strange := inc.m.ghosts.judge(w.path, stat, err)
 		switch {
 		case strange && err == nil:
@@ -327,7 +328,7 @@ func (c *controller) read() error {
 }
 
 func (c *controller) readPlaces() error {
-	data, stat, err := c.inc.s.get(c.inc.ctx, c.inc.m.g.assignment())
+	data, stat, err := c.inc.s.Get(c.inc.ctx, c.inc.m.g.assignment())
 	if errors.Is(err, zk.ErrNoNode) {
 		return c.inc.ruined("the group's assignment was deleted")
 	}
@@ -336,7 +337,7 @@ func (c *controller) readPlaces() error {
 	}
 	a, err := decodeAssignment(data, stat)
 	if err != nil {
-		return inNode(err, c.inc.m.g.assignment())
+		return zkclient.InNode(err, c.inc.m.g.assignment())
 	}
 	c.learn(a, stat.Version)
 	return nil
@@ -350,7 +351,7 @@ func (c *controller) learn(a *groupAssignment, version int32) {
 }
 
 func (c *controller) readSpec() error {
-	data, stat, err := c.inc.s.look(c.inc.ctx, c.inc.m.g.path, &c.specWatch)
+	data, stat, err := c.inc.s.Look(c.inc.ctx, c.inc.m.g.path, &c.specWatch)
 	if errors.Is(err, zk.ErrNoNode) {
 		return c.inc.ruined("the group was deleted")
 	}
@@ -362,7 +363,7 @@ func (c *controller) readSpec() error {
 	}
 	spec, err := decodeSpec(data)
 	if err != nil {
-		return inNode(err, c.inc.m.g.path)
+		return zkclient.InNode(err, c.inc.m.g.path)
 	}
 	spec.complete()
 	c.spec, c.specAt = spec, stat.Version
@@ -373,7 +374,7 @@ func (c *controller) readSpec() error {
 func (c *controller) readList() error {
 	inc := c.inc
 	members := inc.m.g.members()
-	nodes, _, err := inc.s.lookAtChildren(inc.ctx, members, &c.listWatch)
+	nodes, _, err := inc.s.LookAtChildren(inc.ctx, members, &c.listWatch)
 	if errors.Is(err, zk.ErrNoNode) {
 		return inc.ruined("the group was deleted")
 	}
@@ -405,7 +406,7 @@ func (c *controller) readList() error {
 // forget drops a participant that is gone.
 func (c *controller) forget(guid string) {
 	if w := c.watches[guid]; w != nil {
-		c.inc.s.unwatch(w.path, &w.w)
+		c.inc.s.Unwatch(w.path, &w.w)
 	}
 	delete(c.watches, guid)
 	delete(c.peers, guid)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // errGroupLost ends an incarnation whose locks are lost; the participant joins
@@ -27,7 +28,7 @@ const groupLinger = 4 * time.Millisecond
 // never comes back.
 type incarnation struct {
 	m      *Member
-	s      *session
+	s      *zkclient.Session
 	guid   string
 	path   string // of its node; "" until it is known
 	unsure bool   // the node may be there though path is not known
@@ -36,7 +37,7 @@ type incarnation struct {
 	cancel context.CancelCauseFunc
 	wake   chan struct{}
 
-	ownWatch, placeWatch, frontWatch watcher
+	ownWatch, placeWatch, frontWatch zkclient.Watcher
 	ownNews, placeNews, frontNews    atomic.Bool
 
 	wrecked    atomic.Bool // nodes of the group itself are gone
@@ -52,16 +53,16 @@ type incarnation struct {
 	writeAt time.Time               // when the own node is to be written; zero: it is not
 }
 
-var _ tenant = (*incarnation)(nil)
+var _ zkclient.Tenant = (*incarnation)(nil)
 
-func newIncarnation(m *Member, s *session) *incarnation {
+func newIncarnation(m *Member, s *zkclient.Session) *incarnation {
 	inc := &incarnation{
-		m: m, s: s, guid: newGUID(), wake: make(chan struct{}, 1),
+		m: m, s: s, guid: zkclient.NewGUID(), wake: make(chan struct{}, 1),
 		holds: map[LockGrant]*lockHold{}, let: map[LockGrant]struct{}{},
 	}
 	inc.ctx, inc.cancel = context.WithCancelCause(context.Background())
-	note := func(news *atomic.Bool) watcher {
-		return func(watchKind) {
+	note := func(news *atomic.Bool) zkclient.Watcher {
+		return func(zkclient.WatchKind) {
 			news.Store(true)
 			inc.poke()
 		}
@@ -98,7 +99,7 @@ func (inc *incarnation) release(grant LockGrant) {
 // the node is there.
 func (inc *incarnation) record() memberRecord {
 	m := inc.m
-	r := memberRecord{Format: recordFormat, Name: m.name, Host: m.c.Host(), PID: m.c.PID(), Leaving: inc.path != "" && m.leaving}
+	r := memberRecord{Format: zkclient.RecordFormat, Name: m.name, Host: m.c.Host(), PID: m.c.PID(), Leaving: inc.path != "" && m.leaving}
 	for _, grant := range slices.SortedFunc(maps.Keys(inc.let), func(a, b LockGrant) int { return assignment.Compare(a.Lock, b.Lock) }) {
 		if r.Released == nil {
 			r.Released = map[Token][]string{}
@@ -108,19 +109,19 @@ func (inc *incarnation) record() memberRecord {
 	return r
 }
 
-func (r memberRecord) encode() []byte { return encode(r) }
+func (r memberRecord) encode() []byte { return zkclient.Encode(r) }
 
 // --- as a tenant of the session ------------------------------------------------
 
-func (inc *incarnation) holding() string { return inc.m.label() }
+func (inc *incarnation) Holding() string { return inc.m.label() }
 
-func (inc *incarnation) overdue(instant) bool { return false }
+func (inc *incarnation) Overdue(zkclient.Instant) bool { return false }
 
-func (inc *incarnation) atRisk(left time.Duration) {
+func (inc *incarnation) AtRisk(left time.Duration) {
 	inc.m.tell(GroupAtRisk{Deadline: time.Now().Add(left)})
 }
 
-func (inc *incarnation) sessionLost(cause error) {
+func (inc *incarnation) SessionLost(cause error) {
 	inc.lose(&LostError{Reason: LossSession, Err: cause})
 }
 
@@ -141,14 +142,14 @@ func (inc *incarnation) lose(loss *LostError) {
 	}
 	m.mu.Unlock()
 	inc.cancel(errGroupLost)
-	inc.s.unhold(inc)
+	inc.s.Unhold(inc)
 	m.tell(GroupLost{Err: loss})
 }
 
 // gone ends the incarnation because its node, or what names it, is not there.
 func (inc *incarnation) gone(what string) error {
 	loss := &LostError{Reason: LossDeleted, Err: errors.New(what)}
-	if inc.s.isOver() {
+	if inc.s.IsOver() {
 		loss = &LostError{Reason: LossSession, Err: inc.s.Err()}
 	}
 	inc.lose(loss)
@@ -172,14 +173,14 @@ func (inc *incarnation) live() error {
 	}
 	inc.cancel(errGroupLost)
 	inc.controls.Wait()
-	inc.s.unwatch(inc.path, &inc.ownWatch)
-	inc.s.unwatch(m.g.assignment(), &inc.placeWatch)
+	inc.s.Unwatch(inc.path, &inc.ownWatch)
+	inc.s.Unwatch(m.g.assignment(), &inc.placeWatch)
 	if inc.front != "" {
-		inc.s.unwatch(inc.front, &inc.frontWatch)
+		inc.s.Unwatch(inc.front, &inc.frontWatch)
 	}
-	inc.s.unhold(inc)
+	inc.s.Unhold(inc)
 	if err != nil {
-		inc.s.discard(inc.path)
+		inc.s.Discard(inc.path)
 	}
 	return err
 }
@@ -224,8 +225,8 @@ func (inc *incarnation) follow() error {
 		}
 		switch {
 		case err == nil:
-		case errors.Is(err, errAmbiguous):
-		case errors.Is(err, errSessionOver), errors.Is(err, errGroupLost):
+		case errors.Is(err, zkclient.ErrAmbiguous):
+		case errors.Is(err, zkclient.ErrSessionOver), errors.Is(err, errGroupLost):
 			return inc.gone(err.Error())
 		case inc.ctx.Err() != nil:
 			return errGroupLost
@@ -266,7 +267,7 @@ func (inc *incarnation) rest(timer *time.Timer) {
 
 // lookAtSelf finds out whether the own node is there.
 func (inc *incarnation) lookAtSelf() error {
-	_, _, err := inc.s.look(inc.ctx, inc.path, &inc.ownWatch)
+	_, _, err := inc.s.Look(inc.ctx, inc.path, &inc.ownWatch)
 	if errors.Is(err, zk.ErrNoNode) {
 		return inc.gone("its node was deleted")
 	}
@@ -276,7 +277,7 @@ func (inc *incarnation) lookAtSelf() error {
 // lookAtPlaces reads the assignment and acts on it.
 func (inc *incarnation) lookAtPlaces() error {
 	m := inc.m
-	data, stat, err := inc.s.look(inc.ctx, m.g.assignment(), &inc.placeWatch)
+	data, stat, err := inc.s.Look(inc.ctx, m.g.assignment(), &inc.placeWatch)
 	if errors.Is(err, zk.ErrNoNode) {
 		return inc.ruined("the group's assignment was deleted")
 	}
@@ -288,7 +289,7 @@ func (inc *incarnation) lookAtPlaces() error {
 	}
 	share, err := decodeShare(data, stat, inc.guid)
 	if err != nil {
-		return inNode(err, m.g.assignment())
+		return zkclient.InNode(err, m.g.assignment())
 	}
 	inc.seen = stat.Mzxid
 	if inc.controller != nil {
@@ -363,7 +364,7 @@ func (inc *incarnation) write() (wait time.Duration, err error) {
 	inc.writeAt = time.Time{}
 	data := inc.record().encode()
 	m.mu.Unlock()
-	_, err = inc.s.set(inc.ctx, inc.path, data, -1)
+	_, err = inc.s.Set(inc.ctx, inc.path, data, -1)
 	if errors.Is(err, zk.ErrNoNode) {
 		return 0, inc.gone("its node was deleted")
 	}
@@ -382,14 +383,14 @@ func (inc *incarnation) lookAhead() error {
 		return nil
 	}
 	if inc.front != "" {
-		_, stat, err := inc.s.look(inc.ctx, inc.front, &inc.frontWatch)
+		_, stat, err := inc.s.Look(inc.ctx, inc.front, &inc.frontWatch)
 		if strange := m.ghosts.judge(inc.front, stat, err); !strange && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
-		inc.s.unwatch(inc.front, &inc.frontWatch)
+		inc.s.Unwatch(inc.front, &inc.frontWatch)
 		inc.front = ""
 	}
-	nodes, _, err := inc.s.list(inc.ctx, m.g.members())
+	nodes, _, err := inc.s.List(inc.ctx, m.g.members())
 	if err != nil {
 		return err
 	}
@@ -416,8 +417,8 @@ func (inc *incarnation) lookAhead() error {
 func (inc *incarnation) depart() error {
 	inc.cancel(errGroupLost)
 	inc.controls.Wait()
-	inc.s.unhold(inc)
-	err := inc.s.deleteSurely(context.Background(), inc.path)
+	inc.s.Unhold(inc)
+	err := inc.s.DeleteSurely(context.Background(), inc.path)
 	if err != nil {
 		return fmt.Errorf("the participant's node is left behind until its session ends: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // quiet is a handler that counts what it was called for.
@@ -17,8 +19,8 @@ func (quiet) OnReleased(context.Context, string)            {}
 func (quiet) OnDropped(context.Context, string)             {}
 
 // idleSession is one that no server knows of: requests fail, watches are kept.
-func idleSession(c *Client) *session {
-	return &session{c: c, watches: newWatchTable(), over: make(chan struct{}), ready: make(chan struct{}), tenants: map[tenant]struct{}{}}
+func idleSession(c *Client) *zkclient.Session {
+	return c.Current()
 }
 
 // shareOf returns what a participant reads of an assignment.
@@ -51,7 +53,7 @@ func (h slow) OnReleased(ctx context.Context, _ string) {
 func TestLossOfALockThatIsBeingReleasedIsTold(t *testing.T) {
 	t.Parallel()
 	begin := func() (*incarnation, slow, context.Context) {
-		m := aloof(nil)
+		m := aloof(t, nil)
 		m.cleanup = time.Hour
 		h := slow{locked: make(chan context.Context, 1), goOn: make(chan struct{}), cleaning: make(chan context.Context, 1)}
 		m.handler = h
@@ -77,7 +79,7 @@ func TestLossOfALockThatIsBeingReleasedIsTold(t *testing.T) {
 	// then the cleanup's context ends
 	<-cleaning.Done()
 	require.ErrorAs(t, context.Cause(cleaning), &lost)
-	<-inc.m.work.done()
+	<-inc.m.work.Done()
 
 	// given one that still winds up its work, when its session is lost
 	inc, h, ctx := begin()
@@ -94,7 +96,7 @@ func TestLossOfALockThatIsBeingReleasedIsTold(t *testing.T) {
 	cleaning = <-h.cleaning
 	<-cleaning.Done()
 	require.ErrorAs(t, context.Cause(cleaning), &lost)
-	<-inc.m.work.done()
+	<-inc.m.work.Done()
 }
 
 func TestIncarnationThatIsLostTakesNothingUpThatItReadsAfterwards(t *testing.T) {
@@ -104,7 +106,7 @@ func TestIncarnationThatIsLostTakesNothingUpThatItReadsAfterwards(t *testing.T) 
 		a.locks["x"] = &groupLock{holders: []groupEntry{{guid: inc.guid, name: "a", token: 5}}, plan: []string{"a"}}
 		return a
 	}
-	m := aloof(nil)
+	m := aloof(t, nil)
 	handler := quiet{locked: make(chan LockGrant, 9)}
 	m.handler = handler
 
@@ -120,7 +122,7 @@ func TestIncarnationThatIsLostTakesNothingUpThatItReadsAfterwards(t *testing.T) 
 	late.obey(shareOf(t, granted(late), late))
 
 	// then nothing starts
-	<-m.work.done()
+	<-m.work.Done()
 	require.Empty(t, late.holds)
 	require.Empty(t, handler.locked)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A Member is one participant of a group, from Join to Leave. After a loss of
@@ -28,7 +29,7 @@ type Member struct {
 	joined  chan struct{} // closed when it is there for the first time
 	done    chan struct{}
 	err     error // once done is closed
-	work    backlog
+	work    zkclient.Backlog
 	rival   atomic.Pointer[NameTakenError] // who has the name, while Join waits
 	wrecked bool                           // nodes of the group were deleted; run's alone
 	ghosts  ghosts
@@ -60,7 +61,7 @@ func (g *Group) Join(ctx context.Context, name string, handler GroupHandler) (*M
 		return nil, err
 	}
 	if handler == nil {
-		return nil, &RequestError{Field: "handler", Reason: "is nil; give what is to be done with the locks"}
+		return nil, &zkclient.RequestError{Field: "handler", Reason: "is nil; give what is to be done with the locks"}
 	}
 	if _, err := g.Apply(ctx); err != nil {
 		return nil, err
@@ -87,18 +88,18 @@ func (g *Group) Join(ctx context.Context, name string, handler GroupHandler) (*M
 		taken.Err = err
 		return nil, &taken
 	}
-	return nil, fmt.Errorf("group %q not joined as %q: %w: %w", g.spec.Name, name, err, g.c.unavailable())
+	return nil, fmt.Errorf("group %q not joined as %q: %w: %w", g.spec.Name, name, err, g.c.Unavailable())
 }
 
 // checkName refuses a name that cannot join.
 func (g *Group) checkName(name string) (escaped string, err error) {
 	if why := badParticipant(name); why != "" {
-		return "", &RequestError{Field: "participant", Reason: fmt.Sprintf("%q %s", name, why)}
+		return "", &zkclient.RequestError{Field: "participant", Reason: fmt.Sprintf("%q %s", name, why)}
 	}
 	if p := g.spec.Participants; len(p) > 0 && !slices.Contains(p, name) {
 		return "", &NotParticipantError{Group: g.spec.Name, Name: name, Participants: slices.Clone(p)}
 	}
-	return EscapeScope(name)
+	return zkclient.EscapeScope(name)
 }
 
 // Leave ends all contexts at once, waits until OnReleased of each lock has
@@ -245,19 +246,19 @@ func (m *Member) run() {
 			if inc != nil && err != nil && !errors.Is(err, errGroupLost) {
 				m.err = err
 			}
-			<-m.work.done()
+			<-m.work.Done()
 			return
-		case m.c.isClosing():
-			m.err = ErrClosed
+		case m.c.IsClosing():
+			m.err = zkclient.ErrClosed
 			m.leave()
-			<-m.work.done()
+			<-m.work.Done()
 			return
 		}
 		if errors.Is(err, zk.ErrNoNode) {
 			m.wrecked = true
 			err = nil
 		}
-		if err != nil && !errors.Is(err, errSessionOver) && !errors.Is(err, errAmbiguous) && !errors.Is(err, errGroupLost) {
+		if err != nil && !errors.Is(err, zkclient.ErrSessionOver) && !errors.Is(err, zkclient.ErrAmbiguous) && !errors.Is(err, errGroupLost) {
 			if !m.there {
 				m.err = err // Join tells
 				return
@@ -277,10 +278,10 @@ func (m *Member) asks(on bool) {
 	switch {
 	case m.asking == on || on && m.leaving:
 	case on:
-		m.c.requested(m.label(), 1)
+		m.c.Requested(m.label(), 1)
 		m.asking = true
 	default:
-		m.c.requested(m.label(), -1)
+		m.c.Requested(m.label(), -1)
 		m.asking = false
 	}
 }
@@ -298,7 +299,7 @@ func (m *Member) pause(d time.Duration) {
 // arrive makes a node in a session that can carry one, and waits until no other
 // one of the name is in front of it.
 func (m *Member) arrive() (*incarnation, error) {
-	s, err := m.c.session(m.stopped)
+	s, err := m.c.Usable(m.stopped)
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +312,7 @@ func (m *Member) arrive() (*incarnation, error) {
 		inc.undo()
 		return nil, err
 	}
-	if !s.hold(inc) {
+	if !s.Hold(inc) {
 		inc.undo()
 		return nil, errGroupLost // the session's deadline has come; it may survive
 	}
@@ -322,7 +323,7 @@ func (m *Member) arrive() (*incarnation, error) {
 	}
 	m.mu.Unlock()
 	if late {
-		s.unhold(inc)
+		s.Unhold(inc)
 		inc.undo()
 		return nil, errGroupLost
 	}
@@ -339,7 +340,7 @@ func (inc *incarnation) create() error {
 			}
 			m.wrecked = false
 		}
-		path, err := s.create(m.stopped, m.g.members()+"/"+memberNode(m.escaped, inc.guid), inc.record().encode(), zk.FlagEphemeral|zk.FlagSequence)
+		path, err := s.Create(m.stopped, m.g.members()+"/"+memberNode(m.escaped, inc.guid), inc.record().encode(), zk.FlagEphemeral|zk.FlagSequence)
 		switch {
 		case err == nil:
 			inc.setPath(path)
@@ -347,7 +348,7 @@ func (inc *incarnation) create() error {
 		case errors.Is(err, zk.ErrNoNode): // somebody has deleted the group
 			m.wrecked = true
 			continue
-		case !errors.Is(err, errAmbiguous):
+		case !errors.Is(err, zkclient.ErrAmbiguous):
 			return err
 		}
 		// The next request waits until the server has caught up: a look decides.
@@ -359,16 +360,16 @@ func (inc *incarnation) create() error {
 		case found:
 			return nil
 		}
-		inc.unsure, inc.guid = false, newGUID()
+		inc.unsure, inc.guid = false, zkclient.NewGUID()
 	}
 }
 
 // findContender looks for the own node by its guid.
 func (inc *incarnation) find(ctx context.Context) (bool, error) {
 	for {
-		nodes, _, err := inc.s.list(ctx, inc.m.g.members())
+		nodes, _, err := inc.s.List(ctx, inc.m.g.members())
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case err != nil:
 			return false, err
@@ -388,11 +389,11 @@ func (inc *incarnation) undo() {
 	inc.cancel(errGroupLost)
 	switch {
 	case inc.path != "":
-		inc.s.discard(inc.path)
-	case inc.unsure && !inc.s.isOver():
+		inc.s.Discard(inc.path)
+	case inc.unsure && !inc.s.IsOver():
 		inc.m.c.Background(func() {
 			if found, err := inc.find(context.Background()); err == nil && found {
-				inc.s.discard(inc.path)
+				inc.s.Discard(inc.path)
 			}
 		})
 	}
@@ -402,15 +403,15 @@ func (inc *incarnation) undo() {
 func (inc *incarnation) first() error {
 	m, s := inc.m, inc.s
 	wake := make(chan struct{}, 1)
-	var w watcher = func(watchKind) {
+	var w zkclient.Watcher = func(zkclient.WatchKind) {
 		select {
 		case wake <- struct{}{}:
 		default:
 		}
 	}
 	for {
-		nodes, _, err := s.list(m.stopped, m.g.members())
-		if errors.Is(err, errAmbiguous) {
+		nodes, _, err := s.List(m.stopped, m.g.members())
+		if errors.Is(err, zkclient.ErrAmbiguous) {
 			continue
 		}
 		if err != nil {
@@ -433,9 +434,9 @@ func (inc *incarnation) first() error {
 			m.rival.Store(nil)
 			return nil
 		}
-		data, stat, err := s.look(m.stopped, rival, &w)
+		data, stat, err := s.Look(m.stopped, rival, &w)
 		if m.ghosts.judge(rival, stat, err) {
-			s.unwatch(rival, &w)
+			s.Unwatch(rival, &w)
 			continue
 		}
 		if err == nil {
@@ -449,11 +450,11 @@ func (inc *incarnation) first() error {
 			case <-m.stopped.Done():
 				err = context.Cause(m.stopped)
 			case <-s.Over():
-				err = errSessionOver
+				err = zkclient.ErrSessionOver
 			}
 		}
-		s.unwatch(rival, &w)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, errAmbiguous) {
+		s.Unwatch(rival, &w)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zkclient.ErrAmbiguous) {
 			return err
 		}
 	}

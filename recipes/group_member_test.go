@@ -11,8 +11,9 @@ import (
 )
 
 // aloof returns a participant of a group that no server knows of.
-func aloof(notify func(GroupNotice)) *Member {
-	c := &Client{}
+func aloof(t *testing.T, notify func(GroupNotice)) *Member {
+	t.Helper()
+	c := unconnected(t)
 	return &Member{g: &Group{c: c, notify: notify, path: "/g", spec: GroupSpec{Name: "g"}}, c: c, base: context.Background(), cells: map[string]*lockCell{}}
 }
 
@@ -22,7 +23,7 @@ func TestNoticesAreToldOneAfterTheOtherAndTheOldestAreDroppedWhenTooManyWait(t *
 	t.Parallel()
 	began, proceed := make(chan struct{}, 1), make(chan struct{})
 	var told []GroupNotice
-	m := aloof(func(n GroupNotice) {
+	m := aloof(t, func(n GroupNotice) {
 		if len(told) == 0 {
 			began <- struct{}{}
 			<-proceed
@@ -37,7 +38,7 @@ func TestNoticesAreToldOneAfterTheOtherAndTheOldestAreDroppedWhenTooManyWait(t *
 		m.tell(notice(1 + i))
 	}
 	close(proceed)
-	<-m.work.done()
+	<-m.work.Done()
 
 	// then the first of those that waited are missing, and all others are in order
 	want := []GroupNotice{notice(0)}
@@ -50,14 +51,14 @@ func TestNoticesAreToldOneAfterTheOtherAndTheOldestAreDroppedWhenTooManyWait(t *
 func TestNoticesAreToldAfterOneThatEndedItsGoroutine(t *testing.T) {
 	t.Parallel()
 	var told []GroupNotice
-	m := aloof(func(n GroupNotice) {
+	m := aloof(t, func(n GroupNotice) {
 		told = append(told, n)
 		runtime.Goexit()
 	})
 	m.tell(notice(0))
 	m.tell(notice(1))
 	select {
-	case <-m.work.done():
+	case <-m.work.Done():
 	case <-time.After(time.Minute):
 		require.FailNow(t, "not all is told")
 	}

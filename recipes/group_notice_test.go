@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func TestNameThatIsTakenIsNotBlamedOnADeadline(t *testing.T) {
@@ -13,6 +15,6 @@ func TestNameThatIsTakenIsNotBlamedOnADeadline(t *testing.T) {
 	require.EqualError(t, taken, `group "g" not joined as "two": that participant is there already (host h1, pid 7, since 1970-01-01T00:00:00Z) and did not go in time; end it, or take another name`)
 	require.ErrorIs(t, taken, context.DeadlineExceeded)
 
-	taken.Err = ErrClosed
-	require.ErrorContains(t, taken, "since 1970-01-01T00:00:00Z): "+ErrClosed.Error()+"; end it")
+	taken.Err = zkclient.ErrClosed
+	require.ErrorContains(t, taken, "since 1970-01-01T00:00:00Z): "+zkclient.ErrClosed.Error()+"; end it")
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A groupPlace is one lock as it stands in the assignment. All participants read
@@ -53,7 +55,7 @@ func appendName(out []byte, name string) []byte {
 	for i := range len(name) {
 		switch b := name[i]; {
 		case b < ' ', b > '~', b == '"', b == '\\', b == '<', b == '>', b == '&':
-			return append(out, encode(name)...)
+			return append(out, zkclient.Encode(name)...)
 		}
 	}
 	out = append(out, '"')

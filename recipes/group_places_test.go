@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // somePlaces are locks with names and states by chance; plain says that no name
@@ -68,13 +70,13 @@ func TestPlacesAreWrittenAndReadAsJSONIs(t *testing.T) {
 		}
 		want, err := json.Marshal(plain)
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(encode(places)))
+		require.Equal(t, string(want), string(zkclient.Encode(places)))
 
 		var fast, slow groupPlaces
 		require.NoError(t, fast.UnmarshalJSON(want))
 		require.NoError(t, slow.unmarshal(want))
-		require.Equal(t, string(want), string(encode(fast)))
-		require.Equal(t, string(want), string(encode(slow)))
+		require.Equal(t, string(want), string(zkclient.Encode(fast)))
+		require.Equal(t, string(want), string(zkclient.Encode(slow)))
 		require.True(t, !easy || (&placeReader{text: string(want)}).places(), "%s is not read by hand", want)
 	}
 }
@@ -159,7 +161,7 @@ func TestPlacesInAnyOtherFormAreReadAsJSON(t *testing.T) {
 		require.False(t, (&placeReader{text: text}).places(), text)
 		var got groupPlaces
 		require.NoError(t, json.Unmarshal([]byte(text), &got), text)
-		require.Equal(t, want, string(encode(got)), text)
+		require.Equal(t, want, string(zkclient.Encode(got)), text)
 	}
 	for _, text := range []string{`[]`, `{"a":1}`, `{"a":{"h":[[0.5,1]]}}`, `{"a":{"h":[["0",1]]}}`, `{"a":{"h":[[0,99999999999999999999]]}}`} {
 		require.Error(t, json.Unmarshal([]byte(text), new(groupPlaces)), text)

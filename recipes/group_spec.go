@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A GroupSpec declares a group of locks that are spread over the participants
@@ -99,11 +100,11 @@ func (spec GroupSpec) Validate() error {
 	spec.complete()
 	var errs []error
 	bad := func(field, format string, args ...any) {
-		errs = append(errs, &RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
+		errs = append(errs, &zkclient.RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
 	}
-	if _, err := EscapeScope(spec.Name); err != nil {
+	if _, err := zkclient.EscapeScope(spec.Name); err != nil {
 		reason := err.Error()
-		if e, ok := errors.AsType[*RequestError](err); ok {
+		if e, ok := errors.AsType[*zkclient.RequestError](err); ok {
 			reason = e.Reason
 		}
 		if spec.Name == "" {
@@ -206,9 +207,9 @@ func badParticipant(name string) string {
 	if why := badGroupName(name); why != "" {
 		return why
 	}
-	if _, err := EscapeScope(name); err != nil {
+	if _, err := zkclient.EscapeScope(name); err != nil {
 		reason := err.Error()
-		if e, ok := errors.AsType[*RequestError](err); ok {
+		if e, ok := errors.AsType[*zkclient.RequestError](err); ok {
 			reason = e.Reason
 		}
 		return strings.TrimPrefix(reason, strconv.Quote(name)+" ")
@@ -259,7 +260,7 @@ func (spec *GroupSpec) largest() int {
 	)
 	size := head
 	for _, name := range spec.Locks {
-		size += lock + len(encode(name)) - 2 + spec.Holders*(holder+plan)
+		size += lock + len(zkclient.Encode(name)) - 2 + spec.Holders*(holder+plan)
 	}
 	return size
 }

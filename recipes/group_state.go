@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // GroupState is one group as a look at ZooKeeper shows it.
@@ -28,7 +29,7 @@ type GroupState struct {
 
 	// Unreadable are the nodes among the participants that are none, or of which
 	// nothing is known but that they are there; by path.
-	Unreadable []Unreadable
+	Unreadable []zkclient.Unreadable
 }
 
 // Controller returns the name of the participant that decides; "" when nobody
@@ -83,11 +84,11 @@ type GroupHolder struct {
 
 // Groups returns all groups, by name, and the nodes that cannot be read, by path:
 // groups, and those of each state.
-func (c *Client) Groups(ctx context.Context) (states []GroupState, left []Unreadable, err error) {
-	if _, err := c.admit(ctx); err != nil {
+func (c *Client) Groups(ctx context.Context) (states []GroupState, left []zkclient.Unreadable, err error) {
+	if _, err := c.Admit(ctx); err != nil {
 		return nil, nil, fmt.Errorf("groups not listed: %w", err)
 	}
-	nodes, err := c.children(ctx, c.Root()+"/groups")
+	nodes, err := c.Children(ctx, c.Root()+"/groups")
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil, nil
 	}
@@ -97,9 +98,9 @@ func (c *Client) Groups(ctx context.Context) (states []GroupState, left []Unread
 	slices.Sort(nodes)
 	for _, node := range nodes {
 		path := c.Root() + "/groups/" + node
-		name, ok := unescapeScope(node)
+		name, ok := zkclient.UnescapeScope(node)
 		if !ok {
-			left = append(left, misplaced(path, notAGroup))
+			left = append(left, zkclient.Misplaced(path, zkclient.NotAGroup))
 			continue
 		}
 		state, err := c.GroupState(ctx, name)
@@ -109,7 +110,7 @@ func (c *Client) Groups(ctx context.Context) (states []GroupState, left []Unread
 				continue // gone since
 			}
 		}
-		bad, isBad := leftOut(err, path, name)
+		bad, isBad := zkclient.LeftOut(err, path, name)
 		switch {
 		case isBad:
 			left = append(left, bad)
@@ -119,25 +120,25 @@ func (c *Client) Groups(ctx context.Context) (states []GroupState, left []Unread
 			states, left = append(states, state), append(left, state.Unreadable...)
 		}
 	}
-	return states, byPath(left), nil
+	return states, zkclient.ByPath(left), nil
 }
 
 // halfGroup says that a node is there, though it is no group; nil: there is none.
 func (c *Client) halfGroup(ctx context.Context, path string) error {
-	_, err := c.stat(ctx, path)
+	_, err := c.Stat(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil
 	case err != nil:
 		return fmt.Errorf("groups not listed: %w", err)
 	}
-	return &RecordError{Node: path, Err: errors.New("it is empty, or has no members or no assignment below it, as a group that is being made")}
+	return &zkclient.RecordError{Node: path, Err: errors.New("it is empty, or has no members or no assignment below it, as a group that is being made")}
 }
 
 // GroupState returns a group as it stands, or *GroupNotFoundError.
 func (c *Client) GroupState(ctx context.Context, name string) (GroupState, error) {
 	state, err := c.groupState(ctx, name)
-	var bad *RequestError
+	var bad *zkclient.RequestError
 	switch {
 	case err == nil:
 		return state, nil
@@ -154,10 +155,10 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 	if err != nil {
 		return state, err
 	}
-	if _, err := c.admit(ctx); err != nil {
+	if _, err := c.Admit(ctx); err != nil {
 		return state, err
 	}
-	data, _, err := c.get(ctx, path)
+	data, _, err := c.Get(ctx, path)
 	if err == nil && len(data) == 0 {
 		err = zk.ErrNoNode
 	}
@@ -165,19 +166,19 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 		return state, err
 	}
 	if state.Spec, err = decodeSpec(data); err != nil {
-		return state, inNode(err, path)
+		return state, zkclient.InNode(err, path)
 	}
 	// In the controller's order: whoever the assignment names and the list does
 	// not is gone.
-	data, stat, err := c.get(ctx, path+"/assignment")
+	data, stat, err := c.Get(ctx, path+"/assignment")
 	if err != nil {
 		return state, err
 	}
 	a, err := decodeAssignment(data, stat)
 	if err != nil {
-		return state, inNode(err, path+"/assignment")
+		return state, zkclient.InNode(err, path+"/assignment")
 	}
-	nodes, err := c.children(ctx, path+"/members")
+	nodes, err := c.Children(ctx, path+"/members")
 	if err != nil {
 		return state, err
 	}
@@ -186,11 +187,11 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 	state.Unreadable = notMembers(path+"/members/", nodes, children)
 	for _, child := range children {
 		node := path + "/members/" + child.node
-		data, stat, err := c.get(ctx, node)
+		data, stat, err := c.Get(ctx, node)
 		var unread error // it is there, and more is not known
-		if errors.As(err, new(*AccessError)) {
+		if errors.As(err, new(*zkclient.AccessError)) {
 			unread = err
-			stat, err = c.stat(ctx, node)
+			stat, err = c.Stat(ctx, node)
 		}
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
@@ -198,13 +199,13 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 		if err != nil {
 			return state, err
 		}
-		if !isEphemeral(stat) { // nobody's
-			state.Unreadable = append(state.Unreadable, misplaced(node, noSessions))
+		if !zkclient.IsEphemeral(stat) { // nobody's
+			state.Unreadable = append(state.Unreadable, zkclient.Misplaced(node, zkclient.NoSessions))
 			continue
 		}
 		rec, err := decodeMember(data)
 		if unread = cmp.Or(unread, err); unread != nil {
-			bad, _ := leftOut(unread, node, child.name)
+			bad, _ := zkclient.LeftOut(unread, node, child.name)
 			state.Unreadable = append(state.Unreadable, bad)
 			rec = memberRecord{Host: "<unreadable>"}
 		}
@@ -215,7 +216,7 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 		})
 		names[child.name] = true
 	}
-	byPath(state.Unreadable)
+	zkclient.ByPath(state.Unreadable)
 	a.reap(there)
 	state.Generation, state.Moved, state.MovedTotal, state.StrategyError = a.generation, a.moved, a.total, a.fault
 	state.Locks = a.state(state.Spec.Locks)
@@ -223,10 +224,10 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 }
 
 // notMembers are the nodes among the participants that have no participant's name.
-func notMembers(members string, nodes []string, children []groupChild) (left []Unreadable) {
+func notMembers(members string, nodes []string, children []groupChild) (left []zkclient.Unreadable) {
 	for _, node := range nodes {
 		if !slices.ContainsFunc(children, func(c groupChild) bool { return c.node == node }) {
-			left = append(left, misplaced(members+node, notAMember))
+			left = append(left, zkclient.Misplaced(members+node, zkclient.NotAMember))
 		}
 	}
 	return left

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // heir is the waiter that a releasing holder grants, with all that the hand-over
@@ -21,17 +22,17 @@ type heir struct {
 	guid, path string
 	data       []byte // as granted
 	version    int32
-	notes      []delayNote    // that its lock-delay writes
-	seen       instant        // when the list that shows it was asked for
-	evicted    []evictionNote // to be handed on
-	followed   bool           // it is shared, and so is the one right behind it: they are granted together
+	notes      []delayNote      // that its lock-delay writes
+	seen       zkclient.Instant // when the list that shows it was asked for
+	evicted    []evictionNote   // to be handed on
+	followed   bool             // it is shared, and so is the one right behind it: they are granted together
 }
 
 // freshFor is how long an heir may be granted without another look. Somebody
 // more important who has come since waits for as long, and for one more hold.
 const freshFor = 5 * time.Millisecond
 
-func (h *heir) fresh(now instant) bool { return h != nil && now.sub(h.seen) <= freshFor }
+func (h *heir) fresh(now zkclient.Instant) bool { return h != nil && now.Sub(h.seen) <= freshFor }
 
 // errAgain: what was read is no longer so.
 var errAgain = errors.New("decide again")
@@ -69,7 +70,7 @@ func (g *Grant) successorsAmong(ctx context.Context, known *heir, most int, list
 	if g.several() {
 		// Before the children are listed: one that is not seen there and
 		// comes to hold raises the version.
-		data, stat, err := g.s.get(ctx, g.lock.path)
+		data, stat, err := g.s.Get(ctx, g.lock.path)
 		if err != nil {
 			return next, err
 		}
@@ -129,7 +130,7 @@ func (g *Grant) successorsAmong(ctx context.Context, known *heir, most int, list
 // read makes heirs of the first waiter and, if that is shared, of those shared
 // ones right behind it, unless it returns the guids of strangers among them. With
 // an error there is none, and without one perhaps.
-func (g *Grant) read(ctx context.Context, waiters []child, known *heir, seen instant, most int) (all []*heir, strange []string, err error) {
+func (g *Grant) read(ctx context.Context, waiters []child, known *heir, seen zkclient.Instant, most int) (all []*heir, strange []string, err error) {
 	run := 0
 	for run < min(len(waiters), most) && (run == 0 || waiters[0].mode == priority.Shared && waiters[run].mode == priority.Shared) {
 		run++
@@ -198,7 +199,7 @@ func (g *Grant) soleLength() int {
 
 // queueAround lists the contenders in order, and tells which of them is guid;
 // zk.ErrNoNode: none. The stat is the lock node's, of the same snapshot.
-func (l *PriorityLock) queueAround(ctx context.Context, s *session, guid string) (children []child, me int, stat *zk.Stat, err error) {
+func (l *PriorityLock) queueAround(ctx context.Context, s *zkclient.Session, guid string) (children []child, me int, stat *zk.Stat, err error) {
 	there, err := contendersAt(ctx, s, l.path)
 	if err != nil {
 		return nil, 0, nil, err
@@ -223,25 +224,25 @@ func (l *PriorityLock) around(there company, guid string) (children []child, me 
 // news is what a grant keeps of the lock node: what those who were evicted a
 // moment ago may not have read yet. It costs nothing where there is none: the node
 // is as long as usual.
-func (l *PriorityLock) news(ctx context.Context, s *session, seen *zk.Stat, usual int) ([]evictionNote, error) {
+func (l *PriorityLock) news(ctx context.Context, s *zkclient.Session, seen *zk.Stat, usual int) ([]evictionNote, error) {
 	if int(seen.DataLength) <= usual {
 		return nil, nil
 	}
-	data, _, err := s.get(ctx, l.path)
+	data, _, err := s.Get(ctx, l.path)
 	if err != nil {
 		return nil, err
 	}
 	g, err := decodeLock(data)
-	if err != nil && !isNewer(err) {
+	if err != nil && !zkclient.IsNewer(err) {
 		return nil, nil // overwritten, and about to be written again
 	}
-	return g.news(seen.Mtime), inNode(err, l.path)
+	return g.news(seen.Mtime), zkclient.InNode(err, l.path)
 }
 
 // inherit makes an heir of a waiter, seen in a list that was asked for then. It
 // returns errAgain when the waiter is gone, errStranger when it is to be passed
 // over, and no heir when a newer program's request has to grant itself.
-func (l *PriorityLock) inherit(ctx context.Context, s *session, c child, known *heir, seen instant) (*heir, error) {
+func (l *PriorityLock) inherit(ctx context.Context, s *zkclient.Session, c child, known *heir, seen zkclient.Instant) (*heir, error) {
 	if known != nil && known.guid == c.guid { // its version says whether it was written to
 		again := *known
 		again.seen = seen
@@ -252,7 +253,7 @@ func (l *PriorityLock) inherit(ctx context.Context, s *session, c child, known *
 		next.data, next.notes = r.granted, r.rec.delayNotes(c.guid)
 		return next, nil // of version 0: as it was created
 	}
-	data, stat, err := s.get(ctx, next.path)
+	data, stat, err := s.Get(ctx, next.path)
 	if why := whyStranger(data, stat, err); why != "" {
 		l.pass(c.name, why)
 		return nil, errStranger
@@ -305,7 +306,7 @@ func (r *requestCache) get(guid string) (known knownRequest, ok bool) {
 // put takes note of created data, unless guid says nothing about them.
 func (r *requestCache) put(guid string, created []byte, known knownRequest) {
 	sum := sha256.Sum256(created)
-	if hex.EncodeToString(sum[:])[:guidLength/2] != digest(guid) {
+	if hex.EncodeToString(sum[:])[:zkclient.GUIDLength/2] != digest(guid) {
 		return
 	}
 	r.mu.Lock()

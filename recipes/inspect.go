@@ -10,17 +10,19 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // Lock returns the state of one lock, one look at ZooKeeper. A scope that was
 // never locked is free.
 func (c *Client) Lock(ctx context.Context, scope string) (LockState, error) {
-	name, err := EscapeScope(scope)
+	name, err := zkclient.EscapeScope(scope)
 	if err != nil {
 		return LockState{}, err
 	}
-	return promptly(ctx, c, func() (state LockState, err error) {
-		err = c.inspecting(ctx, func(s *session) (err error) {
+	return zkclient.Promptly(ctx, c.Client, func() (state LockState, err error) {
+		err = c.Inspecting(ctx, func(s *zkclient.Session) (err error) {
 			state, err = c.snapshot(ctx, s, scope, lockPath(c.Root(), name), true)
 			return err
 		})
@@ -31,28 +33,28 @@ func (c *Client) Lock(ctx context.Context, scope string) (LockState, error) {
 // Locks returns the state of every lock that there is, sorted by scope, and the
 // nodes that cannot be read, by path: lists of locks, and those of each state.
 // Each lock is looked at on its own: the whole is no snapshot.
-func (c *Client) Locks(ctx context.Context) ([]LockState, []Unreadable, error) {
+func (c *Client) Locks(ctx context.Context) ([]LockState, []zkclient.Unreadable, error) {
 	type found struct {
 		states []LockState
-		left   []Unreadable
+		left   []zkclient.Unreadable
 	}
-	f, err := promptly(ctx, c, func() (f found, err error) {
+	f, err := zkclient.Promptly(ctx, c.Client, func() (f found, err error) {
 		f.states, f.left, err = c.locks(ctx)
 		return f, err
 	}, nil)
 	return f.states, f.left, err
 }
 
-func (c *Client) locks(ctx context.Context) (states []LockState, left []Unreadable, err error) {
-	err = c.inspecting(ctx, func(s *session) error {
+func (c *Client) locks(ctx context.Context) (states []LockState, left []zkclient.Unreadable, err error) {
+	err = c.Inspecting(ctx, func(s *zkclient.Session) error {
 		states, left = nil, nil
-		buckets, _, err := s.list(ctx, c.Root()+"/locks")
+		buckets, _, err := s.List(ctx, c.Root()+"/locks")
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		if _, err := c.serverNow(ctx, s); err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		if _, err := c.ServerNow(ctx, s); err != nil && !errors.Is(err, zk.ErrNoAuth) {
 			return err
 		}
 		var mu sync.Mutex
@@ -64,8 +66,8 @@ func (c *Client) locks(ctx context.Context) (states []LockState, left []Unreadab
 					return nil
 				}
 				path := c.Root() + "/locks/" + bucket
-				names, _, err := s.list(inner, path)
-				if bad, isBad := leftOut(err, path, ""); isBad {
+				names, _, err := s.List(inner, path)
+				if bad, isBad := zkclient.LeftOut(err, path, ""); isBad {
 					mu.Lock()
 					left = append(left, bad)
 					mu.Unlock()
@@ -79,7 +81,7 @@ func (c *Client) locks(ctx context.Context) (states []LockState, left []Unreadab
 					scope, why := scopeIn(c.Root(), path, name)
 					if why != "" {
 						mu.Lock()
-						left = append(left, misplaced(path+"/"+name, why))
+						left = append(left, zkclient.Misplaced(path+"/"+name, why))
 						mu.Unlock()
 						continue
 					}
@@ -101,38 +103,38 @@ func (c *Client) locks(ctx context.Context) (states []LockState, left []Unreadab
 		return work.Wait()
 	})
 	slices.SortFunc(states, func(a, b LockState) int { return strings.Compare(a.Scope, b.Scope) })
-	return states, byPath(left), err
+	return states, zkclient.ByPath(left), err
 }
 
 // scopeIn returns the scope of a node in a bucket, or why it is no lock.
 func scopeIn(root, bucket, name string) (scope, why string) {
-	scope, ok := unescapeScope(name)
+	scope, ok := zkclient.UnescapeScope(name)
 	if !ok {
-		return "", notAScope
+		return "", zkclient.NotAScope
 	}
 	if right := lockPath(root, name); right != bucket+"/"+name {
-		return "", inWrongBucket(right)
+		return "", zkclient.InWrongBucket(right)
 	}
 	return scope, ""
 }
 
 // lockAt reads G and who is there: of one moment, unless the lock changes hands
 // all the time. The marks of G are frozen. With a *RecordError g is what the requests tell.
-func lockAt(ctx context.Context, s *session, l *PriorityLock) (g lockRecord, names []string, err error) {
+func lockAt(ctx context.Context, s *zkclient.Session, l *PriorityLock) (g lockRecord, names []string, err error) {
 	var bad error
 	for range 4 {
-		data, before, err := s.get(ctx, l.path)
+		data, before, err := s.Get(ctx, l.path)
 		if err != nil {
 			return g, nil, err
 		}
 		if g, bad = decodeLock(data); bad != nil {
-			bad = inNode(bad, l.path)
+			bad = zkclient.InNode(bad, l.path)
 			if g, err = l.restored(ctx, s); err != nil {
 				return g, nil, err
 			}
 		}
 		g.freeze(before)
-		list, after, err := s.list(ctx, l.path)
+		list, after, err := s.List(ctx, l.path)
 		if err != nil {
 			return g, nil, err
 		}
@@ -144,14 +146,14 @@ func lockAt(ctx context.Context, s *session, l *PriorityLock) (g lockRecord, nam
 }
 
 // snapshot reads one lock: G, then who is there, then what they say.
-func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, all bool) (LockState, error) {
+func (c *Client) snapshot(ctx context.Context, s *zkclient.Session, scope, path string, all bool) (LockState, error) {
 	look := lockLook{scope: scope, path: path}
 	var names []string
 	var err error
 	look.g, names, err = lockAt(ctx, s, newPriorityLock(c, scope, path))
 	if errors.Is(err, zk.ErrNoNode) {
 		return LockState{Scope: scope}, nil
-	} else if errors.As(err, new(*RecordError)) {
+	} else if errors.As(err, new(*zkclient.RecordError)) {
 		look.damage = err
 	} else if err != nil {
 		return LockState{Scope: scope}, err
@@ -159,7 +161,7 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 	look.children, look.foreign = parseChildren(names)
 	var now int64
 	if look.asksForTime() {
-		if now, err = c.serverNow(ctx, s); errors.Is(err, zk.ErrNoAuth) {
+		if now, err = c.ServerNow(ctx, s); errors.Is(err, zk.ErrNoAuth) {
 			now = time.Now().UnixMilli() // an onlooker that may not write: nearly right
 		} else if err != nil {
 			return LockState{Scope: scope}, err
@@ -177,7 +179,7 @@ func (c *Client) snapshot(ctx context.Context, s *session, scope, path string, a
 
 // readRequests reads the nodes of contenders, several at a time. It returns an error
 // where nothing more can be read.
-func readRequests(ctx context.Context, s *session, lock string, children []child) ([]requestNode, error) {
+func readRequests(ctx context.Context, s *zkclient.Session, lock string, children []child) ([]requestNode, error) {
 	nodes := make([]requestNode, len(children))
 	work, inner := errgroup.WithContext(ctx)
 	work.SetLimit(16) // on one connection, one after the other: this saves the waits between
@@ -185,7 +187,7 @@ func readRequests(ctx context.Context, s *session, lock string, children []child
 		work.Go(func() error {
 			var err error
 			nodes[i], err = readRequest(inner, s, lock+"/"+c.name)
-			if errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) {
+			if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrSessionOver) {
 				return err
 			}
 			return inner.Err()
@@ -197,11 +199,11 @@ func readRequests(ctx context.Context, s *session, lock string, children []child
 
 // readRequest reads the node of a contender. One that may not be read has a stat
 // all the same.
-func readRequest(ctx context.Context, s *session, node string) (requestNode, error) {
-	data, stat, err := s.get(ctx, node)
+func readRequest(ctx context.Context, s *zkclient.Session, node string) (requestNode, error) {
+	data, stat, err := s.Get(ctx, node)
 	n := newRequestNode(data, stat, err)
-	if errors.As(err, new(*AccessError)) {
-		n.stat, err = s.stat(ctx, node)
+	if errors.As(err, new(*zkclient.AccessError)) {
+		n.stat, err = s.Stat(ctx, node)
 		if errors.Is(err, zk.ErrNoNode) {
 			n.err = err
 		}

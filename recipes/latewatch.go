@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // watchAfter is how long a hold lasts before its own node is watched. A hold
@@ -20,8 +22,8 @@ type lateWatches struct {
 	timer *time.Timer
 }
 
-func lateWatchesOf(s *session) *lateWatches {
-	return attached(s, func() *lateWatches { return new(lateWatches) })
+func lateWatchesOf(s *zkclient.Session) *lateWatches {
+	return zkclient.Attached(s, func() *lateWatches { return new(lateWatches) })
 }
 
 func (w *lateWatches) add(g *Grant) {
@@ -53,7 +55,7 @@ func (w *lateWatches) drop(g *Grant) {
 	}
 }
 
-func (w *lateWatches) arm(s *session) {
+func (w *lateWatches) arm(s *zkclient.Session) {
 	now := s.Now()
 	var grants []*Grant
 	w.mu.Lock()
@@ -63,7 +65,7 @@ func (w *lateWatches) arm(s *session) {
 		if !g.late {
 			continue
 		}
-		if left := watchAfter - now.sub(g.born); left > 0 {
+		if left := watchAfter - now.Sub(g.born); left > 0 {
 			w.timer.Reset(left)
 			break
 		}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // lead is step 5: the request is first in the queue. It watches whoever holds
@@ -123,8 +124,8 @@ func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children,
 	default:
 		return nil, 0, errors.New("lockkeeper: unexpected verdict " + v.Action.String())
 	}
-	if v.After < 0 || v.After > safetyPoll {
-		return nil, safetyPoll, nil
+	if v.After < 0 || v.After > zkclient.SafetyPoll {
+		return nil, zkclient.SafetyPoll, nil
 	}
 	return nil, v.After, nil
 }
@@ -171,9 +172,9 @@ func (p *place) lookAt(ctx context.Context, g lockRecord, alive []child) ([]*hol
 			case err != nil:
 				return err
 			}
-			h.stat = node.stat
-			h.rec, err = decodeContender(node.data)
-			return inNode(err, h.path)
+			h.stat = node.Stat
+			h.rec, err = decodeContender(node.Data)
+			return zkclient.InNode(err, h.path)
 		})
 	}
 	err := looks.Wait()
@@ -184,7 +185,7 @@ func (p *place) lookAt(ctx context.Context, g lockRecord, alive []child) ([]*hol
 	if len(planted) > 0 {
 		return nil, errAgain
 	}
-	if !errors.As(err, new(*RecordError)) || isNewer(err) {
+	if !errors.As(err, new(*zkclient.RecordError)) || zkclient.IsNewer(err) {
 		p.baffled = 0
 		return holders, err
 	}
@@ -193,7 +194,7 @@ func (p *place) lookAt(ctx context.Context, g lockRecord, alive []child) ([]*hol
 	if p.baffled == 0 {
 		p.baffled = now
 	}
-	if now.sub(p.baffled) < strangeHolderFor {
+	if now.Sub(p.baffled) < strangeHolderFor {
 		return nil, errStranger
 	}
 	return nil, fmt.Errorf("lock %q not acquired: the data of its holder say nothing (lockkeeper locks show; lockkeeper locks break): %w", p.a.l.scope, err)
@@ -206,7 +207,7 @@ const strangeHolderFor = 10 * time.Second
 // watchG arms the watch on the lock node, and returns its version.
 func (p *place) watchG(ctx context.Context) (version int32, err error) {
 	p.watched[p.a.l.path], p.sawG = struct{}{}, true
-	_, stat, err := p.s.look(ctx, p.a.l.path, &p.others)
+	_, stat, err := p.s.Look(ctx, p.a.l.path, &p.others)
 	if err != nil {
 		return 0, err
 	}
@@ -262,13 +263,13 @@ func (h *holding) mayGrow() bool { return h.rec.Mode == priority.Shared || h.rec
 // facts hands the rulebook what it needs.
 func (p *place) facts(holders []*holding) priority.Facts {
 	now := p.s.Now()
-	serverNow := p.stamp.notAhead(now)
+	serverNow := p.stamp.NotAhead(now)
 	f := priority.Facts{First: true, Request: p.a.req.rules()}
 	asks := make(map[string]*standingAsk, len(holders))
 	for _, h := range holders {
 		held := priority.Holder{
 			Level: h.level(), Mode: h.rec.Mode, // its name has the mode that it came with
-			CleanupTimeout: milliseconds(h.rec.CleanupTimeout),
+			CleanupTimeout: zkclient.Milliseconds(h.rec.CleanupTimeout),
 			Remaining:      h.rec.remaining(h.stat, serverNow),
 		}
 		// The mailbox says what stands; an ask whose reply was lost counts
@@ -285,17 +286,17 @@ func (p *place) facts(holders []*holding) priority.Facts {
 				continue
 			}
 			if ask == nil {
-				ask = &standingAsk{reasons: make(map[priority.Reason]instant)}
+				ask = &standingAsk{reasons: make(map[priority.Reason]zkclient.Instant)}
 			}
 			at, ok := ask.reasons[n.Reason]
 			if !ok {
 				at = p.askedOf(h, n, asks, now)
 				ask.reasons[n.Reason] = at
 				p.a.notices.send(PreemptSent{
-					Holder: h.rec.contender(h.child, h.stat), Reason: n.Reason, Grace: milliseconds(n.Grace),
+					Holder: h.rec.contender(h.child, h.stat), Reason: n.Reason, Grace: zkclient.Milliseconds(n.Grace),
 				})
 			}
-			held.Asked = append(held.Asked, priority.Asked{Reason: n.Reason, Ago: now.sub(at)})
+			held.Asked = append(held.Asked, priority.Asked{Reason: n.Reason, Ago: now.Sub(at)})
 		}
 		if ask != nil {
 			ask.holder, ask.path, ask.notes = h.rec.contender(h.child, h.stat), h.path, h.rec.notesOf(p.guid, h.stat)
@@ -313,7 +314,7 @@ func (p *place) facts(holders []*holding) priority.Facts {
 // whom it goes.
 func (p *place) stands(n askingNote, h *holding) bool {
 	req := &p.a.req
-	grace := priority.Grace(n.Reason, req.rules(), milliseconds(h.rec.CleanupTimeout))
+	grace := priority.Grace(n.Reason, req.rules(), zkclient.Milliseconds(h.rec.CleanupTimeout))
 	return n.Forceful == req.Forceful && n.Grace == grace.Milliseconds() && sameMark(n.Override, req.Override)
 }
 
@@ -322,7 +323,7 @@ func (p *place) oldestAsk() time.Duration {
 	var oldest time.Duration
 	for _, ask := range p.asks {
 		for _, at := range ask.reasons {
-			oldest = max(oldest, now.sub(at))
+			oldest = max(oldest, now.Sub(at))
 		}
 	}
 	return oldest
@@ -344,7 +345,7 @@ func (p *place) grantSelf(ctx context.Context, stat *zk.Stat, g lockRecord, chil
 		}
 	}
 	// planted-bug self-grant-without-version: stat = &zk.Stat{Version: -1}
-	r, _, err := p.s.multi(ctx,
+	r, _, err := p.s.Multi(ctx,
 		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version}, // planted-bug dead-waiter-goes-on:
 		&zk.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: stat.Version})
 	if err == nil {
@@ -376,7 +377,7 @@ func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, child
 		}
 	}
 	ops := make([]any, 0, len(holders)+2)
-	now := p.stamp.notAhead(p.s.Now())
+	now := p.stamp.NotAhead(p.s.Now())
 	var evicted []evictionNote
 	var from []Contender
 	for _, h := range holders {
@@ -408,13 +409,13 @@ func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, child
 			&zk.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: stat.Version})
 	}
 	p.seizure = &seizure{evicted: evicted, from: from, delayed: delayed}
-	r, _, err := p.s.multi(ctx, ops...)
+	r, _, err := p.s.Multi(ctx, ops...)
 	switch {
 	case err == nil:
 		p.asks = make(map[string]*standingAsk)
 		// planted-bug dead-waiter-goes-on: r = p.mark(ctx, r)
 		p.a.notices.send(TakenOver{From: from})
-	case errors.Is(err, errAmbiguous):
+	case errors.Is(err, zkclient.ErrAmbiguous):
 		return nil, err
 	}
 	p.seizure = nil
@@ -473,7 +474,7 @@ func (s *seizure) happened(g lockRecord) bool {
 
 // settle finds out, for a grant, whether it is due to the takeover.
 func (p *place) settle(ctx context.Context, g *Grant) error {
-	data, _, err := p.s.get(ctx, p.a.l.path)
+	data, _, err := p.s.Get(ctx, p.a.l.path)
 	if err != nil {
 		return err
 	}
@@ -545,7 +546,7 @@ func (p *place) preempt(ctx context.Context, children []child, h *holding, ask p
 		ID: p.guid, Owner: p.a.req.Owner, Priority: p.a.req.Priority, Reason: ask.Reason,
 		Forceful: p.a.req.Forceful, Grace: ask.Grace.Milliseconds(), Trace: p.a.req.Trace, Override: p.a.req.Override,
 	})
-	r, _, err := p.s.multi(ctx,
+	r, _, err := p.s.Multi(ctx,
 		&zk.CheckVersionRequest{Path: p.path, Version: -1}, // planted-bug dead-waiter-goes-on:
 		&zk.SetDataRequest{Path: h.path, Data: rec.encode(), Version: h.stat.Version})
 	switch {
@@ -556,7 +557,7 @@ func (p *place) preempt(ctx context.Context, children []child, h *holding, ask p
 	}
 	standing := p.asks[h.guid]
 	if standing == nil {
-		standing = &standingAsk{holder: h.rec.contender(h.child, h.stat), path: h.path, reasons: make(map[priority.Reason]instant)}
+		standing = &standingAsk{holder: h.rec.contender(h.child, h.stat), path: h.path, reasons: make(map[priority.Reason]zkclient.Instant)}
 		p.asks[h.guid] = standing
 	}
 	standing.reasons[ask.Reason] = p.s.Now()
@@ -580,7 +581,7 @@ func (p *place) withdrawFrom(ctx context.Context, asks []*standingAsk) {
 		for tries := 0; tries < 3; {
 			err := p.withdrawOne(ctx, ask.path)
 			switch {
-			case errors.Is(err, errAmbiguous): // done or not, when there is a connection
+			case errors.Is(err, zkclient.ErrAmbiguous): // done or not, when there is a connection
 			case errors.Is(err, zk.ErrBadVersion):
 				tries++
 			default:
@@ -592,7 +593,7 @@ func (p *place) withdrawFrom(ctx context.Context, asks []*standingAsk) {
 
 // withdrawOne takes the notes out of one mailbox, if there are any.
 func (p *place) withdrawOne(ctx context.Context, holder string) error {
-	data, stat, err := p.s.get(ctx, holder)
+	data, stat, err := p.s.Get(ctx, holder)
 	if err != nil {
 		return err
 	}
@@ -604,7 +605,7 @@ func (p *place) withdrawOne(ctx context.Context, holder string) error {
 	if !rec.withdraw(p.guid) {
 		return nil
 	}
-	_, err = p.s.set(ctx, holder, rec.encode(), stat.Version)
+	_, err = p.s.Set(ctx, holder, rec.encode(), stat.Version)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // maxSharing is how many may hold a lock together. All of them have to fit into
@@ -89,7 +90,7 @@ func (p *place) awaitRoom(ctx context.Context, alive []child) error {
 	}
 	p.watchOnly(paths...)
 	for _, path := range paths {
-		if _, _, err := p.s.look(ctx, path, &p.others); errors.Is(err, zk.ErrNoNode) {
+		if _, _, err := p.s.Look(ctx, path, &p.others); errors.Is(err, zk.ErrNoNode) {
 			return errAgain
 		} else if err != nil {
 			return err
@@ -118,7 +119,7 @@ func (r lockRecord) holds(c child) bool { return c.walked || slices.Contains(r.H
 // planted reports whether a node that is there has the name of one that has walked in, and is nobody's: such
 // nodes are ephemeral. stat may be nil, then it does not tell. What G names holds, whoever has made it.
 func (r lockRecord) planted(c child, stat *zk.Stat) bool {
-	return c.walked && stat != nil && !isEphemeral(stat) && !slices.Contains(r.Holders, c.guid)
+	return c.walked && stat != nil && !zkclient.IsEphemeral(stat) && !slices.Contains(r.Holders, c.guid)
 }
 
 // maxNotes bounds what one takeover writes about those whom it evicts.
@@ -127,7 +128,7 @@ const maxNotes = 200 << 10
 // brief shortens notes about very many that are evicted at once, so that they
 // fit: each still tells its victim for what, and by whom.
 func brief(notes []evictionNote) []evictionNote {
-	if len(encode(notes)) <= maxNotes {
+	if len(zkclient.Encode(notes)) <= maxNotes {
 		return notes
 	}
 	const few = 32 // bytes of a name
@@ -149,9 +150,9 @@ func brief(notes []evictionNote) []evictionNote {
 // record, where some characters take six.
 func beginning(text string, most int) string {
 	if len(text) > most {
-		text = valid(text[:most])
+		text = zkclient.Valid(text[:most])
 	}
-	for len(encode(text))-len(`""`) > most {
+	for len(zkclient.Encode(text))-len(`""`) > most {
 		_, last := utf8.DecodeLastRuneInString(text)
 		text = text[:len(text)-last]
 	}

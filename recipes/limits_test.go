@@ -11,23 +11,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestRequestThatIsTooLongIsRefusedWithWhatIsTooLong(t *testing.T) {
-	require.NoError(t, fits(&zk.SetDataRequest{Path: "/a", Data: make([]byte, maxRequestBytes-200)}))
+	require.NoError(t, zkclient.Fits(&zk.SetDataRequest{Path: "/a", Data: make([]byte, 1_000_000-200)}))
 	large := []any{
 		&zk.CheckVersionRequest{Path: "/root"},
 		&zk.SetDataRequest{Path: "/a", Data: make([]byte, 400_000)},
 		&zk.CreateRequest{Path: "/b", Data: make([]byte, 600_000), Acl: zk.WorldACL(zk.PermAll)},
 		&zk.DeleteRequest{Path: "/c"},
 	}
-	err := fits(large...)
-	var tooLarge *TooLargeError
+	err := zkclient.Fits(large...)
+	var tooLarge *zkclient.TooLargeError
 	require.ErrorAs(t, err, &tooLarge)
 	require.Equal(t, "/b", tooLarge.Node)
-	require.Equal(t, maxRequestBytes, tooLarge.Limit)
-	require.Greater(t, tooLarge.Bytes, maxRequestBytes)
+	require.Greater(t, tooLarge.Bytes, tooLarge.Limit)
 	require.ErrorContains(t, err, "/b is not written")
 	require.ErrorContains(t, err, "jute.maxbuffer")
 	require.ErrorContains(t, err, "shorten what is to be written")
@@ -37,7 +37,7 @@ func TestRequestThatIsTooLongIsRefusedWithWhatIsTooLong(t *testing.T) {
 	for i := range 8000 {
 		paths = append(paths, &zk.DeleteRequest{Path: fmt.Sprintf("/%0100d", i)})
 	}
-	require.ErrorAs(t, fits(paths...), &tooLarge, "many small operations are one large request")
+	require.ErrorAs(t, zkclient.Fits(paths...), &tooLarge, "many small operations are one large request")
 }
 
 // Each line of the queue: level and how early it came.
@@ -52,7 +52,7 @@ func queueOf(levels ...priority.Level) []child {
 
 func TestFullQueueIsForThoseWhoComeLast(t *testing.T) {
 	at := func(level priority.Level) *attempt {
-		return &attempt{l: &PriorityLock{scope: "orders", c: &Client{cfg: Config{QueueLimit: 16}}}, req: Request{Terms: priority.Terms{Priority: level}}}
+		return &attempt{l: &PriorityLock{scope: "orders", c: unconnected(t, func(c *Config) { c.QueueLimit = 16 })}, req: Request{Terms: priority.Terms{Priority: level}}}
 	}
 	guid := func(i int) string { return fmt.Sprintf("%024x", i) }
 	levels := func(n int, level priority.Level) []priority.Level {
@@ -98,9 +98,9 @@ func TestFullQueueIsForThoseWhoComeLast(t *testing.T) {
 // much as they can, the takeover of all of them is one request that fits.
 func TestTakeoverOfAllWhoMayShareFits(t *testing.T) {
 	const root = "/tenants/a/lockkeeper"
-	l := &PriorityLock{path: lockPath(root, strings.Repeat("s", maxScope))}
+	l := &PriorityLock{path: lockPath(root, strings.Repeat("s", 200))}
 	worst := func(n int) string { return strings.Repeat("\x01", n) } // six bytes each
-	c := &Client{}
+	c := unconnected(t)
 	var g lockRecord
 	var ops []any
 	var notes []evictionNote
@@ -114,7 +114,7 @@ func TestTakeoverOfAllWhoMayShareFits(t *testing.T) {
 			Override: &Mark{ID: worst(maxMarkID), By: worst(maxMarkBy), Reason: worst(maxMarkReason)},
 		})
 	}
-	require.Error(t, fits(&zk.SetDataRequest{Data: lockRecord{Evicted: notes}.encode()}), "as it is, it does not")
+	require.Error(t, zkclient.Fits(&zk.SetDataRequest{Data: lockRecord{Evicted: notes}.encode()}), "as it is, it does not")
 	short := brief(notes)
 	require.Len(t, short, maxSharing)
 	for i, n := range short {
@@ -127,7 +127,7 @@ func TestTakeoverOfAllWhoMayShareFits(t *testing.T) {
 	next := lockRecord{Evicted: g.evict(short...), Delays: g.carry(stat, nil)}
 	require.Len(t, next.Delays, maxSharing)
 	ops = append(ops, &zk.CheckVersionRequest{Path: l.path}, &zk.SetDataRequest{Path: l.path, Data: next.encode()})
-	require.NoError(t, fits(ops...))
+	require.NoError(t, zkclient.Fits(ops...))
 
 	few := notes[:10]
 	require.Equal(t, few, brief(few), "of few, all is told")
@@ -147,7 +147,7 @@ func TestReaderBesideAsManyAsMayShareWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	server := zktest.RunT(t)
 	other, l := uncontended(t, server)
-	s, err := other.session(t.Context())
+	s, err := other.Usable(t.Context())
 	require.NoError(t, err)
 	rec := newRecord(other, Request{Identity: priority.Identity{Owner: "reader"}, Terms: priority.Terms{Mode: priority.Shared, LeaseTimeout: time.Hour}})
 	rec.Granted = true
@@ -156,22 +156,22 @@ func TestReaderBesideAsManyAsMayShareWaitsForRoom(t *testing.T) {
 	for range maxSharing / 100 {
 		ops := make([]any, 100)
 		for i := range ops {
-			guid := newGUID()
+			guid := zkclient.NewGUID()
 			g.Holders = append(g.Holders, guid)
 			ops[i] = &zk.CreateRequest{
 				Path: l.path + "/" + contenderName(0, priority.Shared, guid), Data: rec.encode(), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral | zk.FlagSequence,
 			}
 		}
-		replies, _, err := s.multi(t.Context(), ops...)
+		replies, _, err := s.Multi(t.Context(), ops...)
 		require.NoError(t, err)
 		for _, r := range replies {
 			names = append(names, r.String)
 		}
 	}
-	_, err = s.set(t.Context(), l.path, g.encode(), -1)
+	_, err = s.Set(t.Context(), l.path, g.encode(), -1)
 	require.NoError(t, err)
 
-	c, err := NewClient(Config{Servers: []string{server.Addr()}})
+	c, err := NewClient(zkclient.Config{Servers: []string{server.Addr()}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 	l, err = c.PriorityLock("users")
@@ -200,6 +200,6 @@ func TestReaderBesideAsManyAsMayShareWaitsForRoom(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, state.Holders, maxSharing)
 	require.Len(t, state.Waiters, 1)
-	require.NoError(t, s.delete(t.Context(), names[0], -1))
+	require.NoError(t, s.Delete(t.Context(), names[0], -1))
 	require.NoError(t, <-granted)
 }

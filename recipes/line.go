@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // Naming is how the nodes of a classic recipe are called. Nodes of either kind
@@ -37,8 +39,8 @@ type line struct {
 	label  string // the path as its user knows it
 	path   string // chroot included
 	naming Naming
-	acl    func(path string) []ACL // nil: the client's
-	marks  []mark                  // of those who count; all else in the directory is ignored
+	acl    func(path string) []zkclient.ACL // nil: the client's
+	marks  []mark                           // of those who count; all else in the directory is ignored
 }
 
 // A mark is the part of a participant's name, right before the sequence number,
@@ -61,10 +63,10 @@ var (
 
 // newLine returns the line in the directory at where, an absolute path below
 // the chroot. It returns a *RequestError for a path that can never be.
-func (c *Client) newLine(where string, naming Naming, acl func(string) []ACL, marks []mark) (*line, error) {
+func (c *Client) newLine(where string, naming Naming, acl func(string) []zkclient.ACL, marks []mark) (*line, error) {
 	full, err := c.absolute(where)
 	if naming > NamingKazoo {
-		err = errors.Join(err, &RequestError{Field: "naming", Reason: fmt.Sprintf("%d is not known; write NamingCurator or NamingKazoo", naming)})
+		err = errors.Join(err, &zkclient.RequestError{Field: "naming", Reason: fmt.Sprintf("%d is not known; write NamingCurator or NamingKazoo", naming)})
 	}
 	if err != nil {
 		return nil, err
@@ -112,7 +114,7 @@ func (l *line) order(names []string) []ticket {
 	slices.SortFunc(tickets, func(a, b ticket) int {
 		switch {
 		case a.sequence != b.sequence:
-			return compareSequence(a.sequence, b.sequence)
+			return zkclient.CompareSequence(a.sequence, b.sequence)
 		case a.mark.shared != b.mark.shared && b.mark.shared:
 			return -1
 		case a.mark.shared != b.mark.shared:
@@ -120,13 +122,13 @@ func (l *line) order(names []string) []ticket {
 		}
 		return strings.Compare(a.name, b.name)
 	})
-	unwrap(tickets, func(t ticket) int32 { return t.sequence })
+	zkclient.Unwrap(tickets, func(t ticket) int32 { return t.sequence })
 	return tickets
 }
 
 // queue lists who stands in line; nobody where there is no directory.
-func (l *line) queue(ctx context.Context, s *session) ([]ticket, error) {
-	names, _, err := s.list(ctx, l.path)
+func (l *line) queue(ctx context.Context, s *zkclient.Session) ([]ticket, error) {
+	names, _, err := s.List(ctx, l.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -172,13 +174,13 @@ func (l *line) access(node string) []zk.ACL {
 
 // ensure creates the directory, and whatever is missing above it, as containers
 // or as nodes that stay.
-func (l *line) ensure(ctx context.Context, s *session, container bool) error {
+func (l *line) ensure(ctx context.Context, s *zkclient.Session, container bool) error {
 	return l.ensureNode(ctx, s, l.path, container)
 }
 
-func (l *line) ensureNode(ctx context.Context, s *session, node string, container bool) error {
+func (l *line) ensureNode(ctx context.Context, s *zkclient.Session, node string, container bool) error {
 	if len(node) <= len(l.c.Config().Chroot) {
-		return s.ensure(ctx, l.c.Config().Chroot)
+		return s.Ensure(ctx, l.c.Config().Chroot)
 	}
 	for {
 		err := l.createDirectory(ctx, s, node, container)
@@ -194,13 +196,13 @@ func (l *line) ensureNode(ctx context.Context, s *session, node string, containe
 	}
 }
 
-func (l *line) createDirectory(ctx context.Context, s *session, node string, container bool) error {
+func (l *line) createDirectory(ctx context.Context, s *zkclient.Session, node string, container bool) error {
 	if container {
 		// In a transaction: go-zookeeper's CreateContainer races with the end of
 		// the connection, and servers before 3.5 hang up on it. Of a transaction
 		// such a server refuses the flag, and a newer one commits it, only that
 		// go-zookeeper cannot read the answer.
-		_, _, err := s.multi(ctx, &zk.CreateRequest{Path: node, Acl: l.access(node), Flags: zk.FlagContainer})
+		_, _, err := s.Multi(ctx, &zk.CreateRequest{Path: node, Acl: l.access(node), Flags: zk.FlagContainer})
 		switch {
 		case errors.Is(err, zk.ErrAPIError):
 			return nil
@@ -208,6 +210,6 @@ func (l *line) createDirectory(ctx context.Context, s *session, node string, con
 			return err
 		}
 	}
-	_, err := s.createNamed(ctx, node, nil, 0, l.access(node))
+	_, err := s.CreateNamed(ctx, node, nil, 0, l.access(node))
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A bid is one call that wants to hold something of a classic recipe, from the
@@ -20,7 +21,7 @@ type bid struct {
 
 	// in makes the attempt within one session. What it leaves behind after an
 	// error it removes, surely.
-	in func(ctx context.Context, s *session) (*ClassicGrant, error)
+	in func(ctx context.Context, s *zkclient.Session) (*ClassicGrant, error)
 
 	// giveUp removes what outlives the session that it was made in, when the
 	// bid has failed. It may be nil.
@@ -44,7 +45,7 @@ func (b *bid) make(ctx context.Context) (*ClassicGrant, error) {
 
 // run makes the attempt in one session after the other.
 func (b *bid) run(ctx context.Context) (*ClassicGrant, error) {
-	s, err := b.c.admit(ctx)
+	s, err := b.c.Admit(ctx)
 	for err == nil {
 		var g *ClassicGrant
 		if g, err = b.in(ctx, s); err == nil {
@@ -52,13 +53,13 @@ func (b *bid) run(ctx context.Context) (*ClassicGrant, error) {
 		}
 		// What was held and is lost does not come back with the next session.
 		_, lost := errors.AsType[*LostError](err)
-		if lost || !errors.Is(err, errSessionOver) || b.c.isClosing() {
+		if lost || !errors.Is(err, zkclient.ErrSessionOver) || b.c.IsClosing() {
 			break
 		}
 		if b.queued {
 			b.notices.send(Requeued{Cause: err})
 		}
-		s, err = b.c.session(ctx)
+		s, err = b.c.Usable(ctx)
 	}
 	if b.giveUp != nil {
 		b.giveUp()
@@ -69,17 +70,17 @@ func (b *bid) run(ctx context.Context) (*ClassicGrant, error) {
 // explain turns what ended the bid into what its caller is told.
 func (b *bid) explain(err error) error {
 	switch {
-	case errors.Is(err, errSessionOver) && b.c.isClosing():
-		return ErrClosed
+	case errors.Is(err, zkclient.ErrSessionOver) && b.c.IsClosing():
+		return zkclient.ErrClosed
 	case errors.Is(err, errTrySlow):
-		return b.c.unavailable()
+		return b.c.Unavailable()
 	case errors.Is(err, errEvicted):
 		return &EvictedError{Scope: b.label}
 	case errors.Is(err, errInLine):
 		return b.notAcquired(0)
 	case errors.Is(err, errAcquireTimeout):
 		e := b.notAcquired(time.Since(b.start))
-		if gone, ok := errors.AsType[*UnavailableError](err); ok {
+		if gone, ok := errors.AsType[*zkclient.UnavailableError](err); ok {
 			e.Err = gone
 		}
 		return e
@@ -118,7 +119,7 @@ func (b *bid) stand(l *line, e *entry, r rule) {
 	if e.lasting {
 		b.giveUp = func() { l.giveUp(e) }
 	}
-	b.in = func(ctx context.Context, s *session) (*ClassicGrant, error) {
+	b.in = func(ctx context.Context, s *zkclient.Session) (*ClassicGrant, error) {
 		if b.try() {
 			if err := b.glance(ctx, s, l, e, r); err != nil {
 				return nil, err
@@ -133,7 +134,7 @@ func (b *bid) stand(l *line, e *entry, r rule) {
 		if err == nil {
 			return p.hold(b.notices)
 		}
-		if !e.lasting && !s.isOver() {
+		if !e.lasting && !s.IsOver() {
 			p.leave()
 		}
 		return nil, err
@@ -141,10 +142,10 @@ func (b *bid) stand(l *line, e *entry, r rule) {
 }
 
 // glance refuses a try without leaving a trace, when somebody is there.
-func (b *bid) glance(ctx context.Context, s *session, l *line, e *entry, r rule) error {
+func (b *bid) glance(ctx context.Context, s *zkclient.Session, l *line, e *entry, r rule) error {
 	for {
 		queue, err := l.queue(ctx, s)
-		if errors.Is(err, errAmbiguous) {
+		if errors.Is(err, zkclient.ErrAmbiguous) {
 			continue
 		} else if err != nil {
 			return err
@@ -157,8 +158,8 @@ func (b *bid) glance(ctx context.Context, s *session, l *line, e *entry, r rule)
 		if front < 0 {
 			return nil
 		}
-		data, _, err := s.get(ctx, l.path+"/"+queue[front].name)
-		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, errAmbiguous) {
+		data, _, err := s.Get(ctx, l.path+"/"+queue[front].name)
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zkclient.ErrAmbiguous) {
 			continue
 		}
 		b.ahead, b.front = front+1, Contender{ID: queue[front].name, Identity: priority.Identity{Owner: string(data)}}

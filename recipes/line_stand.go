@@ -6,20 +6,22 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A stand is one participant's place in a line: its node, from the creation on
 // until it is left or becomes a hold.
 type stand struct {
 	l       *line
-	s       *session
+	s       *zkclient.Session
 	name    string
 	path    string
 	lasting bool // not ephemeral: it outlives the session
 	token   Token
 
 	wake    chan struct{}
-	others  watcher
+	others  zkclient.Watcher
 	watched string // the path of the one that is waited for
 	ahead   int    // how many stand in front, as last seen
 	front   string // the data of the one that is waited for, as last seen
@@ -64,7 +66,7 @@ type entry struct {
 // join creates the participant's node at the end of the line. After an error
 // the node is gone, or will be; only a lasting one whose session is over has to
 // be looked for in the next, by another call with the same entry.
-func (l *line) join(ctx context.Context, s *session, e *entry) (*stand, error) {
+func (l *line) join(ctx context.Context, s *zkclient.Session, e *entry) (*stand, error) {
 	switch {
 	case e.place != nil:
 		e.place.s = s
@@ -85,7 +87,7 @@ func (l *line) join(ctx context.Context, s *session, e *entry) (*stand, error) {
 	for tries := 0; ; {
 		e.guid = newUUID()
 		node := l.path + "/" + l.prefix(e.guid, e.mark)
-		created, err := s.createNamed(ctx, node, e.data, flags, l.access(node))
+		created, err := s.CreateNamed(ctx, node, e.data, flags, l.access(node))
 		switch {
 		case err == nil:
 			return l.newStand(s, created, e), nil
@@ -93,11 +95,11 @@ func (l *line) join(ctx context.Context, s *session, e *entry) (*stand, error) {
 			// A container may be removed again before anybody stands in it; a
 			// directory that stays is the last resort.
 			tries++
-			if err := l.ensure(ctx, s, l.naming == NamingCurator && tries <= 3); err != nil && !errors.Is(err, errAmbiguous) {
+			if err := l.ensure(ctx, s, l.naming == NamingCurator && tries <= 3); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {
 				e.guid = ""
 				return nil, err
 			}
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			found, err := l.find(ctx, s, e.guid, e.lasting)
 			switch {
 			case err != nil:
@@ -105,7 +107,7 @@ func (l *line) join(ctx context.Context, s *session, e *entry) (*stand, error) {
 			case found != "":
 				return l.newStand(s, found, e), nil
 			}
-		case errors.Is(err, errSessionOver) && e.lasting:
+		case errors.Is(err, zkclient.ErrSessionOver) && e.lasting:
 			return nil, l.abandon(s, e, err)
 		default:
 			e.guid = ""
@@ -114,13 +116,13 @@ func (l *line) join(ctx context.Context, s *session, e *entry) (*stand, error) {
 	}
 }
 
-func (l *line) newStand(s *session, node string, e *entry) *stand {
+func (l *line) newStand(s *zkclient.Session, node string, e *entry) *stand {
 	p := &stand{l: l, s: s, name: node[len(l.path)+1:], path: node, lasting: e.lasting, token: e.token, wake: make(chan struct{}, 1)}
 	e.guid = ""
 	if e.lasting {
 		e.place = p
 	}
-	p.others = func(watchKind) {
+	p.others = func(zkclient.WatchKind) {
 		select {
 		case p.wake <- struct{}{}:
 		default:
@@ -133,11 +135,11 @@ func (l *line) newStand(s *session, node string, e *entry) *stand {
 // caught up since, so what is not there was not executed. A node that belongs
 // to another session is deleted, it will not live as long as this one. "": not
 // there.
-func (l *line) find(ctx context.Context, s *session, guid string, lasting bool) (string, error) {
+func (l *line) find(ctx context.Context, s *zkclient.Session, guid string, lasting bool) (string, error) {
 	for {
-		names, _, err := s.list(ctx, l.path)
+		names, _, err := s.List(ctx, l.path)
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			return "", nil
@@ -153,23 +155,23 @@ func (l *line) find(ctx context.Context, s *session, guid string, lasting bool) 
 		if node == "" || lasting {
 			return node, nil
 		}
-		_, stat, err := s.get(ctx, node)
+		_, stat, err := s.Get(ctx, node)
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			return "", nil
 		case err != nil:
 			return "", err
-		case stat.EphemeralOwner == s.sessionID():
+		case stat.EphemeralOwner == s.SessionID():
 			return node, nil
 		}
-		return "", s.deleteSurely(ctx, node)
+		return "", s.DeleteSurely(ctx, node)
 	}
 }
 
 // abandon says why an attempt has no outcome, and undoes it in the background.
-func (l *line) abandon(s *session, e *entry, err error) error {
+func (l *line) abandon(s *zkclient.Session, e *entry, err error) error {
 	guid := e.guid
 	switch {
 	case !e.lasting:
@@ -177,10 +179,10 @@ func (l *line) abandon(s *session, e *entry, err error) error {
 		l.c.Background(func() {
 			ctx := context.Background()
 			if node, err := l.find(ctx, s, guid, false); err == nil && node != "" {
-				_ = s.deleteSurely(ctx, node)
+				_ = s.DeleteSurely(ctx, node)
 			}
 		})
-	case !errors.Is(err, errSessionOver):
+	case !errors.Is(err, zkclient.ErrSessionOver):
 		e.guid = ""
 		l.c.Background(func() { l.removeAttempt(guid) })
 	}
@@ -189,12 +191,12 @@ func (l *line) abandon(s *session, e *entry, err error) error {
 
 // removeAttempt removes what an attempt may have left that outlives sessions.
 func (l *line) removeAttempt(guid string) {
-	_ = l.c.reading(l.c.Closing(), func(s *session) error {
+	_ = l.c.Reading(l.c.Closing(), func(s *zkclient.Session) error {
 		node, err := l.find(l.c.Closing(), s, guid, true)
 		if err != nil || node == "" {
 			return err
 		}
-		return s.deleteOnce(l.c.Closing(), node)
+		return s.DeleteOnce(l.c.Closing(), node)
 	})
 }
 
@@ -208,7 +210,7 @@ func (p *stand) wait(ctx context.Context, r rule, patient bool, tell func()) err
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, errAmbiguous), errors.Is(err, errAgain):
+		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, errAgain):
 			continue // reads decide, as soon as there is a connection
 		case !errors.Is(err, errInLine) || !patient:
 			return err
@@ -224,7 +226,7 @@ func (p *stand) wait(ctx context.Context, r rule, patient bool, tell func()) err
 }
 
 func (p *stand) block(ctx context.Context) error {
-	timer := time.NewTimer(safetyPoll)
+	timer := time.NewTimer(zkclient.SafetyPoll)
 	defer timer.Stop()
 	select {
 	case <-p.wake:
@@ -265,7 +267,7 @@ func (p *stand) look(ctx context.Context, r rule, patient bool) error {
 	p.watch(node)
 	// Its data, not its existence: the watch on a node that is gone already
 	// could not be taken back.
-	data, _, err := p.s.look(ctx, node, &p.others)
+	data, _, err := p.s.Look(ctx, node, &p.others)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return errAgain
@@ -279,7 +281,7 @@ func (p *stand) look(ctx context.Context, r rule, patient bool) error {
 // watch drops the watch on anybody but this one.
 func (p *stand) watch(node string) {
 	if p.watched != "" && p.watched != node {
-		p.s.unwatch(p.watched, &p.others)
+		p.s.Unwatch(p.watched, &p.others)
 	}
 	p.watched = node
 }
@@ -288,7 +290,7 @@ func (p *stand) watch(node string) {
 func (l *line) giveUp(e *entry) {
 	switch {
 	case e.place != nil:
-		if err := l.c.deleteSurely(context.Background(), e.place.path); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := l.c.DeleteSurely(context.Background(), e.place.path); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			l.c.Log().Error("cannot leave the line; delete the node by hand", "node", e.place.path, "error", err)
 		}
 	case e.guid != "":
@@ -298,7 +300,7 @@ func (l *line) giveUp(e *entry) {
 
 // leave removes the node, however long that takes.
 func (p *stand) leave() {
-	if err := p.s.deleteSurely(context.Background(), p.path); err != nil {
+	if err := p.s.DeleteSurely(context.Background(), p.path); err != nil {
 		p.l.c.Log().Error("cannot leave the line; the node stays until the session ends", "node", p.path, "error", err)
 	}
 }

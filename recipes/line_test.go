@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func lockLine(naming Naming) *line {
-	return &line{c: &Client{}, label: "/locks/a", path: "/locks/a", naming: naming, marks: lockMarks}
+func lockLine(t *testing.T, naming Naming) *line {
+	return &line{c: unconnected(t), label: "/locks/a", path: "/locks/a", naming: naming, marks: lockMarks}
 }
 
 // go-zookeeper Z3
@@ -43,12 +43,12 @@ func TestNamesThatAreNoParticipantsAreIgnored(t *testing.T) {
 		"lock-99999999999", "block-0000000001", "__lock__", "x__lock__1", "0000000001",
 		"_c_38553bd6-d1d5-4f71-8ae7-0ddcc3d24715-lease-0000000007",
 	}
-	require.Empty(t, lockLine(NamingCurator).order(foreign))
+	require.Empty(t, lockLine(t, NamingCurator).order(foreign))
 }
 
 func TestReaderWaitsForTheNearestWriterAndNotForItsOwn(t *testing.T) {
 	t.Parallel()
-	queue := lockLine(NamingCurator).order([]string{
+	queue := lockLine(t, NamingCurator).order([]string{
 		"a-__WRIT__0000000001", "b-__READ__0000000001", "c-__READ__0000000002", "d-__WRIT__0000000003", "e-__READ__0000000004", "f-__READ__0000000005",
 	})
 	waitsFor := make(map[string]int)
@@ -67,7 +67,7 @@ func TestOwnNodeIsKnownByItsWholeGUID(t *testing.T) {
 	guid := newUUID()
 	require.Len(t, guid, 36)
 	for _, naming := range []Naming{NamingCurator, NamingKazoo} {
-		l := lockLine(naming)
+		l := lockLine(t, naming)
 		name := l.prefix(guid, l.lockMark()) + "0000000001"
 		require.True(t, l.owns(name, guid))
 		require.False(t, l.owns("_c_", guid))

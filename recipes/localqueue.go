@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // localLines are the local queues of a client, by lock and priority.
@@ -35,7 +36,7 @@ type localLine struct {
 	lease   *time.Timer
 
 	// What is known of those outside of the line.
-	looked    instant // when the list was asked for that shows them
+	looked    zkclient.Instant // when the list was asked for that shows them
 	looking   bool
 	outranked bool // somebody more important is there
 	rivalled  bool // somebody of the same priority is
@@ -54,7 +55,7 @@ type localTurn struct {
 // requests are passed the lock there. What else happens is runInLine's, which goes on from
 // there.
 func (a *attempt) openInLine(ctx context.Context) (*Grant, bool) {
-	if ctx.Err() != nil || a.l.c.isClosing() || a.consult() != nil || !a.mayStandInLine() {
+	if ctx.Err() != nil || a.l.c.IsClosing() || a.consult() != nil || !a.mayStandInLine() {
 		return nil, false
 	}
 	t := a.standInLine()
@@ -137,7 +138,7 @@ func (a *attempt) mayStandInLine() bool {
 func (a *attempt) leftLine(ctx context.Context) error {
 	err := context.Cause(ctx)
 	if errors.Is(err, errAcquireTimeout) {
-		if s := a.l.c.Current(); s.usable() {
+		if s := a.l.c.Current(); s.Usable() {
 			a.describe(a.l.c.Closing(), s)
 		}
 	}

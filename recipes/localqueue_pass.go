@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
@@ -15,7 +16,7 @@ import (
 type relay struct {
 	t      *localTurn
 	behind int
-	sent   *parcel // nil: it was not sent
+	sent   *zkclient.Parcel // nil: it was not sent
 }
 
 // passOnAtOnce sends T17 if nothing has to be found out for it and if that does not
@@ -32,9 +33,9 @@ func (g *Grant) passOnAtOnce(at dataVersion, asked bool) *relay {
 	}
 	r := &relay{t: t, behind: behind}
 	ops, sent := g.passingOn(t, at, behind), g.s.Now()
-	if fits(ops...) == nil {
-		r.sent = g.s.postThen(zkwire.OpMulti, ops, true, func(p *parcel) {
-			if result, ok := g.s.answered(p); ok {
+	if zkclient.Fits(ops...) == nil {
+		r.sent = g.s.PostThen(zkwire.OpMulti, ops, true, func(p *zkclient.Parcel) {
+			if result, ok := g.s.Answered(p); ok {
 				g.passTo(t, g.inTurn(t, result, sent))
 			}
 		})
@@ -64,10 +65,10 @@ func (g *Grant) passOn(ctx context.Context, at dataVersion, asked bool, r *relay
 	}
 	if r.sent != nil {
 		<-r.sent.Done() // also if the session is over: t is passed the lock, or is not
-		if r.sent.succeeded() {
+		if r.sent.Succeeded() {
 			return true, false // by whoever has read the reply
 		}
-		if _, _, err := g.s.outcome(r.sent); !errors.Is(err, errAmbiguous) {
+		if _, _, err := g.s.Outcome(r.sent); !errors.Is(err, zkclient.ErrAmbiguous) {
 			q.refused(r.t)
 			return false, true
 		}
@@ -98,7 +99,7 @@ func (q *localLine) mayPassNow(g *Grant) bool {
 	ls, now := &q.cache.lines, g.s.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return q.passed < q.cache.c.Config().LocalQueue && q.looked != 0 && now.sub(q.looked) <= freshFor/2 && !q.outranked
+	return q.passed < q.cache.c.Config().LocalQueue && q.looked != 0 && now.Sub(q.looked) <= freshFor/2 && !q.outranked
 }
 
 // mayPass reports whether nobody outside of the line comes first: nobody more
@@ -108,8 +109,8 @@ func (q *localLine) mayPass(ctx context.Context, g *Grant) bool {
 	ls, now := &q.cache.lines, g.s.Now()
 	ls.mu.Lock()
 	full := q.passed >= q.cache.c.Config().LocalQueue
-	old := q.looked == 0 || now.sub(q.looked) > freshFor
-	soon := !q.looking && now.sub(q.looked) > freshFor/2
+	old := q.looked == 0 || now.Sub(q.looked) > freshFor
+	soon := !q.looking && now.Sub(q.looked) > freshFor/2
 	ls.mu.Unlock()
 	if full || old {
 		if err := q.look(ctx, g); err != nil {
@@ -164,7 +165,7 @@ func (g *Grant) become(ctx context.Context, t *localTurn, at dataVersion, behind
 		if !at.known { // or the reply to the transaction was lost: done twice, it is as good
 			found, stat, err := g.own(ctx)
 			switch {
-			case errors.Is(err, errAmbiguous):
+			case errors.Is(err, zkclient.ErrAmbiguous):
 				continue
 			case err != nil:
 				return nil, err
@@ -173,11 +174,11 @@ func (g *Grant) become(ctx context.Context, t *localTurn, at dataVersion, behind
 			}
 			at, sent = dataVersion{stat.Version, true}, g.s.Now()
 		}
-		r, _, err := g.s.multi(ctx, g.passingOn(t, at, behind)...)
+		r, _, err := g.s.Multi(ctx, g.passingOn(t, at, behind)...)
 		switch {
 		case err == nil:
 			return g.inTurn(t, r, sent), nil
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			at.known = false
 		default:
 			return nil, err
@@ -191,7 +192,7 @@ func (g *Grant) passingOn(t *localTurn, at dataVersion, behind int) []any {
 	rec.Granted, rec.Behind = true, behind
 	record := soleHolder(g.guid)
 	if len(g.evicted) > 0 {
-		if kept := (lockRecord{Evicted: g.evicted}).news(g.stamp.notAhead(g.s.Now())); len(kept) > 0 {
+		if kept := (lockRecord{Evicted: g.evicted}).news(g.stamp.NotAhead(g.s.Now())); len(kept) > 0 {
 			record = lockRecord{Evicted: kept}.with(g.guid, nil).encode()
 		}
 	}
@@ -216,7 +217,7 @@ func (v *dataVersion) learn(stat *zk.Stat) {
 
 // own reads the holder's node.
 func (g *Grant) own(ctx context.Context) (contenderRecord, *zk.Stat, error) {
-	data, stat, err := g.s.get(ctx, g.path)
+	data, stat, err := g.s.Get(ctx, g.path)
 	if err != nil {
 		return contenderRecord{}, nil, err
 	}
@@ -225,12 +226,12 @@ func (g *Grant) own(ctx context.Context) (contenderRecord, *zk.Stat, error) {
 }
 
 // inTurn is the grant of the next in line, on the node of this one.
-func (g *Grant) inTurn(t *localTurn, r []zk.MultiResponse, sent instant) *Grant {
+func (g *Grant) inTurn(t *localTurn, r []zk.MultiResponse, sent zkclient.Instant) *Grant {
 	stat, version := r[0].Stat, r[1].Stat.Version
 	return &Grant{
 		lock: g.lock, s: g.s, req: t.a.req, mode: t.a.req.Mode, guid: g.guid, path: g.path, epoch: g.epoch, version: version, evicted: g.evicted,
-		stamp: serverStamp{at: stat.Mtime, sent: sent, replied: g.s.Now()}, notices: t.a.notices,
-		leaseTo: g.s.Now().add(t.a.req.LeaseTimeout), token: Token(stat.Mzxid), at: dataVersion{stat.Version, true}, line: g.line,
+		stamp: zkclient.ServerStamp{At: stat.Mtime, Sent: sent, Replied: g.s.Now()}, notices: t.a.notices,
+		leaseTo: g.s.Now().Add(t.a.req.LeaseTimeout), token: Token(stat.Mzxid), at: dataVersion{stat.Version, true}, line: g.line,
 	}
 }
 
@@ -246,7 +247,7 @@ func (g *Grant) enter(q *localLine) bool {
 func (g *Grant) leaseLeft() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.leaseTo.sub(g.s.Now())
+	return g.leaseTo.Sub(g.s.Now())
 }
 
 // contender describes the holder as far as its own process knows it.

@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // lineAt returns a lock whose client has a local queue.
 func lineAt(t *testing.T, server *zktest.Server) *PriorityLock {
 	t.Helper()
-	c, err := NewClient(Config{Servers: []string{server.Addr()}, LocalQueue: MaxLocalQueue})
+	c, err := NewClient(zkclient.Config{Servers: []string{server.Addr()}, LocalQueue: zkclient.MaxLocalQueue})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 	l, err := c.PriorityLock("users")
@@ -100,7 +101,7 @@ func TestALockIsPassedOnThoughItsHolderLeavesMeanwhile(t *testing.T) {
 			require.Eventually(t, func() bool {
 				l.cache.lines.mu.Lock()
 				defer l.cache.lines.mu.Unlock()
-				first.line.looked = first.s.Now().add(time.Hour) // nobody else is there
+				first.line.looked = first.s.Now().Add(time.Hour) // nobody else is there
 				return len(first.line.waiting) == 2
 			}, time.Minute, time.Millisecond)
 
@@ -146,7 +147,7 @@ func TestALineThatIsKnownToBeOutrankedIsNotPassedOnAtOnce(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool { return first.line.isBehind() }, time.Minute, time.Millisecond)
 	l.cache.lines.mu.Lock()
-	first.line.looked, first.line.outranked = first.s.Now().add(time.Hour), true
+	first.line.looked, first.line.outranked = first.s.Now().Add(time.Hour), true
 	l.cache.lines.mu.Unlock()
 	require.NoError(t, first.Release(t.Context()))
 	second := <-granted

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A lockCache is what a client remembers of its locks. Being wrong costs a request, never safety.
@@ -19,33 +21,33 @@ type lockCache struct {
 }
 
 func cacheOf(c *Client) *lockCache {
-	return attached(c, func() *lockCache {
+	return zkclient.Attached(c.Client, func() *lockCache {
 		k := &lockCache{c: c}
 		k.epoch.Store(-1)
 		return k
 	})
 }
 
-// sessionBegins forgets the epoch: scopes may have been removed since the last session.
-func (k *lockCache) sessionBegins() { k.epoch.Store(-1) }
+// SessionBegins forgets the epoch: scopes may have been removed since the last session.
+func (k *lockCache) SessionBegins() { k.epoch.Store(-1) }
 
 // rootEpoch returns the data version of the root, which garbage collection
 // raises when it removes lock nodes.
-func (k *lockCache) rootEpoch(ctx context.Context, s *session) (int32, error) {
+func (k *lockCache) rootEpoch(ctx context.Context, s *zkclient.Session) (int32, error) {
 	if e := k.epoch.Load(); e >= 0 {
 		return e, nil
 	}
 	for {
-		_, stat, err := s.get(ctx, k.c.Root())
+		_, stat, err := s.Get(ctx, k.c.Root())
 		switch {
 		case err == nil:
-			if err := k.c.introduce(ctx, s); err != nil { // the root may have come since
+			if err := k.c.Introduce(ctx, s); err != nil { // the root may have come since
 				return 0, err
 			}
 			k.epoch.Store(stat.Version)
 			return stat.Version, nil
 		case errors.Is(err, zk.ErrNoNode):
-			if err := s.ensure(ctx, k.c.Root()); err != nil {
+			if err := s.Ensure(ctx, k.c.Root()); err != nil {
 				return 0, err
 			}
 		default:
@@ -57,11 +59,11 @@ func (k *lockCache) rootEpoch(ctx context.Context, s *session) (int32, error) {
 // fireIdle makes a watch on a lock node fire that nobody needs any more: the node is
 // written so that it says the same. go-zookeeper cannot take a watch back, and a node that is
 // never deleted may not change for long.
-func (k *lockCache) fireIdle(ctx context.Context, s *session, path string) {
+func (k *lockCache) fireIdle(ctx context.Context, s *zkclient.Session, path string) {
 	const tries = 3 // each fails only if the node changes, and then the watch fires
-	for try := 0; try < tries && s.watchIdle(path); {
+	for try := 0; try < tries && s.WatchIdle(path); {
 		switch err := k.rewrite(ctx, s, path); {
-		case errors.Is(err, errAmbiguous): // the watch is set again with the connection
+		case errors.Is(err, zkclient.ErrAmbiguous): // the watch is set again with the connection
 		case err == nil, errors.Is(err, zk.ErrBadVersion):
 			try++
 		default:
@@ -71,18 +73,18 @@ func (k *lockCache) fireIdle(ctx context.Context, s *session, path string) {
 }
 
 // rewrite writes a lock node so that it says the same.
-func (k *lockCache) rewrite(ctx context.Context, s *session, path string) error {
+func (k *lockCache) rewrite(ctx context.Context, s *zkclient.Session, path string) error {
 	// Nobody of ours need be at the lock any more, so it may be removed, and
 	// be there anew with the version that is read here: the epoch tells.
 	epoch, err := k.rootEpoch(ctx, s)
 	if err != nil {
 		return err
 	}
-	data, stat, err := s.get(ctx, path)
+	data, stat, err := s.Get(ctx, path)
 	if err != nil {
 		return err
 	}
-	_, failed, err := s.multi(ctx,
+	_, failed, err := s.Multi(ctx,
 		&zk.CheckVersionRequest{Path: s.Client().Root(), Version: epoch},
 		&zk.SetDataRequest{Path: path, Data: again(data, stat), Version: stat.Version})
 	if failed == 0 && errors.Is(err, zk.ErrBadVersion) {

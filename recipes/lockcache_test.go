@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestEpochIsForgottenWhenASessionBegins(t *testing.T) {
 	t.Parallel()
 	server := zktest.RunT(t)
-	c, err := NewClient(Config{Servers: []string{server.Addr()}})
+	c, err := NewClient(zkclient.Config{Servers: []string{server.Addr()}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 	lock, err := c.PriorityLock("users")

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A lockLook is what was read of one lock: G, frozen, and who is there.
@@ -52,7 +53,7 @@ func (l *lockLook) state(now int64, nodes func(int) *requestNode) (LockState, er
 			continue // left meanwhile
 		}
 		unread := cmp.Or(n.err, n.bad)
-		bad, isBad := leftOut(unread, l.path+"/"+child.name, l.scope)
+		bad, isBad := zkclient.LeftOut(unread, l.path+"/"+child.name, l.scope)
 		if isBad {
 			state.Unreadable = append(state.Unreadable, bad)
 		}
@@ -75,15 +76,15 @@ func (l *lockLook) state(now int64, nodes func(int) *requestNode) (LockState, er
 		state.Waiters = append(state.Waiters, contender)
 	}
 	lengthenShown(state.Holders)
-	byPath(state.Unreadable)
+	zkclient.ByPath(state.Unreadable)
 	return state, nil
 }
 
 // damaged is a lock of which nothing more is known than what is wrong with its node.
 func (l *lockLook) damaged() LockState {
 	state := LockState{Scope: l.scope}
-	if bad, isBad := leftOut(l.damage, l.path, l.scope); isBad {
-		state.Damage, state.Unreadable = told(l.damage, bad), []Unreadable{bad}
+	if bad, isBad := zkclient.LeftOut(l.damage, l.path, l.scope); isBad {
+		state.Damage, state.Unreadable = told(l.damage, bad), []zkclient.Unreadable{bad}
 	} else if l.damage != nil {
 		state.Damage = l.damage.Error()
 	}
@@ -111,11 +112,11 @@ func (n *requestNode) describe(c child) Contender { return n.rec.contender(c, n.
 
 // told is what a state says of a node that cannot be read. It is no answer to a
 // request of this client, so a refusal does not ask for other credentials.
-func told(err error, bad Unreadable) string {
-	if errors.As(err, new(*AccessError)) {
+func told(err error, bad zkclient.Unreadable) string {
+	if errors.As(err, new(*zkclient.AccessError)) {
 		return bad.String()
 	}
-	return inNode(err, bad.Path).Error()
+	return zkclient.InNode(err, bad.Path).Error()
 }
 
 // unreadableContender describes a request that this program cannot read, as far as

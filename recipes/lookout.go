@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A Lookout follows every lock below the root of a client: it hears of changes
@@ -52,7 +54,7 @@ type Sighting struct {
 	// Unreadable, when it is not nil, are the nodes in the place of locks, or of lists
 	// of locks, that cannot be read, by path: all that there are now. Told when they
 	// have changed. What of a lock cannot be read is told with its State.
-	Unreadable []Unreadable
+	Unreadable []zkclient.Unreadable
 
 	// Synced: every lock that there is has been told, since Run began, or since it
 	// was Blind.
@@ -74,7 +76,7 @@ type Blindness struct {
 func (c *Client) Lookout(o LookoutOptions) (*Lookout, error) {
 	switch {
 	case o.Gap < 0:
-		return nil, &RequestError{Field: "gap", Reason: fmt.Sprintf("%s is negative", o.Gap)}
+		return nil, &zkclient.RequestError{Field: "gap", Reason: fmt.Sprintf("%s is negative", o.Gap)}
 	case o.Gap == 0:
 		o.Gap = DefaultLookoutGap
 	}

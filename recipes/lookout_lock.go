@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // lookLock looks at one lock. It keeps what it has read: G, the list of who is
@@ -18,7 +20,7 @@ type lookLock struct {
 	scope string
 	round int // in which all was read; 0: not all is known
 
-	onG, onList       watcher
+	onG, onList       zkclient.Watcher
 	staleG, staleList atomic.Bool
 
 	stat   *zk.Stat // of G as read
@@ -43,7 +45,7 @@ type lookLock struct {
 type watchedNode struct {
 	requestNode
 	child
-	onNode watcher
+	onNode zkclient.Watcher
 
 	// Under lookLock.mu:
 	isStale bool // and among lookLock.staleNodes
@@ -56,11 +58,11 @@ func newLookLock(scope string) *lookLock {
 
 func (l *lookLock) size() int { return len(l.nodes) }
 
-func (l *lookLock) look(ctx context.Context, s *session, at *site) error {
+func (l *lookLock) look(ctx context.Context, s *zkclient.Session, at *site) error {
 	if l.onG == nil {
 		l.seen.scope, l.seen.path = l.scope, at.path
-		l.onG = func(watchKind) { l.staleG.Store(true); at.mark() }
-		l.onList = func(watchKind) { l.staleList.Store(true); at.mark() }
+		l.onG = func(zkclient.WatchKind) { l.staleG.Store(true); at.mark() }
+		l.onList = func(zkclient.WatchKind) { l.staleList.Store(true); at.mark() }
 	}
 	whole := l.round != at.round
 	l.round = 0
@@ -80,7 +82,7 @@ func (l *lookLock) look(ctx context.Context, s *session, at *site) error {
 		look := lockLook{scope: l.scope, path: at.path, damage: err}
 		l.state = look.damaged()
 		l.absent = false
-		if errors.As(err, new(*AccessError)) {
+		if errors.As(err, new(*zkclient.AccessError)) {
 			at.markLater()
 		}
 		return nil
@@ -96,7 +98,7 @@ func (l *lookLock) look(ctx context.Context, s *session, at *site) error {
 }
 
 // read reads what is stale, or the whole, and describes it if it has changed.
-func (l *lookLock) read(ctx context.Context, s *session, at *site, whole bool) (LockState, error) {
+func (l *lookLock) read(ctx context.Context, s *zkclient.Session, at *site, whole bool) (LockState, error) {
 	for range 4 {
 		// G first, whatever has changed: with the answer, all has been heard that
 		// was done in the same transaction.
@@ -116,7 +118,7 @@ func (l *lookLock) read(ctx context.Context, s *session, at *site, whole bool) (
 		return LockState{}, nil
 	}
 	if l.seen.asksForTime() && !at.v.primed.Load() {
-		if err := at.v.c.primeTime(ctx, s); err != nil {
+		if err := at.v.c.PrimeTime(ctx, s); err != nil {
 			return LockState{}, err
 		}
 		at.v.primed.Store(true) // as well as this client may
@@ -127,7 +129,7 @@ func (l *lookLock) read(ctx context.Context, s *session, at *site, whole bool) (
 }
 
 // stale returns the nodes that are to be read, and forgets those that are gone.
-func (l *lookLock) stale(s *session, at *site, whole bool) []*watchedNode {
+func (l *lookLock) stale(s *zkclient.Session, at *site, whole bool) []*watchedNode {
 	l.mu.Lock()
 	stale := l.staleNodes
 	l.staleNodes = nil
@@ -151,7 +153,7 @@ func (l *lookLock) stale(s *session, at *site, whole bool) []*watchedNode {
 	if len(there) != len(l.nodes) {
 		for name, n := range l.nodes {
 			if _, stays := there[name]; !stays {
-				s.unwatch(at.path+"/"+name, &n.onNode)
+				s.Unwatch(at.path+"/"+name, &n.onNode)
 				delete(l.nodes, name)
 			}
 		}
@@ -162,9 +164,9 @@ func (l *lookLock) stale(s *session, at *site, whole bool) []*watchedNode {
 
 func (l *lookLock) newNode(c child, at *site) *watchedNode {
 	n := &watchedNode{child: c}
-	n.onNode = func(kind watchKind) {
+	n.onNode = func(kind zkclient.WatchKind) {
 		l.mu.Lock()
-		n.isGone = n.isGone || kind == watchDeleted
+		n.isGone = n.isGone || kind == zkclient.WatchDeleted
 		if !n.isStale {
 			n.isStale = true
 			l.staleNodes = append(l.staleNodes, n)
@@ -177,13 +179,13 @@ func (l *lookLock) newNode(c child, at *site) *watchedNode {
 
 // readLock reads G, and who is there if that has changed: both of one moment,
 // unless the lock changes hands all the time.
-func (l *lookLock) readLock(ctx context.Context, s *session, at *site, whole bool) error {
+func (l *lookLock) readLock(ctx context.Context, s *zkclient.Session, at *site, whole bool) error {
 	for range 4 {
 		l.staleG.Store(false)
 		var data []byte
 		var stat *zk.Stat
 		err := at.v.read(ctx, func() (err error) {
-			data, stat, err = s.look(ctx, at.path, &l.onG)
+			data, stat, err = s.Look(ctx, at.path, &l.onG)
 			return err
 		})
 		if err != nil {
@@ -203,7 +205,7 @@ func (l *lookLock) readLock(ctx context.Context, s *session, at *site, whole boo
 		var names []string
 		var listed *zk.Stat
 		err = at.v.read(ctx, func() (err error) {
-			names, listed, err = s.lookAtChildren(ctx, at.path, &l.onList)
+			names, listed, err = s.LookAtChildren(ctx, at.path, &l.onList)
 			return err
 		})
 		if err != nil {
@@ -225,11 +227,11 @@ func (l *lookLock) readLock(ctx context.Context, s *session, at *site, whole boo
 }
 
 // decode makes use of the data of the lock node.
-func (l *lookLock) decode(ctx context.Context, s *session, at *site, data []byte, stat *zk.Stat) error {
+func (l *lookLock) decode(ctx context.Context, s *zkclient.Session, at *site, data []byte, stat *zk.Stat) error {
 	g, bad := decodeLock(data)
 	l.seen.damage = nil
 	if bad != nil {
-		l.seen.damage = inNode(bad, at.path)
+		l.seen.damage = zkclient.InNode(bad, at.path)
 		var err error
 		if g, err = newPriorityLock(at.v.c, l.scope, at.path).restored(ctx, s); err != nil {
 			return err
@@ -247,7 +249,7 @@ func sameList(a, b *zk.Stat) bool {
 
 // readNodes reads the nodes of requests. It reports whether a holder has left
 // since the list was read.
-func (l *lookLock) readNodes(ctx context.Context, s *session, at *site, nodes []*watchedNode) (left bool, err error) {
+func (l *lookLock) readNodes(ctx context.Context, s *zkclient.Session, at *site, nodes []*watchedNode) (left bool, err error) {
 	if len(nodes) == 0 {
 		return false, nil
 	}
@@ -263,13 +265,13 @@ func (l *lookLock) readNodes(ctx context.Context, s *session, at *site, nodes []
 			path := at.path + "/" + n.name
 			if !l.knowsGone(n) {
 				err = at.v.read(inner, func() (err error) {
-					data, stat, err = s.look(inner, path, &n.onNode)
+					data, stat, err = s.Look(inner, path, &n.onNode)
 					return err
 				})
 			}
 			unread := err
-			if errors.As(err, new(*AccessError)) {
-				if stat, err = s.stat(inner, path); err == nil {
+			if errors.As(err, new(*zkclient.AccessError)) {
+				if stat, err = s.Stat(inner, path); err == nil {
 					err = unread
 				}
 			}
@@ -277,7 +279,7 @@ func (l *lookLock) readNodes(ctx context.Context, s *session, at *site, nodes []
 				return errors.Join(err, context.Cause(inner))
 			}
 			if errors.Is(err, zk.ErrNoNode) {
-				s.unwatch(path, &n.onNode)
+				s.Unwatch(path, &n.onNode)
 				if holds(n.child) {
 					gone.Store(true)
 				}
@@ -326,10 +328,10 @@ func (l *lookLock) tellGone(at *site) {
 	}
 }
 
-func (l *lookLock) forget(s *session, at *site) {
-	s.unwatch(at.path, &l.onG)
-	s.unwatchChildren(at.path, &l.onList)
+func (l *lookLock) forget(s *zkclient.Session, at *site) {
+	s.Unwatch(at.path, &l.onG)
+	s.UnwatchChildren(at.path, &l.onList)
 	for name, n := range l.nodes {
-		s.unwatch(at.path+"/"+name, &n.onNode)
+		s.Unwatch(at.path+"/"+name, &n.onNode)
 	}
 }

@@ -5,31 +5,33 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // lookRoot looks at the list of the buckets.
 type lookRoot struct {
-	onList watcher
-	onNode watcher // while it is not there
+	onList zkclient.Watcher
+	onNode zkclient.Watcher // while it is not there
 	names  []string
 }
 
 func (r *lookRoot) size() int { return 0 }
 
-func (r *lookRoot) look(ctx context.Context, s *session, at *site) error {
+func (r *lookRoot) look(ctx context.Context, s *zkclient.Session, at *site) error {
 	if r.onList == nil {
-		r.onList = func(watchKind) { at.mark() }
+		r.onList = func(zkclient.WatchKind) { at.mark() }
 		r.onNode = r.onList
 	}
 	for {
-		names, _, err := s.lookAtChildren(ctx, at.path, &r.onList)
+		names, _, err := s.LookAtChildren(ctx, at.path, &r.onList)
 		if !errors.Is(err, zk.ErrNoNode) {
-			s.unwatch(at.path, &r.onNode)
+			s.Unwatch(at.path, &r.onNode)
 			r.names = names
 			return err
 		}
-		s.unwatchChildren(at.path, &r.onList)
-		if there, _, err := s.lookFor(ctx, at.path, &r.onNode); err != nil || !there {
+		s.UnwatchChildren(at.path, &r.onList)
+		if there, _, err := s.LookFor(ctx, at.path, &r.onNode); err != nil || !there {
 			r.names = nil
 			return err
 		}
@@ -50,14 +52,14 @@ func (r *lookRoot) tell(at *site) {
 	}
 }
 
-func (r *lookRoot) forget(s *session, at *site) {
-	s.unwatchChildren(at.path, &r.onList)
-	s.unwatch(at.path, &r.onNode)
+func (r *lookRoot) forget(s *zkclient.Session, at *site) {
+	s.UnwatchChildren(at.path, &r.onList)
+	s.Unwatch(at.path, &r.onNode)
 }
 
 // lookBucket looks at the list of the locks in a bucket.
 type lookBucket struct {
-	onList watcher
+	onList zkclient.Watcher
 	absent bool
 	denied error // *AccessError: the list is as it was seen before
 	names  []string
@@ -69,19 +71,19 @@ type lookBucket struct {
 
 func (b *lookBucket) size() int { return 0 }
 
-func (b *lookBucket) look(ctx context.Context, s *session, at *site) error {
+func (b *lookBucket) look(ctx context.Context, s *zkclient.Session, at *site) error {
 	if b.onList == nil {
-		b.onList = func(watchKind) { at.mark() }
+		b.onList = func(zkclient.WatchKind) { at.mark() }
 	}
-	names, _, err := s.lookAtChildren(ctx, at.path, &b.onList)
+	names, _, err := s.LookAtChildren(ctx, at.path, &b.onList)
 	b.denied = nil
-	if errors.As(err, new(*AccessError)) { // the others can be looked at
+	if errors.As(err, new(*zkclient.AccessError)) { // the others can be looked at
 		b.denied = err
 		at.markLater()
 		return nil
 	}
 	if b.absent = errors.Is(err, zk.ErrNoNode); b.absent {
-		s.unwatchChildren(at.path, &b.onList)
+		s.UnwatchChildren(at.path, &b.onList)
 		names, err = nil, nil
 	}
 	b.names = names
@@ -89,19 +91,19 @@ func (b *lookBucket) look(ctx context.Context, s *session, at *site) error {
 }
 
 func (b *lookBucket) tell(at *site) {
-	if bad, isBad := leftOut(b.denied, at.path, ""); isBad {
-		at.v.leaveOut(at.path, []Unreadable{bad})
+	if bad, isBad := zkclient.LeftOut(b.denied, at.path, ""); isBad {
+		at.v.leaveOut(at.path, []zkclient.Unreadable{bad})
 		return
 	}
 	b.isGone = b.absent
 	there := make(map[string]bool, len(b.names))
-	var left []Unreadable
+	var left []zkclient.Unreadable
 	defer func() { at.v.leaveOut(at.path, left) }()
 	for _, name := range b.names {
 		path := at.path + "/" + name
 		scope, why := scopeIn(at.v.c.Root(), at.path, name)
 		if why != "" {
-			left = append(left, misplaced(path, why))
+			left = append(left, zkclient.Misplaced(path, why))
 			continue
 		}
 		there[name] = true
@@ -120,4 +122,4 @@ func (b *lookBucket) tell(at *site) {
 	}
 }
 
-func (b *lookBucket) forget(s *session, at *site) { s.unwatchChildren(at.path, &b.onList) }
+func (b *lookBucket) forget(s *zkclient.Session, at *site) { s.UnwatchChildren(at.path, &b.onList) }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A vigil is one run of a Lookout. What it looks at are sites: the list of the
@@ -34,9 +36,9 @@ type vigil struct {
 	// that have not been looked at in this round.
 	round  int
 	unseen int
-	synced bool                    // that was told
-	left   map[string][]Unreadable // by the bucket that they are, or are in
-	blind  bool                    // that was told
+	synced bool                             // that was told
+	left   map[string][]zkclient.Unreadable // by the bucket that they are, or are in
+	blind  bool                             // that was told
 
 	rung chan struct{}
 
@@ -55,7 +57,7 @@ const (
 func newVigil(l *Lookout, seen func(Sighting)) *vigil {
 	v := &vigil{
 		c: l.c, gap: l.o.Gap, seen: seen, reads: make(chan struct{}, maxLookReads),
-		sites: make(map[string]*site), left: make(map[string][]Unreadable), looked: make(chan *site, maxLooks), rung: make(chan struct{}, 1),
+		sites: make(map[string]*site), left: make(map[string][]zkclient.Unreadable), looked: make(chan *site, maxLooks), rung: make(chan struct{}, 1),
 	}
 	v.root = v.newSite(v.c.Root()+"/locks", &lookRoot{})
 	v.unseen = 1
@@ -75,8 +77,8 @@ type site struct {
 	seenIn  int       // the round in which it was looked at last
 	round   int       // in which the present look began
 	dropped bool
-	s       *session // of the last look
-	err     error    // of the last look
+	s       *zkclient.Session // of the last look
+	err     error             // of the last look
 
 	// Under vigil.mu:
 	isStale bool
@@ -86,11 +88,11 @@ type site struct {
 // same time.
 type looker interface {
 	// look reads what has changed. It runs on a goroutine of its own.
-	look(ctx context.Context, s *session, at *site) error
+	look(ctx context.Context, s *zkclient.Session, at *site) error
 	// tell says what the last look has shown. It runs on that of Run.
 	tell(at *site)
 	// forget takes all watches back.
-	forget(s *session, at *site)
+	forget(s *zkclient.Session, at *site)
 	// size is how much there is to look at, in requests.
 	size() int
 }
@@ -147,22 +149,22 @@ const deniedAgain = 10 * time.Second
 func (at *site) markLater() { time.AfterFunc(deniedAgain, at.mark) }
 
 // leaveOut tells what of a bucket cannot be read, if that is news.
-func (v *vigil) leaveOut(bucket string, left []Unreadable) {
+func (v *vigil) leaveOut(bucket string, left []zkclient.Unreadable) {
 	if slices.Equal(v.left[bucket], left) {
 		return
 	}
 	v.left[bucket] = left
-	all := []Unreadable{}
+	all := []zkclient.Unreadable{}
 	for _, some := range v.left {
 		all = append(all, some...)
 	}
-	v.seen(Sighting{Unreadable: byPath(all)})
+	v.seen(Sighting{Unreadable: zkclient.ByPath(all)})
 }
 
 // session waits for one that can be used.
-func (v *vigil) session(ctx context.Context) (s *session, err error) {
+func (v *vigil) session(ctx context.Context) (s *zkclient.Session, err error) {
 	err = v.patiently(ctx, func(ctx context.Context) error {
-		s, err = v.c.sessionFor(ctx, false)
+		s, err = v.c.UsableFor(ctx, false)
 		return err
 	})
 	return s, err
@@ -171,21 +173,21 @@ func (v *vigil) session(ctx context.Context) (s *session, err error) {
 // patiently waits for ZooKeeper, and tells that it does not answer when that takes
 // long.
 func (v *vigil) patiently(ctx context.Context, await func(context.Context) error) error {
-	wait, cancel := context.WithTimeoutCause(ctx, blindAfter, errSlow)
+	wait, cancel := context.WithTimeoutCause(ctx, blindAfter, zkclient.ErrSlow)
 	defer cancel()
 	err := await(wait)
-	if !errors.Is(err, errSlow) {
+	if !errors.Is(err, zkclient.ErrSlow) {
 		return err
 	}
 	if !v.blind {
 		v.blind, v.synced = true, false
-		v.seen(Sighting{Blind: &Blindness{Since: v.c.Now().Add(-blindAfter), Err: v.c.unavailable()}})
+		v.seen(Sighting{Blind: &Blindness{Since: v.c.Now().Add(-blindAfter), Err: v.c.Unavailable()}})
 	}
 	return await(ctx)
 }
 
 // on looks in one session, until it ends.
-func (v *vigil) on(ctx context.Context, s *session) error {
+func (v *vigil) on(ctx context.Context, s *zkclient.Session) error {
 	v.startRound()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -198,8 +200,8 @@ func (v *vigil) on(ctx context.Context, s *session) error {
 			if err := v.take(at); err != nil {
 				return err
 			}
-		case <-s.cutOff():
-			if err := v.patiently(ctx, s.await); errors.Is(err, errSessionOver) {
+		case <-s.CutOff():
+			if err := v.patiently(ctx, s.Await); errors.Is(err, zkclient.ErrSessionOver) {
 				return nil
 			} else if err != nil {
 				return err
@@ -225,7 +227,7 @@ func (v *vigil) startRound() {
 
 // dispatch starts the looks that are due, and sets the timer to when the next
 // one is.
-func (v *vigil) dispatch(ctx context.Context, s *session, timer *time.Timer) {
+func (v *vigil) dispatch(ctx context.Context, s *zkclient.Session, timer *time.Timer) {
 	v.mu.Lock()
 	stale := v.stale
 	v.stale = nil
@@ -249,7 +251,7 @@ func (v *vigil) dispatch(ctx context.Context, s *session, timer *time.Timer) {
 	}
 }
 
-func (v *vigil) start(ctx context.Context, s *session, at *site) {
+func (v *vigil) start(ctx context.Context, s *zkclient.Session, at *site) {
 	v.mu.Lock()
 	at.isStale = false // what changes from now on is for the next look
 	v.mu.Unlock()
@@ -338,7 +340,9 @@ func (v *vigil) read(ctx context.Context, f func() error) error {
 }
 
 // isOutage reports whether err says that there was no answer.
-func isOutage(err error) bool { return errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) }
+func isOutage(err error) bool {
+	return errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrSessionOver)
+}
 
 // dueSites is a heap: the one that may be looked at first is first.
 type dueSites []*site

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A Mutex is a lock that programs in other languages can join. Curator's
@@ -37,7 +38,7 @@ type MutexOptions struct {
 	// directory, those above it, and a participant's node, whose path then
 	// lacks the sequence number. Paths are as seen below Config.Chroot. It may
 	// return nil for the client's own ACL. Defaults to that for all.
-	ACL func(path string) []ACL
+	ACL func(path string) []zkclient.ACL
 
 	// AcquireTimeout bounds everything from call to grant. 0: take the lock
 	// only if nobody is there, see TryAcquire. nil: as long as the context
@@ -160,15 +161,15 @@ type Participant struct {
 
 // participants reads the line, those left out that leave meanwhile.
 func (l *line) participants(ctx context.Context) ([]Participant, error) {
-	return promptly(ctx, l.c, func() (list []Participant, err error) {
-		err = l.c.reading(ctx, func(s *session) error {
+	return zkclient.Promptly(ctx, l.c.Client, func() (list []Participant, err error) {
+		err = l.c.Reading(ctx, func(s *zkclient.Session) error {
 			queue, err := l.queue(ctx, s)
 			if err != nil {
 				return err
 			}
 			list = make([]Participant, 0, len(queue))
 			for _, t := range queue {
-				data, stat, err := s.get(ctx, l.path+"/"+t.name)
+				data, stat, err := s.Get(ctx, l.path+"/"+t.name)
 				switch {
 				case errors.Is(err, zk.ErrNoNode):
 					continue
@@ -190,13 +191,13 @@ func (l *line) participants(ctx context.Context) ([]Participant, error) {
 func (o *MutexOptions) complete(c *Client) error {
 	var errs []error
 	if o.AcquireTimeout != nil && *o.AcquireTimeout < 0 {
-		errs = append(errs, &RequestError{
+		errs = append(errs, &zkclient.RequestError{
 			Field:  "acquire_timeout",
 			Reason: fmt.Sprintf("%s is negative; write 0 for a try, or leave it out", *o.AcquireTimeout),
 		})
 	}
 	if len(o.Data) > priority.MaxMessage {
-		errs = append(errs, &RequestError{Field: "data", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(o.Data), priority.MaxMessage)})
+		errs = append(errs, &zkclient.RequestError{Field: "data", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(o.Data), priority.MaxMessage)})
 	}
 	if o.Data = slices.Clone(o.Data); o.Data == nil {
 		o.Data = fmt.Appendf(nil, "%s:%d", c.Host(), c.PID())

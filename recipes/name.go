@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // lockPath returns the lock node of an escaped scope: one of 256 buckets keeps
@@ -26,15 +27,15 @@ func lockPath(root, escaped string) string {
 // newRequestGUID names one attempt of a request whose node is created with
 // data. Its second half tells what that is: see requestCache.
 func newRequestGUID(data []byte) string {
-	var b [guidLength / 2]byte
-	_, _ = rand.Read(b[:guidLength/4])
+	var b [zkclient.GUIDLength / 2]byte
+	_, _ = rand.Read(b[:zkclient.GUIDLength/4])
 	sum := sha256.Sum256(data)
-	copy(b[guidLength/4:], sum[:])
+	copy(b[zkclient.GUIDLength/4:], sum[:])
 	return hex.EncodeToString(b[:])
 }
 
 // digest is the half of a guid that tells the data of the request's node.
-func digest(guid string) string { return guid[guidLength/2:] }
+func digest(guid string) string { return guid[zkclient.GUIDLength/2:] }
 
 // contenderName is the name of a contender's node without its sequence:
 // <2147483647−priority>-<x|s>-<guid>-
@@ -51,7 +52,7 @@ func walkerName(level priority.Level, guid string) string { return nodeName(leve
 
 func nodeName(level priority.Level, mode byte, guid string) string {
 	const ten = 10_000_000_000 // for leading zeros
-	b := make([]byte, 0, 1+10+3+guidLength+1)
+	b := make([]byte, 0, 1+10+3+zkclient.GUIDLength+1)
 	b = strconv.AppendInt(b, ten+math.MaxInt32-int64(level), 10)
 	b = append(b, '-', mode, '-')
 	b = append(b, guid...)
@@ -80,18 +81,18 @@ func (c child) level() priority.Level { return c.place.Level }
 // parseChild reads a contender's name; it reports false for a foreign one.
 func parseChild(name string) (child, bool) {
 	const head = 10 + 1 + 1 + 1 // digits-mode-
-	if len(name) < head+guidLength+2 || name[10] != '-' || name[12] != '-' || name[head+guidLength] != '-' {
+	if len(name) < head+zkclient.GUIDLength+2 || name[10] != '-' || name[12] != '-' || name[head+zkclient.GUIDLength] != '-' {
 		return child{}, false
 	}
 	rank, err := strconv.ParseUint(name[:10], 10, 32)
 	if err != nil || rank > math.MaxInt32 {
 		return child{}, false
 	}
-	seq, ok := parseSequence(name[head+guidLength+1:])
+	seq, ok := zkclient.ParseSequence(name[head+zkclient.GUIDLength+1:])
 	if !ok {
 		return child{}, false
 	}
-	c := child{name: name, guid: name[head : head+guidLength]}
+	c := child{name: name, guid: name[head : head+zkclient.GUIDLength]}
 	switch name[11] {
 	case 'x':
 		c.mode = priority.Exclusive
@@ -102,7 +103,7 @@ func parseChild(name string) (child, bool) {
 	default:
 		return child{}, false
 	}
-	if !isGUID(c.guid) {
+	if !zkclient.IsGUID(c.guid) {
 		return child{}, false
 	}
 	c.place = position{Level: priority.Level(math.MaxInt32 - rank), Sequence: seq}
@@ -122,14 +123,14 @@ func parseChildren(names []string) (children []child, foreign []string) {
 	}
 	slices.SortFunc(children, func(a, b child) int {
 		// planted-bug queue-without-priority: a.place.Level = b.place.Level
-		return cmp.Or(cmp.Compare(b.place.Level, a.place.Level), compareSequence(a.place.Sequence, b.place.Sequence), strings.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(b.place.Level, a.place.Level), zkclient.CompareSequence(a.place.Sequence, b.place.Sequence), strings.Compare(a.name, b.name))
 	})
 	for at := 0; at < len(children); {
 		end := at + 1
 		for end < len(children) && children[end].level() == children[at].level() {
 			end++
 		}
-		unwrap(children[at:end], func(c child) int32 { return c.place.Sequence })
+		zkclient.Unwrap(children[at:end], func(c child) int32 { return c.place.Sequence })
 		at = end
 	}
 	return children, foreign

@@ -5,19 +5,21 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // undo removes, in the background, the node of a T1, T2 or T12 that may have
 // happened. What was granted by then is released if the clean end of a hold has to
 // be told from an unclean one.
-func (a *attempt) undo(s *session, guid string) {
-	// planted-bug late-creates-stay: if !a.l.c.isClosing() { return }
+func (a *attempt) undo(s *zkclient.Session, guid string) {
+	// planted-bug late-creates-stay: if !a.l.c.IsClosing() { return }
 	s.Client().Background(func() {
 		path, err := findContender(context.Background(), s, a.l.path, guid)
 		switch {
 		case err != nil || path == "":
 		case a.req.LockDelay == 0:
-			_ = s.deleteSurely(context.Background(), path)
+			_ = s.DeleteSurely(context.Background(), path)
 		default:
 			now := s.Now()
 			p := newPlace(a, s, guid, path, now, now)
@@ -29,9 +31,9 @@ func (a *attempt) undo(s *session, guid string) {
 
 // findContender looks for a contender by its guid after a lost reply. The session has
 // caught up since, so what is not there was not executed. "": not there.
-func findContender(ctx context.Context, s *session, lock, guid string) (string, error) {
+func findContender(ctx context.Context, s *zkclient.Session, lock, guid string) (string, error) {
 	for {
-		names, _, err := s.list(ctx, lock)
+		names, _, err := s.List(ctx, lock)
 		switch {
 		case err == nil:
 			for _, name := range names {
@@ -42,7 +44,7 @@ func findContender(ctx context.Context, s *session, lock, guid string) (string, 
 			return "", nil
 		case errors.Is(err, zk.ErrNoNode):
 			return "", nil
-		case !errors.Is(err, errAmbiguous):
+		case !errors.Is(err, zkclient.ErrAmbiguous):
 			return "", err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // An OverrideBoard is where operators post their overrides, for everybody who
@@ -70,7 +71,7 @@ func (b *OverrideBoard) ApplyAll(ctx context.Context, all []override.Override) (
 	if err := b.c.CheckOperator(ctx, what); err != nil {
 		return nil, err
 	}
-	write := newGUID()
+	write := zkclient.NewGUID()
 	err = b.update(ctx, func(rec *boardRecord, now time.Time) (bool, error) {
 		if i := rec.find(all[0].ID); i >= 0 && rec.Posted[i].Write == write {
 			return false, nil // before the connection was lost
@@ -131,8 +132,8 @@ func (b *OverrideBoard) Clear(ctx context.Context, id string) (override.Override
 // be among it. With an *UntrustedError it returns the list all the same: somebody
 // else than an operator may have written it, and nobody acts on it.
 func (b *OverrideBoard) List(ctx context.Context) ([]PostedOverride, error) {
-	sight, err := promptly(ctx, b.c, func() (boardSight, error) {
-		return inSessions(ctx, b.c, func(s *session) (boardSight, error) { return b.sight(ctx, s, nil) })
+	sight, err := zkclient.Promptly(ctx, b.c.Client, func() (boardSight, error) {
+		return zkclient.InSessions(ctx, b.c.Client, func(s *zkclient.Session) (boardSight, error) { return b.sight(ctx, s, nil) })
 	}, nil)
 	if err == nil {
 		err = sight.doubt
@@ -149,7 +150,7 @@ func (b *OverrideBoard) List(ctx context.Context) ([]PostedOverride, error) {
 // until that changes. While ZooKeeper does not answer nothing is told.
 func (b *OverrideBoard) Watch(ctx context.Context, see func([]PostedOverride, error)) error {
 	w := boardWatch{b: b, see: see}
-	return b.c.readingFor(ctx, false, func(s *session) error { return w.on(ctx, s) })
+	return b.c.ReadingFor(ctx, false, func(s *zkclient.Session) error { return w.on(ctx, s) })
 }
 
 // A boardWatch tells each state of the board once.
@@ -159,40 +160,40 @@ type boardWatch struct {
 	told string
 }
 
-func (w *boardWatch) on(ctx context.Context, s *session) error {
-	bell := newBell()
-	forget := func() { s.unwatch(w.b.path(), bell.Watcher()) }
+func (w *boardWatch) on(ctx context.Context, s *zkclient.Session) error {
+	bell := zkclient.NewBell()
+	forget := func() { s.Unwatch(w.b.path(), bell.Watcher()) }
 	defer forget()
 	for {
 		// What is told depends on what the client knows of who the operators are.
-		refusal := w.b.c.introduce(ctx, s)
-		if refusal != nil && !isRefusal(refusal) {
+		refusal := w.b.c.Introduce(ctx, s)
+		if refusal != nil && !zkclient.IsRefusal(refusal) {
 			return refusal
 		}
-		sight, err := promptly(ctx, w.b.c, func() (boardSight, error) { return w.b.sight(ctx, s, bell.Watcher()) }, func(boardSight, error) { forget() })
+		sight, err := zkclient.Promptly(ctx, w.b.c.Client, func() (boardSight, error) { return w.b.sight(ctx, s, bell.Watcher()) }, func(boardSight, error) { forget() })
 		switch {
-		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			return err
 		case ctx.Err() != nil: // which may come together with an answer
 			return context.Cause(ctx)
 		}
 		if err == nil && len(sight.rec.Posted) > 0 { // else nobody has to know when they end
-			if err := w.b.c.primeTime(ctx, s); err != nil {
+			if err := w.b.c.PrimeTime(ctx, s); err != nil {
 				return err
 			}
 		}
 		if err == nil {
 			err = sight.doubt
 		}
-		if err == nil || errors.As(refusal, new(*ListsError)) {
+		if err == nil || errors.As(refusal, new(*zkclient.ListsError)) {
 			err = cmp.Or(refusal, err)
 		}
 		w.tell(sight, err)
-		most := safetyPoll
+		most := zkclient.SafetyPoll
 		if refusal != nil {
-			most = refusalPoll
+			most = zkclient.RefusalPoll
 		}
-		if err := bell.waitFor(ctx, s, most); err != nil {
+		if err := bell.WaitFor(ctx, s, most); err != nil {
 			return err
 		}
 	}
@@ -218,7 +219,7 @@ func (b *OverrideBoard) explain(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", err, b.c.unavailable())
+	return fmt.Errorf("%w: %w", err, b.c.Unavailable())
 }
 
 // --- the node --------------------------------------------------------------------
@@ -246,11 +247,11 @@ func versionOf(stat *zk.Stat) nodeVersion {
 
 // sight reads the node and who may write it, of one moment. With w it makes that
 // hear of what happens to it.
-func (b *OverrideBoard) sight(ctx context.Context, s *session, w *watcher) (sight boardSight, err error) {
+func (b *OverrideBoard) sight(ctx context.Context, s *zkclient.Session, w *zkclient.Watcher) (sight boardSight, err error) {
 	for {
 		// The root first: what is put there from then on was put there by one of those.
 		sight = boardSight{}
-		if sight.root, sight.rootErr = b.c.vouchRoot(ctx, s); isConnection(sight.rootErr) {
+		if sight.root, sight.rootErr = b.c.VouchRoot(ctx, s); isConnection(sight.rootErr) {
 			return sight, sight.rootErr
 		}
 		data, stat, err := b.read(ctx, s, w)
@@ -264,12 +265,12 @@ func (b *OverrideBoard) sight(ctx context.Context, s *session, w *watcher) (sigh
 		}
 		sight.id, sight.doubt = versionOf(stat), sight.rootErr
 		if sight.doubt == nil {
-			sight.doubt = b.c.vouchNode(ctx, s, sight.root, b.path())
+			sight.doubt = b.c.VouchNode(ctx, s, sight.root, b.path())
 		}
 		if isConnection(sight.doubt) {
 			return sight, sight.doubt
 		}
-		now, err := s.stat(ctx, b.path())
+		now, err := s.Stat(ctx, b.path())
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			continue
@@ -279,7 +280,7 @@ func (b *OverrideBoard) sight(ctx context.Context, s *session, w *watcher) (sigh
 			continue
 		}
 		if sight.rec, err = decodeBoard(data); err != nil && sight.doubt == nil {
-			sight.doubt = fmt.Errorf("the list cannot be read: %w", inNode(err, b.path()))
+			sight.doubt = fmt.Errorf("the list cannot be read: %w", zkclient.InNode(err, b.path()))
 		}
 		return sight, nil
 	}
@@ -287,22 +288,22 @@ func (b *OverrideBoard) sight(ctx context.Context, s *session, w *watcher) (sigh
 
 // isConnection reports whether err says nothing about the data.
 func isConnection(err error) bool {
-	return err != nil && !isUntrusted(err) && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth)
+	return err != nil && !zkclient.IsUntrusted(err) && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth)
 }
 
-func (b *OverrideBoard) read(ctx context.Context, s *session, w *watcher) ([]byte, *zk.Stat, error) {
+func (b *OverrideBoard) read(ctx context.Context, s *zkclient.Session, w *zkclient.Watcher) ([]byte, *zk.Stat, error) {
 	if w == nil {
-		return s.get(ctx, b.path())
+		return s.Get(ctx, b.path())
 	}
-	data, stat, err := s.look(ctx, b.path(), w)
+	data, stat, err := s.Look(ctx, b.path(), w)
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
 		// Only a look for it hears of a node that is not there, or that may not be read.
-		there, _, lookErr := s.lookFor(ctx, b.path(), w)
+		there, _, lookErr := s.LookFor(ctx, b.path(), w)
 		switch {
 		case lookErr != nil:
 			return nil, nil, lookErr
 		case there && errors.Is(err, zk.ErrNoNode):
-			return s.look(ctx, b.path(), w)
+			return s.Look(ctx, b.path(), w)
 		}
 	}
 	return data, stat, err
@@ -311,17 +312,17 @@ func (b *OverrideBoard) read(ctx context.Context, s *session, w *watcher) ([]byt
 // update changes the list under the version that was read, until change has
 // nothing to write or the write has succeeded.
 func (b *OverrideBoard) update(ctx context.Context, change func(rec *boardRecord, now time.Time) (write bool, err error)) error {
-	_, err := promptly(ctx, b.c, func() (struct{}, error) {
-		return inSessions(ctx, b.c, func(s *session) (struct{}, error) { return struct{}{}, b.updateOn(ctx, s, change) })
+	_, err := zkclient.Promptly(ctx, b.c.Client, func() (struct{}, error) {
+		return zkclient.InSessions(ctx, b.c.Client, func(s *zkclient.Session) (struct{}, error) { return struct{}{}, b.updateOn(ctx, s, change) })
 	}, nil)
 	return err
 }
 
-func (b *OverrideBoard) updateOn(ctx context.Context, s *session, change func(*boardRecord, time.Time) (bool, error)) error {
-	if err := s.ensure(ctx, b.c.Root()); err != nil {
+func (b *OverrideBoard) updateOn(ctx context.Context, s *zkclient.Session, change func(*boardRecord, time.Time) (bool, error)) error {
+	if err := s.Ensure(ctx, b.c.Root()); err != nil {
 		return err
 	}
-	if err := b.c.primeTime(ctx, s); err != nil {
+	if err := b.c.PrimeTime(ctx, s); err != nil {
 		return err
 	}
 	for {
@@ -350,26 +351,26 @@ func (b *OverrideBoard) updateOn(ctx context.Context, s *session, change func(*b
 
 // write replaces what was seen. The list of those who may write goes with the
 // configuration of whoever has written last.
-func (b *OverrideBoard) write(ctx context.Context, s *session, seen boardSight, data []byte) error {
+func (b *OverrideBoard) write(ctx context.Context, s *zkclient.Session, seen boardSight, data []byte) error {
 	if seen.rootErr != nil { // and there is no node yet
 		return seen.rootErr
 	}
-	acl := b.c.operatorACL(seen.root)
+	acl := b.c.OperatorACL(seen.root)
 	if seen.id == (nodeVersion{}) {
-		_, err := s.createNamed(ctx, b.path(), data, 0, acl)
+		_, err := s.CreateNamed(ctx, b.path(), data, 0, acl)
 		return err
 	}
-	has, stat, err := s.getACL(ctx, b.path())
+	has, stat, err := s.GetACL(ctx, b.path())
 	if err != nil {
 		return err
 	}
 	if !sameACL(has, acl) && stat.Aversion == seen.id.acl {
 		// One who is an operator by the configuration alone cannot change it, nor write.
-		if err := s.setACL(ctx, b.path(), acl, stat.Aversion); err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		if err := s.SetACL(ctx, b.path(), acl, stat.Aversion); err != nil && !errors.Is(err, zk.ErrNoAuth) {
 			return err
 		}
 	}
-	_, err = s.set(ctx, b.path(), data, seen.id.data)
+	_, err = s.Set(ctx, b.path(), data, seen.id.data)
 	return err
 }
 
@@ -396,12 +397,12 @@ type boardEntry struct {
 }
 
 func decodeBoard(data []byte) (boardRecord, error) {
-	rec := boardRecord{Format: recordFormat}
+	rec := boardRecord{Format: zkclient.RecordFormat}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return rec, nil
 	}
 	rec.Format = 0 // it has to say
-	if err := decode(data, &rec, &rec.Format); err != nil {
+	if err := zkclient.Decode(data, &rec, &rec.Format); err != nil {
 		return boardRecord{}, err
 	}
 	return rec, nil
@@ -409,7 +410,7 @@ func decodeBoard(data []byte) (boardRecord, error) {
 
 func (r *boardRecord) encode() ([]byte, error) {
 	slices.SortFunc(r.Posted, func(a, b boardEntry) int { return strings.Compare(a.Override.ID, b.Override.ID) })
-	r.Format = recordFormat
+	r.Format = zkclient.RecordFormat
 	data, err := json.Marshal(r)
 	if err == nil && len(data) > maxOverridesBytes {
 		return nil, fmt.Errorf("all overrides together would take %d bytes, more than %d; clear some (lockkeeper override ls)", len(data), maxOverridesBytes)

@@ -9,21 +9,22 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A place is a request in the queue, from the creation of its node to the
 // grant or its removal.
 type place struct {
 	a    *attempt
-	s    *session
+	s    *zkclient.Session
 	guid string
 	path string // of the node
 	name string
 	rec  contenderRecord
 
-	joined  instant // the create was answered
-	version int32   // of the node's data
-	stamp   serverStamp
+	joined  zkclient.Instant // the create was answered
+	version int32            // of the node's data
+	stamp   zkclient.ServerStamp
 	known   bool // the node was read: version and stamp are set
 
 	wake    chan struct{}
@@ -36,8 +37,8 @@ type place struct {
 	moved     *place      // where the request stands now
 	former    func(context.Context)
 
-	own     watcher
-	others  watcher
+	own     zkclient.Watcher
+	others  zkclient.Watcher
 	watched map[string]struct{} // paths that others watches
 
 	asks     map[string]*standingAsk // by the holder's guid
@@ -60,7 +61,7 @@ type place struct {
 	front    string                  // path of the one right in front as last seen, which is watched
 	stirred  string                  // the same, when something has happened since
 	sawG     bool                    // has watched the lock node
-	baffled  instant                 // since then the holder says nothing; 0: it does
+	baffled  zkclient.Instant        // since then the holder says nothing; 0: it does
 	adopted  bool                    // its creation was a T1, so it may hold from the beginning
 	sights   map[string]sight        // by the guid of a holder that has gone uncleanly
 }
@@ -69,32 +70,32 @@ type place struct {
 type standingAsk struct {
 	holder  Contender
 	path    string
-	reasons map[priority.Reason]instant // when the request was certain to be there
-	notes   map[priority.Reason]int64   // server's time of the notes; of members of a hold alone
+	reasons map[priority.Reason]zkclient.Instant // when the request was certain to be there
+	notes   map[priority.Reason]int64            // server's time of the notes; of members of a hold alone
 }
 
-func newPlace(a *attempt, s *session, guid, path string, sent, joined instant) *place {
+func newPlace(a *attempt, s *zkclient.Session, guid, path string, sent, joined zkclient.Instant) *place {
 	p := &place{
 		a: a, s: s, guid: guid, path: path, name: path[len(a.l.path)+1:], joined: joined,
 		wake: make(chan struct{}, 1), watched: make(map[string]struct{}), asks: make(map[string]*standingAsk),
 	}
-	p.stamp.sent = sent
+	p.stamp.Sent = sent
 	p.rec = newRecord(a.l.c, a.req)
 	p.stale.Store(true)
-	p.own = func(k watchKind) {
+	p.own = func(k zkclient.WatchKind) {
 		switch k {
-		case watchChanged:
+		case zkclient.WatchChanged:
 			if !p.rewritten.Load() { // else the node tells
 				p.granted.Store(true)
 			}
-		case watchDeleted:
+		case zkclient.WatchDeleted:
 			p.gone.Store(true)
-		case watchLost:
+		case zkclient.WatchLost:
 		}
 		p.stale.Store(true)
 		p.poke()
 	}
-	p.others = func(watchKind) { p.poke() }
+	p.others = func(zkclient.WatchKind) { p.poke() }
 	return p
 }
 
@@ -109,7 +110,7 @@ func (p *place) learn(stat *zk.Stat) {
 	p.version = stat.Version
 	if !p.known {
 		p.known = true
-		p.stamp.at, p.stamp.replied = stat.Ctime, p.joined
+		p.stamp.At, p.stamp.Replied = stat.Ctime, p.joined
 	}
 }
 
@@ -118,7 +119,7 @@ func (p *place) mend(ctx context.Context, seen *zk.Stat) error {
 	p.a.l.c.Log().Warn("the request's node is overwritten: writing it anew", "node", p.path)
 	p.rewritten.Store(true) // before its event can come
 	p.stale.Store(true)
-	stat, err := p.s.set(ctx, p.path, p.rec.encode(), seen.Version)
+	stat, err := p.s.Set(ctx, p.path, p.rec.encode(), seen.Version)
 	switch {
 	case err == nil:
 		p.version = stat.Version
@@ -134,7 +135,7 @@ func (p *place) mend(ctx context.Context, seen *zk.Stat) error {
 func (p *place) evicted(ctx context.Context) error {
 	g := p.newGrant()
 	loss := g.whyGone(ctx)
-	if p.s.isOver() {
+	if p.s.IsOver() {
 		return p.s.Err()
 	}
 	if loss.Reason != LossDeleted {
@@ -149,7 +150,7 @@ func (p *place) sequence() int32 {
 }
 
 func (p *place) read(ctx context.Context, c child) (Contender, error) {
-	data, stat, err := p.s.get(ctx, p.a.l.path+"/"+c.name)
+	data, stat, err := p.s.Get(ctx, p.a.l.path+"/"+c.name)
 	if err != nil {
 		return Contender{}, err
 	}
@@ -177,7 +178,7 @@ func (p *place) tellQueued(ctx context.Context, position int, alive []child) {
 func (p *place) watchOnly(paths ...string) {
 	for path := range p.watched {
 		if !slices.Contains(paths, path) {
-			p.s.unwatch(path, &p.others)
+			p.s.Unwatch(path, &p.others)
 			delete(p.watched, path)
 		}
 	}
@@ -189,7 +190,7 @@ func (p *place) watchOnly(paths ...string) {
 // forget ends this request's interest in events.
 func (p *place) forget() {
 	p.watchOnly()
-	p.s.unwatch(p.path, &p.own)
+	p.s.Unwatch(p.path, &p.own)
 }
 
 func (p *place) newGrant() *Grant {

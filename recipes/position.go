@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // glance is one look at who is there. It takes the lock if that is nobody
@@ -46,7 +47,7 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 		// The one in front may leave without having seen this request.
 		front := p.a.l.path + "/" + children[0].name
 		p.watchOnly(front)
-		data, stat, err := p.s.look(ctx, front, &p.others)
+		data, stat, err := p.s.Look(ctx, front, &p.others)
 		if why := whyStranger(data, stat, err); why != "" {
 			return nil, 0, nil // a closer look tells whether it holds the lock
 		} else if errors.Is(err, zk.ErrNoNode) {
@@ -71,12 +72,12 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	// planted-bug list-before-version: there, _ = s.contenders(ctx, l.path)
 	if !together {
 		var err error
-		if at.data, at.stat, err = s.get(ctx, l.path); err != nil {
+		if at.Data, at.Stat, err = s.Get(ctx, l.path); err != nil {
 			return nil, 0, err
 		}
 	}
-	stat := at.stat
-	g, err := l.grants(ctx, s, at.data, stat.Version)
+	stat := at.Stat
+	g, err := l.grants(ctx, s, at.Data, stat.Version)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -123,7 +124,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	}
 	// planted-bug dead-waiter-goes-on: if pos < 0 { pos, pred = p.formerPosition(children, holding) }
 	if pos < 0 {
-		if p.gone.Load() || s.isOver() {
+		if p.gone.Load() || s.IsOver() {
 			return nil, 0, p.evicted(ctx)
 		}
 		p.stale.Store(true) // the look at the own node tells
@@ -135,7 +136,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 		return nil, 0, errAgain
 	}
 	if pos > 0 {
-		return nil, safetyPoll, p.follow(ctx, first, pred, pos, alive)
+		return nil, zkclient.SafetyPoll, p.follow(ctx, first, pred, pos, alive)
 	}
 	p.first = true
 	return p.lead(ctx, stat, g, children, alive)
@@ -152,7 +153,7 @@ func (p *place) follow(ctx context.Context, first, pred child, pos int, alive []
 		}
 	}
 	p.watchOnly(l.path + "/" + pred.name)
-	data, stat, err := p.s.look(ctx, l.path+"/"+pred.name, &p.others)
+	data, stat, err := p.s.Look(ctx, l.path+"/"+pred.name, &p.others)
 	if why := whyStranger(data, stat, err); why != "" {
 		l.pass(pred.name, why)
 		return errAgain
@@ -177,7 +178,7 @@ func (p *place) follow(ctx context.Context, first, pred child, pos int, alive []
 // request is the next, or somebody more important is: for as long as many a hold lasts there is nothing to do
 // before that one goes or is written to, and nobody need be looked for, which is long where they are many.
 func (p *place) isNext(ctx context.Context, front string) (bool, error) {
-	data, stat, err := p.s.look(ctx, front, &p.others)
+	data, stat, err := p.s.Look(ctx, front, &p.others)
 	switch {
 	case whyStranger(data, stat, err) != "", errors.Is(err, zk.ErrNoNode):
 		return false, nil
@@ -192,7 +193,7 @@ func (p *place) isNext(ctx context.Context, front string) (bool, error) {
 // as they were. For one that stands behind another there is no more to know, and a
 // look at all who are there is long where they are many.
 func (p *place) undisturbed(ctx context.Context) (bool, error) {
-	_, own, err := p.s.get(ctx, p.path)
+	_, own, err := p.s.Get(ctx, p.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return false, nil
@@ -202,7 +203,7 @@ func (p *place) undisturbed(ctx context.Context) (bool, error) {
 		p.stale.Store(true)
 		return false, errAgain
 	}
-	data, stat, err := p.s.get(ctx, p.follows)
+	data, stat, err := p.s.Get(ctx, p.follows)
 	switch {
 	case whyStranger(data, stat, err) != "", errors.Is(err, zk.ErrNoNode):
 		return false, nil
@@ -225,10 +226,10 @@ func (p *place) overtook(holder child) bool {
 func (p *place) knock(ctx context.Context) error {
 	const tries = 16 // each fails if the lock is taken between its read and its write
 	for range tries {
-		data, stat, err := p.s.get(ctx, p.a.l.path)
+		data, stat, err := p.s.Get(ctx, p.a.l.path)
 		if err == nil {
 			// With its own node, so that the lock is the one that was read.
-			_, _, err = p.s.multi(ctx,
+			_, _, err = p.s.Multi(ctx,
 				&zk.SetDataRequest{Path: p.a.l.path, Data: again(data, stat), Version: stat.Version},
 				&zk.CheckVersionRequest{Path: p.path, Version: -1})
 		}

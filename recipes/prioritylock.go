@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A PriorityLock is the lock of one scope. Whoever is more important goes
@@ -29,7 +31,7 @@ type PriorityLock struct {
 // contain each other. It returns a *RequestError for a scope that cannot be
 // stored, see EscapeScope.
 func (c *Client) PriorityLock(scope string) (*PriorityLock, error) {
-	name, err := EscapeScope(scope)
+	name, err := zkclient.EscapeScope(scope)
 	if err != nil {
 		return nil, err
 	}

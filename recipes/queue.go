@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // restFor is how long a request waits on its own node alone before it arms
@@ -19,7 +20,7 @@ func restFor(before int) time.Duration {
 }
 
 // queue is T2: it joins the queue and waits for the grant.
-func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
+func (a *attempt) queue(ctx context.Context, s *zkclient.Session) (*Grant, error) {
 	l := a.l
 	a.below, a.suspects = a.outranksSeen(), nil
 	if a.below && len(a.seen) <= maxScouted {
@@ -33,14 +34,14 @@ func (a *attempt) queue(ctx context.Context, s *session) (*Grant, error) {
 		data := newRecord(l.c, a.req).encode()
 		guid := newRequestGUID(data)
 		sent := s.Now()
-		path, err := s.create(ctx, l.path+"/"+contenderName(a.req.Priority, a.req.Mode, guid), data, zk.FlagEphemeral|zk.FlagSequence)
+		path, err := s.Create(ctx, l.path+"/"+contenderName(a.req.Priority, a.req.Mode, guid), data, zk.FlagEphemeral|zk.FlagSequence)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			if err := s.ensure(ctx, l.path); err != nil && !errors.Is(err, errAmbiguous) {
+			if err := s.Ensure(ctx, l.path); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {
 				return nil, err
 			}
 			continue
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			if path, err = findContender(ctx, s, l.path, guid); err != nil {
 				a.undo(s, guid)
 				return nil, err
@@ -89,7 +90,7 @@ func (p *place) wait(ctx context.Context) (*Grant, error) {
 		switch {
 		case isFinal(err):
 			return nil, err
-		case errors.Is(err, errAmbiguous), errors.Is(err, errAgain):
+		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, errAgain):
 			continue // reads decide, as soon as there is a connection
 		case g != nil || err != nil:
 			return g, err
@@ -139,7 +140,7 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 			p.scout(ctx)
 			defer p.recall()
 		}
-		data, stat, err := p.s.look(ctx, p.path, &p.own)
+		data, stat, err := p.s.Look(ctx, p.path, &p.own)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil, 0, p.evicted(ctx) // planted-bug dead-waiter-goes-on: return p.weigh(ctx)
@@ -169,7 +170,7 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 	if p.polled {
 		p.polled = false
 		if quiet, err := p.undisturbed(ctx); quiet || err != nil {
-			return nil, safetyPoll, err
+			return nil, zkclient.SafetyPoll, err
 		}
 	}
 	if p.trust != nil {
@@ -210,7 +211,7 @@ func (p *place) handedOver(ctx context.Context, token Token) (*Grant, error) {
 		}
 	}
 	p.makePeace()
-	wait := p.s.Now().sub(p.joined)
+	wait := p.s.Now().Sub(p.joined)
 	p.a.l.cache.hints.update(p.a.l.path, func(h *hint) {
 		h.crowded()
 		h.waited(wait)

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // delayFormat is the version of a lock record and of a contender's record in
@@ -153,7 +154,7 @@ func (r lockRecord) with(guid string, own []delayNote) lockRecord {
 }
 
 func newRecord(c *Client, r Request) contenderRecord {
-	rec := contenderRecord{Format: recordFormat, Patient: r.Patient, Under: r.Under, Override: r.Override}
+	rec := contenderRecord{Format: zkclient.RecordFormat, Patient: r.Patient, Under: r.Under, Override: r.Override}
 	rec.setIdentity(c, r.Identity)
 	rec.setTerms(r.Terms)
 	return rec
@@ -178,7 +179,7 @@ func (r *contenderRecord) identity() priority.Identity {
 func (r *contenderRecord) setTerms(t priority.Terms) {
 	r.Priority, r.Mode, r.Forceful = t.Priority, t.Mode, t.Forceful
 	r.LeaseTimeout, r.CleanupTimeout = t.LeaseTimeout.Milliseconds(), t.CleanupTimeout.Milliseconds()
-	r.WaitingTimeout, r.AcquireTimeout = millis(t.WaitingTimeout), millis(t.AcquireTimeout)
+	r.WaitingTimeout, r.AcquireTimeout = zkclient.Millis(t.WaitingTimeout), zkclient.Millis(t.AcquireTimeout)
 	r.PreemptDelta, r.NeverPreempts = t.PreemptDelta, t.NeverPreempts
 	r.protect(t.MinRuntime)
 	if t.LockDelay > 0 {
@@ -190,10 +191,10 @@ func (r *contenderRecord) setTerms(t priority.Terms) {
 func (r *contenderRecord) terms() priority.Terms {
 	return priority.Terms{
 		Priority: r.Priority, Mode: r.Mode, Forceful: r.Forceful,
-		LeaseTimeout: milliseconds(r.LeaseTimeout), CleanupTimeout: milliseconds(r.CleanupTimeout),
-		WaitingTimeout: someMilliseconds(r.WaitingTimeout), AcquireTimeout: someMilliseconds(r.AcquireTimeout),
+		LeaseTimeout: zkclient.Milliseconds(r.LeaseTimeout), CleanupTimeout: zkclient.Milliseconds(r.CleanupTimeout),
+		WaitingTimeout: zkclient.SomeMilliseconds(r.WaitingTimeout), AcquireTimeout: zkclient.SomeMilliseconds(r.AcquireTimeout),
 		PreemptDelta: r.PreemptDelta, NeverPreempts: r.NeverPreempts,
-		MinRuntime: milliseconds(r.MinRuntime), LockDelay: milliseconds(r.LockDelay),
+		MinRuntime: zkclient.Milliseconds(r.MinRuntime), LockDelay: zkclient.Milliseconds(r.LockDelay),
 	}
 }
 
@@ -206,7 +207,7 @@ func (r *contenderRecord) protect(least time.Duration) {
 func (r contenderRecord) encode() []byte { return withUnknown(encodeContender(&r), r.unknown) }
 
 func (r lockRecord) encode() []byte {
-	r.Format = recordFormat
+	r.Format = zkclient.RecordFormat
 	if len(r.Delays) > 0 {
 		r.Format = delayFormat
 	}
@@ -216,7 +217,7 @@ func (r lockRecord) encode() []byte {
 	if r.Holders == nil {
 		r.Holders = []string{}
 	}
-	return encode(r)
+	return zkclient.Encode(r)
 }
 
 // soleHolder is the encoded lockRecord of one holder: written by each grant.
@@ -225,10 +226,10 @@ func soleHolder(guid string) []byte {
 }
 
 // soleHolderLength is how long that is: a longer lock node says more.
-const soleHolderLength = len(`{"format":1,"holders":[""]}`) + guidLength
+const soleHolderLength = len(`{"format":1,"holders":[""]}`) + zkclient.GUIDLength
 
 func decodeContender(data []byte) (r contenderRecord, err error) {
-	err = decodeUpTo(delayFormat, data, &r, &r.Format)
+	err = zkclient.DecodeUpTo(delayFormat, data, &r, &r.Format)
 	if err == nil {
 		r.unknown = unknownIn(data, contenderFields)
 	}
@@ -238,9 +239,9 @@ func decodeContender(data []byte) (r contenderRecord, err error) {
 // decodeLock reads G. An empty node is a lock that was never granted.
 func decodeLock(data []byte) (r lockRecord, err error) {
 	if len(data) == 0 {
-		return lockRecord{Format: recordFormat}, nil
+		return lockRecord{Format: zkclient.RecordFormat}, nil
 	}
-	err = decodeUpTo(openFormat, data, &r, &r.Format)
+	err = zkclient.DecodeUpTo(openFormat, data, &r, &r.Format)
 	for i, n := range r.Delays { // whoever has written it
 		r.Delays[i].Delay = min(n.Delay, priority.MaxLockDelay.Milliseconds())
 	}
@@ -287,7 +288,7 @@ func timeLeft(from, length, now int64) time.Duration {
 	case now < from:
 		gone = 0
 	}
-	return milliseconds(max(0, length)) - min(milliseconds(max(0, length)), milliseconds(gone))
+	return zkclient.Milliseconds(max(0, length)) - min(zkclient.Milliseconds(max(0, length)), zkclient.Milliseconds(gone))
 }
 
 // runsFrom returns when the minimum runtime began, in server time.
@@ -351,7 +352,7 @@ func (r *contenderRecord) withdraw(id string) bool {
 
 // asks is what the holder is told of a note, by about the server's time.
 func (n *askingNote) asks(stat *zk.Stat, now time.Time) PreemptRequested {
-	grace := milliseconds(n.Grace)
+	grace := zkclient.Milliseconds(n.Grace)
 	left := max(0, min(grace, grace-now.Sub(time.UnixMilli(n.at(stat)))))
 	return PreemptRequested{
 		By: n.author(), Reason: n.Reason, Grace: grace, Deadline: time.Now().Add(left),
@@ -367,7 +368,7 @@ func (n *askingNote) author() Contender {
 func (n evictionNote) eviction() Eviction {
 	e := Eviction{ID: n.ID, Owner: n.Owner, By: n.By, Reason: n.Reason, Override: n.Override, Why: n.Why}
 	if n.At != 0 {
-		e.At = recordTime(n.At)
+		e.At = zkclient.RecordTime(n.At)
 	}
 	return e
 }
@@ -403,13 +404,13 @@ func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
 	out.Priority = c.level()
 	if r.Granted {
 		out.Token = r.token(stat)
-		out.Since = recordTime(r.grantedAt(stat))
+		out.Since = zkclient.RecordTime(r.grantedAt(stat))
 		out.Behind = max(0, r.Behind)
 	}
 	for _, n := range r.Preempt {
 		out.PreemptedBy = append(out.PreemptedBy, Preemptor{
 			ID: n.ID, Owner: n.Owner, Priority: n.Priority, Reason: n.Reason, Forceful: n.Forceful,
-			Grace: milliseconds(n.Grace), At: recordTime(n.at(stat)), Override: n.Override,
+			Grace: zkclient.Milliseconds(n.Grace), At: zkclient.RecordTime(n.at(stat)), Override: n.Override,
 		})
 	}
 	return out

@@ -9,10 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func TestRecordIsReadableAndComesBackWhole(t *testing.T) {
-	c := &Client{host: "h3", pid: 811}
+	c := unconnected(t)
 	for want, r := range map[string]Request{
 		`"priority":40,"lease_timeout_ms":600000,"cleanup_timeout_ms":1000,"waiting_timeout_ms":0,"forceful":true,"message":"nightly","traceparent":"00-x"`: {
 			Identity: priority.Identity{Message: "nightly", Trace: "00-x"}, Terms: priority.Terms{Priority: 40, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second, WaitingTimeout: new(time.Duration(0)), Forceful: true},
@@ -27,6 +28,7 @@ func TestRecordIsReadableAndComesBackWhole(t *testing.T) {
 	} {
 		r.Owner = "reindex"
 		rec := newRecord(c, r)
+		rec.Host, rec.PID = "h3", 811
 		require.JSONEq(t, `{"format":1,"owner":"reindex","host":"h3","pid":811,"mode":"exclusive",`+want+`}`, string(rec.encode()))
 		back, err := decodeContender(rec.encode())
 		require.NoError(t, err)
@@ -39,10 +41,10 @@ func TestRecordIsReadableAndComesBackWhole(t *testing.T) {
 
 func TestClassThatCannotBeOneIsNotShown(t *testing.T) {
 	for _, class := range []string{strings.Repeat("x", priority.MaxClass+1), "a\x00b", "a\nb"} {
-		rec := contenderRecord{Format: recordFormat, Class: class}
+		rec := contenderRecord{Format: zkclient.RecordFormat, Class: class}
 		require.Empty(t, rec.contender(child{}, &zk.Stat{}).Class, "%q", class)
 		require.ErrorContains(t, priority.CheckClass(class), "class: ")
-		require.ErrorContains(t, (&Request{Identity: priority.Identity{Class: class}}).complete(&Client{}), "class: ")
+		require.ErrorContains(t, (&Request{Identity: priority.Identity{Class: class}}).complete(unconnected(t)), "class: ")
 	}
 	require.NoError(t, priority.CheckClass(strings.Repeat("x", priority.MaxClass)))
 	require.NoError(t, priority.CheckClass(""))
@@ -141,6 +143,6 @@ func TestOneNoteForEachRequesterAndReason(t *testing.T) {
 }
 
 func TestASoleHolderIsWrittenLikeAnyRecord(t *testing.T) {
-	guid := newGUID()
-	require.Equal(t, string(lockRecord{Format: recordFormat, Holders: []string{guid}}.encode()), string(soleHolder(guid)))
+	guid := zkclient.NewGUID()
+	require.Equal(t, string(lockRecord{Format: zkclient.RecordFormat, Holders: []string{guid}}.encode()), string(soleHolder(guid)))
 }

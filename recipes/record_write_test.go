@@ -71,6 +71,6 @@ func TestRecordsAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 }
 
 func TestARecordTakesOneAllocation(t *testing.T) {
-	rec := newRecord(&Client{host: "h3", pid: 811}, Request{Identity: priority.Identity{Owner: strings.Repeat("owner", 40), Message: "nightly", Class: "tenant/{id}"}})
+	rec := newRecord(unconnected(t), Request{Identity: priority.Identity{Owner: strings.Repeat("owner", 40), Message: "nightly", Class: "tenant/{id}"}})
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { encodeContender(&rec) }), 1.0)
 }

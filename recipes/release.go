@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
@@ -40,7 +41,7 @@ func (g *Grant) Release(ctx context.Context) error {
 	known, at := g.next, g.at
 	next := known
 	prepared := g.attended != nil && g.attended == known // and nobody came since
-	if asked && !prepared || g.mode == priority.Shared || g.req.Hold != "" || !prepared && !known.fresh(now) || known.followed || !g.s.usable() {
+	if asked && !prepared || g.mode == priority.Shared || g.req.Hold != "" || !prepared && !known.fresh(now) || known.followed || !g.s.Usable() {
 		next = nil // somebody more important may have come, or will have when there is a connection
 	}
 	var underWay *preparation
@@ -48,21 +49,21 @@ func (g *Grant) Release(ctx context.Context) error {
 		underWay = g.underWayLocked(now)
 	}
 	g.mu.Unlock()
-	g.s.unhold((*grantTenant)(g))
+	g.s.Unhold((*grantTenant)(g))
 	lateWatchesOf(g.s).drop(g)
 	if g.watch != nil {
-		g.s.unwatch(g.path, &g.watch)
+		g.s.Unwatch(g.path, &g.watch)
 	}
-	g.s.unwatchChildren(g.lock.path, &g.around) // it fires when the node goes
+	g.s.UnwatchChildren(g.lock.path, &g.around) // it fires when the node goes
 
 	// A short hold of a lock at which nobody was seen leaves without looking:
 	// whoever came meanwhile watches the holder's node, and takes over when
 	// that is gone.
-	look := asked || g.lock.cache.hints.get(g.lock.path).busy > 0 || now.sub(g.born) >= watchAfter ||
+	look := asked || g.lock.cache.hints.get(g.lock.path).busy > 0 || now.Sub(g.born) >= watchAfter ||
 		g.req.LockDelay > 0 && g.Mode() == priority.Shared || // of several, each has its note in G
 		known != nil && known.followed ||
 		g.req.Hold != "" // of a hold, each leaves G clean
-	var first, t4or5 *parcel
+	var first, t4or5 *zkclient.Parcel
 	r := g.passOnAtOnce(at, asked)
 	switch {
 	case r != nil:
@@ -84,10 +85,10 @@ func (g *Grant) Release(ctx context.Context) error {
 		return struct{}{}, g.depart(context.Background(), look || refused, next, known, t4or5)
 	}
 	var err error
-	if first != nil && first.arrives(ctx, g.s) && first.succeeded() {
+	if first != nil && first.Arrives(ctx, g.s) && first.Succeeded() {
 		_, err = leave() // which waits for nothing
 	} else {
-		_, err = promptly(ctx, g.lock.c, leave, nil)
+		_, err = zkclient.Promptly(ctx, g.lock.c.Client, leave, nil)
 	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return fmt.Errorf("release of lock %q has not been confirmed and goes on in the background: %w", g.lock.scope, err)
@@ -97,20 +98,20 @@ func (g *Grant) Release(ctx context.Context) error {
 
 // leaveAtOnce sends the first transaction of depart, which does not look before it, if
 // that does not block.
-func (g *Grant) leaveAtOnce(next *heir) *parcel {
+func (g *Grant) leaveAtOnce(next *heir) *zkclient.Parcel {
 	var ops []any
 	switch {
 	case g.walkedIn.known:
 		ops = g.walkingOut()
 	case next == nil:
-		return g.s.post(zkwire.OpDelete, []any{&zk.DeleteRequest{Path: g.path, Version: -1}}, true)
+		return g.s.Post(zkwire.OpDelete, []any{&zk.DeleteRequest{Path: g.path, Version: -1}}, true)
 	default:
 		ops = g.handOverTo(g.known(next))
 	}
-	if fits(ops...) != nil {
+	if zkclient.Fits(ops...) != nil {
 		return nil
 	}
-	return g.s.post(zkwire.OpMulti, ops, true)
+	return g.s.Post(zkwire.OpMulti, ops, true)
 }
 
 // known is the succession of an heir that was seen before.
@@ -126,7 +127,7 @@ func (g *Grant) known(next *heir) succession {
 // depart removes the holder's node and grants the next, until that is certain.
 // With next at hand, or without look, it does not look first; known was the
 // first waiter a while ago. What was sent already, see leaveAtOnce, is first.
-func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first *parcel) error {
+func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first *zkclient.Parcel) error {
 	l := g.lock
 	g.mu.Lock()
 	token := g.token
@@ -135,11 +136,11 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 	unsure := false // an earlier try may have done it
 	gone := func(err error) error {
 		switch {
-		case unsure && errors.Is(err, ErrClosed): // the client has not waited for the servers
-			return fmt.Errorf("release of lock %q has not been confirmed, it ends with its session: %w", l.scope, ErrClosed)
-		case unsure && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, errSessionOver)):
+		case unsure && errors.Is(err, zkclient.ErrClosed): // the client has not waited for the servers
+			return fmt.Errorf("release of lock %q has not been confirmed, it ends with its session: %w", l.scope, zkclient.ErrClosed)
+		case unsure && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zkclient.ErrSessionOver)):
 			return nil
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, errSessionOver):
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zkclient.ErrSessionOver):
 			loss := g.whyGone(ctx)
 			loss.Token = token
 			return loss
@@ -152,7 +153,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			unsure = true
 		case !errors.Is(err, zk.ErrBadVersion): // else somebody wants to be next, or is in its turn
 			return gone(err)
@@ -179,7 +180,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 			case errors.Is(err, zk.ErrBadVersion): // of several holders, another was faster
 				look = true
 				continue
-			case errors.Is(err, errAmbiguous):
+			case errors.Is(err, zkclient.ErrAmbiguous):
 				look, unsure = true, true
 				continue
 			}
@@ -189,7 +190,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 			var err error
 			line, err = g.successors(ctx, known, most)
 			switch {
-			case errors.Is(err, errAmbiguous), errors.Is(err, errAgain):
+			case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, errAgain):
 				line = succession{}
 				continue
 			case isUnusable(err): // those who wait find out by themselves
@@ -201,7 +202,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 				// Whoever was here just now may be on the way back, and not have reached the
 				// server that this client reads from.
 				l.cache.hints.update(l.path, func(h *hint) { h.busy-- })
-				_, _ = call(ctx, g.s, func(c *zk.Conn) (string, error) { return c.Sync(l.path) }) // the list fails likewise
+				_, _ = zkclient.Call(ctx, g.s, func(c *zk.Conn) (string, error) { return c.Sync(l.path) }) // the list fails likewise
 				continue
 			case len(line.heirs) == 0:
 				if !line.others { // else they hold as well, or are nobody that this version understands
@@ -220,7 +221,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 			return gone(err)
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
 			// A successor left or was written to, or another came to hold: look again.
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			unsure = true
 		case isUnusable(err): // a successor, or the lock node, that must not be written
 			look, line.heirs = false, nil
@@ -241,12 +242,12 @@ var errHolderGone = fmt.Errorf("the holder is gone: %w", zk.ErrNoNode)
 // takes its guid out: one that stays can be resumed (T16), and of two that leave at
 // once, each taking the other for alive, one fails and looks again. It returns the version at
 // which nobody has held the lock since, or -1: after a hold, if G names nobody any more.
-func (g *Grant) vacate(ctx context.Context, line succession, sent *parcel) (version int32, err error) {
+func (g *Grant) vacate(ctx context.Context, line succession, sent *zkclient.Parcel) (version int32, err error) {
 	remove := func() error {
 		if sent != nil {
-			return g.s.deleted(sent, g.path)
+			return g.s.Deleted(sent, g.path)
 		}
-		return g.s.delete(ctx, g.path, -1)
+		return g.s.Delete(ctx, g.path, -1)
 	}
 	switch {
 	case line.rest == nil && g.req.Hold != "": // its guid stays in G, and who else may be there is not known
@@ -254,14 +255,14 @@ func (g *Grant) vacate(ctx context.Context, line succession, sent *parcel) (vers
 	case line.rest == nil || g.req.LockDelay == 0 && g.req.Hold == "":
 		return g.version, remove()
 	}
-	r, _, err := g.s.multi(ctx,
+	r, _, err := g.s.Multi(ctx,
 		&zk.DeleteRequest{Path: g.path, Version: -1},
 		&zk.SetDataRequest{Path: g.lock.path, Data: line.rest.encode(), Version: line.version})
 	switch {
 	case err == nil && g.version >= 0 && !line.rest.occupied():
 		return r[1].Stat.Version, nil
 	case isUnusable(err): // the lock node must not be written: then its note stays
-		return -1, g.s.delete(ctx, g.path, -1)
+		return -1, g.s.Delete(ctx, g.path, -1)
 	}
 	return -1, err
 }
@@ -269,15 +270,15 @@ func (g *Grant) vacate(ctx context.Context, line succession, sent *parcel) (vers
 // handOver is T4: it grants the heirs and removes the holder's node. In this order,
 // in which the server tells of them: an heir that watches the holder hears of its grant first, and has
 // nothing to look for.
-func (g *Grant) handOver(ctx context.Context, line succession, sent *parcel) error {
+func (g *Grant) handOver(ctx context.Context, line succession, sent *zkclient.Parcel) error {
 	var failed int
 	var err error
 	if sent != nil {
-		_, failed, err = g.s.outcome(sent)
+		_, failed, err = g.s.Outcome(sent)
 	} else {
-		_, failed, err = g.s.multi(ctx, g.handOverTo(line)...)
+		_, failed, err = g.s.Multi(ctx, g.handOverTo(line)...)
 	}
-	// planted-bug hand-over-without-own-node: if err == nil { err = g.s.deleteSurely(ctx, g.path) }
+	// planted-bug hand-over-without-own-node: if err == nil { err = g.s.DeleteSurely(ctx, g.path) }
 	if failed == len(line.heirs) && errors.Is(err, zk.ErrNoNode) {
 		return errHolderGone
 	}

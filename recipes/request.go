@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A Request declares the lock that a piece of work needs. The zero value asks
@@ -85,7 +86,7 @@ type Mark struct {
 
 // valid returns the mark as it comes back from ZooKeeper.
 func (m *Mark) valid() *Mark {
-	return &Mark{ID: valid(m.ID), By: valid(m.By), Reason: valid(m.Reason)}
+	return &Mark{ID: zkclient.Valid(m.ID), By: zkclient.Valid(m.By), Reason: zkclient.Valid(m.Reason)}
 }
 
 // How long the texts of a Mark may be, in bytes.
@@ -221,7 +222,7 @@ func (Lost) Kind() string                { return "lost" }
 func (r *Request) complete(c *Client) error {
 	var errs []error
 	bad := func(field, format string, args ...any) {
-		errs = append(errs, &RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
+		errs = append(errs, &zkclient.RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
 	}
 	if r.Owner == "" {
 		r.Owner = fmt.Sprintf("%s:%d", c.Host(), c.PID())

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // revokeMessage is what Curator's Revoker writes into the node of a holder that
@@ -24,11 +26,11 @@ func (c *Client) Revoke(ctx context.Context, path string) error {
 		return err
 	}
 	if _, ok := parseTicket(node, lockMarks); !ok {
-		return &RequestError{Field: "path", Reason: path + " is not the node of a participant; take one from Participants"}
+		return &zkclient.RequestError{Field: "path", Reason: path + " is not the node of a participant; take one from Participants"}
 	}
-	_, err = promptly(ctx, c, func() (struct{}, error) {
-		return struct{}{}, c.reading(ctx, func(s *session) error {
-			_, err := s.set(ctx, node, revokeMessage, -1)
+	_, err = zkclient.Promptly(ctx, c.Client, func() (struct{}, error) {
+		return struct{}{}, c.Reading(ctx, func(s *zkclient.Session) error {
+			_, err := s.Set(ctx, node, revokeMessage, -1)
 			return err
 		})
 	}, nil)

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A Router spreads scopes over several ensembles of ZooKeeper servers, or over
@@ -41,7 +43,7 @@ type route struct {
 func NewRouter(home *Client, prefixes map[string]*Client) (*Router, error) {
 	var problems []error
 	if home == nil {
-		problems = append(problems, &RequestError{Field: "home", Reason: "is nil; give the client of the scopes that have no prefix"})
+		problems = append(problems, &zkclient.RequestError{Field: "home", Reason: "is nil; give the client of the scopes that have no prefix"})
 	}
 	r := &Router{home: home, all: []*Client{home}}
 	for _, prefix := range slices.Sorted(maps.Keys(prefixes)) {
@@ -50,7 +52,7 @@ func NewRouter(home *Client, prefixes map[string]*Client) (*Router, error) {
 			problems = append(problems, err)
 		}
 		if client == nil {
-			problems = append(problems, &RequestError{Field: "prefixes", Reason: fmt.Sprintf("the client of %q is nil; give one, or leave the prefix out", prefix)})
+			problems = append(problems, &zkclient.RequestError{Field: "prefixes", Reason: fmt.Sprintf("the client of %q is nil; give one, or leave the prefix out", prefix)})
 		}
 		r.routes = append(r.routes, route{prefix, client})
 		if !slices.Contains(r.all, client) {
@@ -67,9 +69,9 @@ func NewRouter(home *Client, prefixes map[string]*Client) (*Router, error) {
 // CheckPrefix returns a *RequestError for what cannot be the prefix of a Router: it
 // has to be a scope.
 func CheckPrefix(prefix string) error {
-	_, err := EscapeScope(prefix)
-	if wrong, ok := errors.AsType[*RequestError](err); ok {
-		return &RequestError{Field: "prefixes", Reason: wrong.Reason}
+	_, err := zkclient.EscapeScope(prefix)
+	if wrong, ok := errors.AsType[*zkclient.RequestError](err); ok {
+		return &zkclient.RequestError{Field: "prefixes", Reason: wrong.Reason}
 	}
 	return err
 }

@@ -4,10 +4,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func TestLongestPrefixOfWholeSegmentsHasTheScope(t *testing.T) {
-	home, eu, orders := &Client{}, &Client{}, &Client{}
+	home, eu, orders := unconnected(t), unconnected(t), unconnected(t)
 	r, err := NewRouter(home, map[string]*Client{"cluster/eu": eu, "cluster/eu/orders": orders, "cluster/us": home, "jobs": eu})
 	require.NoError(t, err)
 
@@ -46,8 +48,8 @@ func TestRouterRefusesWhatIsNoPrefix(t *testing.T) {
 	require.ErrorContains(t, err, `prefixes: "a//b" has an empty part`)
 	require.ErrorContains(t, err, `prefixes: the client of "good" is nil`)
 
-	r, err := NewRouter(&Client{}, nil)
+	r, err := NewRouter(unconnected(t), nil)
 	require.NoError(t, err)
 	_, err = r.PriorityLock("a/")
-	require.ErrorAs(t, err, new(*RequestError))
+	require.ErrorAs(t, err, new(*zkclient.RequestError))
 }

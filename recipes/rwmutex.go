@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A RWMutex is a lock with two sides, readers together and writers alone, that
@@ -29,7 +31,7 @@ type RWMutex struct {
 func (c *Client) RWMutex(path string, opts MutexOptions) (*RWMutex, error) {
 	l, err := c.newLine(path, opts.Naming, opts.ACL, lockMarks)
 	if opts.Persistent {
-		err = errors.Join(err, &RequestError{Field: "persistent", Reason: "a read/write lock cannot outlive its session; use a Mutex"})
+		err = errors.Join(err, &zkclient.RequestError{Field: "persistent", Reason: "a read/write lock cannot outlive its session; use a Mutex"})
 	}
 	if err := errors.Join(err, opts.complete(c)); err != nil {
 		return nil, err
@@ -120,7 +122,9 @@ func (m *RWMutex) read(ctx context.Context, b *bid) (*ClassicGrant, error) {
 		e.mark = kazooRead
 	}
 	if g := m.l.carriedGrant(ctx, writes); g != nil {
-		b.in = func(ctx context.Context, s *session) (*ClassicGrant, error) { return g.h.beside(ctx, s, e, b.notices) }
+		b.in = func(ctx context.Context, s *zkclient.Session) (*ClassicGrant, error) {
+			return g.h.beside(ctx, s, e, b.notices)
+		}
 	} else {
 		b.stand(m.l, e, behindWriters)
 	}
@@ -133,7 +137,7 @@ func reads(h *classicHold) bool  { return h.mark.shared }
 // beside makes a reader's node with the sequence number of the writer: it
 // stands where that one stands, in front of all who came later. The writer's
 // node is part of the transaction, so that nobody can have come between.
-func (h *classicHold) beside(ctx context.Context, s *session, e *entry, n *notices) (*ClassicGrant, error) {
+func (h *classicHold) beside(ctx context.Context, s *zkclient.Session, e *entry, n *notices) (*ClassicGrant, error) {
 	l := h.l
 	t, _ := parseTicket(h.name, l.marks)
 	// It stands where the writer does: writers that wait by now come after it,
@@ -149,7 +153,7 @@ func (h *classicHold) beside(ctx context.Context, s *session, e *entry, n *notic
 		}
 		e.guid = newUUID()
 		node := l.path + "/" + l.prefix(e.guid, e.mark) + t.number
-		_, _, err := s.multi(ctx,
+		_, _, err := s.Multi(ctx,
 			&zk.CheckVersionRequest{Path: h.path, Version: -1},
 			&zk.CreateRequest{Path: node, Data: e.data, Acl: l.access(node), Flags: zk.FlagEphemeral})
 		switch {
@@ -158,7 +162,7 @@ func (h *classicHold) beside(ctx context.Context, s *session, e *entry, n *notic
 		case errors.Is(err, zk.ErrNoNode):
 			h.lose(&LostError{Scope: l.label, Reason: LossDeleted})
 			return nil, h.gone()
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			found, err := l.find(ctx, s, e.guid, false)
 			switch {
 			case err != nil:
@@ -166,7 +170,7 @@ func (h *classicHold) beside(ctx context.Context, s *session, e *entry, n *notic
 			case found != "":
 				return l.newStand(s, found, e).hold(n)
 			}
-		case errors.Is(err, errSessionOver):
+		case errors.Is(err, zkclient.ErrSessionOver):
 			return nil, h.gone()
 		default:
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A scout looks ahead for a request that may have to ask somebody to go: G, the
@@ -15,7 +16,7 @@ import (
 type scout struct {
 	all sync.WaitGroup
 
-	g     nodeData
+	g     zkclient.NodeData
 	gErr  error
 	there company
 	err   error // of the list
@@ -25,7 +26,7 @@ type scout struct {
 
 // A glimpse is one read of a node that is watched since.
 type glimpse struct {
-	node nodeData
+	node zkclient.NodeData
 	err  error
 }
 
@@ -40,14 +41,14 @@ func (a *attempt) scouts() bool { return a.below && a.req.Mode == priority.Exclu
 func (p *place) scout(ctx context.Context) {
 	s, path := p.s, p.a.l.path
 	looks := &scout{holders: make(map[string]*glimpse, len(p.a.suspects))}
-	looks.all.Go(func() { looks.g.data, looks.g.stat, looks.gErr = s.get(ctx, path) })
+	looks.all.Go(func() { looks.g.Data, looks.g.Stat, looks.gErr = s.Get(ctx, path) })
 	looks.all.Go(func() { looks.there, looks.err = contendersAt(ctx, s, path) })
 	for _, c := range p.a.suspects {
 		node := path + "/" + c.name
 		seen := new(glimpse)
 		looks.holders[node] = seen
 		p.watched[node] = struct{}{}
-		looks.all.Go(func() { seen.node.data, seen.node.stat, seen.err = s.look(ctx, node, &p.others) })
+		looks.all.Go(func() { seen.node.Data, seen.node.Stat, seen.err = s.Look(ctx, node, &p.others) })
 	}
 	p.a.suspects = nil // they are known well enough once
 	p.scouted = looks
@@ -61,25 +62,25 @@ func (p *place) recall() {
 }
 
 // report returns G and the list, if they are of one version.
-func (p *place) report() (nodeData, company, bool) {
+func (p *place) report() (zkclient.NodeData, company, bool) {
 	if p.scouted == nil {
-		return nodeData{}, company{}, false
+		return zkclient.NodeData{}, company{}, false
 	}
 	p.scouted.all.Wait()
-	if l := p.scouted; l.gErr == nil && l.err == nil && l.g.stat.Version == l.there.stat.Version {
+	if l := p.scouted; l.gErr == nil && l.err == nil && l.g.Stat.Version == l.there.stat.Version {
 		return l.g, l.there, true
 	}
-	return nodeData{}, company{}, false
+	return zkclient.NodeData{}, company{}, false
 }
 
 // lookAtHolder reads what a holder says and watches it, unless the scout has.
-func (p *place) lookAtHolder(ctx context.Context, path string) (nodeData, error) {
+func (p *place) lookAtHolder(ctx context.Context, path string) (zkclient.NodeData, error) {
 	if p.scouted != nil {
 		p.scouted.all.Wait()
 		if seen := p.scouted.holders[path]; seen != nil && seen.err == nil {
 			return seen.node, nil
 		}
 	}
-	data, stat, err := p.s.look(ctx, path, &p.others)
-	return nodeData{data, stat}, err
+	data, stat, err := p.s.Look(ctx, path, &p.others)
+	return zkclient.NodeData{Data: data, Stat: stat}, err
 }

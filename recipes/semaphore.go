@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A Semaphore lets a limited number of permits be held at a time, by all
@@ -71,7 +72,7 @@ func (c *Client) Semaphore(path string, o SemaphoreOptions) (*Semaphore, error) 
 	m := &Semaphore{c: c, name: path}
 	var errs []error
 	bad := func(field, format string, args ...any) {
-		errs = append(errs, &RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
+		errs = append(errs, &zkclient.RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
 	}
 	full, err := c.absolute(path)
 	errs = append(errs, err)
@@ -235,8 +236,8 @@ type Permit struct {
 // taken. It returns *UnavailableError, *AccessError, ErrClosed or the cause of
 // ctx.
 func (m *Semaphore) Permits(ctx context.Context) ([]Permit, error) {
-	return promptly(ctx, m.c, func() ([]Permit, error) {
-		return inSessions(ctx, m.c, func(s *session) ([]Permit, error) { return m.permits(ctx, s) })
+	return zkclient.Promptly(ctx, m.c.Client, func() ([]Permit, error) {
+		return zkclient.InSessions(ctx, m.c.Client, func(s *zkclient.Session) ([]Permit, error) { return m.permits(ctx, s) })
 	}, nil)
 }
 
@@ -244,8 +245,8 @@ func (m *Semaphore) Permits(ctx context.Context) ([]Permit, error) {
 // limit allows that was lowered. It returns what Permits returns, or a
 // *LimitError.
 func (m *Semaphore) Left(ctx context.Context) (int, error) {
-	return promptly(ctx, m.c, func() (int, error) {
-		return inSessions(ctx, m.c, func(s *session) (int, error) {
+	return zkclient.Promptly(ctx, m.c.Client, func() (int, error) {
+		return zkclient.InSessions(ctx, m.c.Client, func(s *zkclient.Session) (int, error) {
 			pool, err := m.look(ctx, s, nil)
 			return pool.left(), err
 		})
@@ -254,8 +255,8 @@ func (m *Semaphore) Left(ctx context.Context) (int, error) {
 
 // Limit returns how many permits there are. It returns what Left returns.
 func (m *Semaphore) Limit(ctx context.Context) (int, error) {
-	return promptly(ctx, m.c, func() (int, error) {
-		return inSessions(ctx, m.c, func(s *session) (int, error) {
+	return zkclient.Promptly(ctx, m.c.Client, func() (int, error) {
+		return zkclient.InSessions(ctx, m.c.Client, func(s *zkclient.Session) (int, error) {
 			pool, err := m.look(ctx, s, nil)
 			return pool.limit, err
 		})
@@ -269,12 +270,12 @@ func (m *Semaphore) Limit(ctx context.Context) (int, error) {
 func (m *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	switch {
 	case m.o.LimitPath == "":
-		return &RequestError{Field: "limit_path", Reason: "without it the limit cannot be changed; write the path of a node that all users share"}
+		return &zkclient.RequestError{Field: "limit_path", Reason: "without it the limit cannot be changed; write the path of a node that all users share"}
 	case limit < 0 || limit > maxLimit:
-		return &RequestError{Field: "limit", Reason: fmt.Sprintf("%d is out of range; write something from 0 to %d", limit, maxLimit)}
+		return &zkclient.RequestError{Field: "limit", Reason: fmt.Sprintf("%d is out of range; write something from 0 to %d", limit, maxLimit)}
 	}
-	_, err := promptly(ctx, m.c, func() (struct{}, error) {
-		return inSessions(ctx, m.c, func(s *session) (struct{}, error) { return struct{}{}, m.writeLimit(ctx, s, limit) })
+	_, err := zkclient.Promptly(ctx, m.c.Client, func() (struct{}, error) {
+		return zkclient.InSessions(ctx, m.c.Client, func(s *zkclient.Session) (struct{}, error) { return struct{}{}, m.writeLimit(ctx, s, limit) })
 	}, nil)
 	return err
 }

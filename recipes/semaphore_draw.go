@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // curatorLease marks the permits of Curator's semaphore.
@@ -36,11 +38,11 @@ type draw struct {
 func (m *Semaphore) acquire(ctx context.Context, n int, timeout *time.Duration) ([]*ClassicGrant, error) {
 	switch {
 	case n < 1:
-		return nil, &RequestError{Field: "permits", Reason: fmt.Sprintf("%d is not positive; write how many are wanted", n)}
+		return nil, &zkclient.RequestError{Field: "permits", Reason: fmt.Sprintf("%d is not positive; write how many are wanted", n)}
 	case n > m.most():
-		return nil, &RequestError{Field: "permits", Reason: fmt.Sprintf("%d do not fit into one request; write %d at most", n, m.most())}
+		return nil, &zkclient.RequestError{Field: "permits", Reason: fmt.Sprintf("%d do not fit into one request; write %d at most", n, m.most())}
 	case n > m.o.Limit && m.o.LimitPath == "":
-		return nil, &RequestError{Field: "permits", Reason: fmt.Sprintf("%d are more than there are; write %d at most", n, m.o.Limit)}
+		return nil, &zkclient.RequestError{Field: "permits", Reason: fmt.Sprintf("%d are more than there are; write %d at most", n, m.o.Limit)}
 	}
 	d := &draw{m: m, n: n, pool: pool{limit: m.o.Limit}}
 	d.b = &bid{c: m.c, label: m.name, timeout: timeout, notices: &notices{f: m.o.Notify}, in: d.in, start: time.Now()}
@@ -52,7 +54,7 @@ func (m *Semaphore) acquire(ctx context.Context, n int, timeout *time.Duration) 
 		limited, cancel = context.WithTimeoutCause(ctx, *timeout, errAcquireTimeout)
 	}
 	defer cancel()
-	permits, err := leaving(limited, m.c, m.name, func() ([]*ClassicGrant, error) {
+	permits, err := zkclient.Leaving(limited, m.c.Client, m.name, func() ([]*ClassicGrant, error) {
 		_, err := d.b.run(limited)
 		if refused, ok := errors.AsType[*NotAcquiredError](err); ok {
 			err = &NoPermitsError{Path: m.name, Wanted: n, Limit: d.pool.limit, Left: d.pool.left(), Err: refused}
@@ -63,16 +65,16 @@ func (m *Semaphore) acquire(ctx context.Context, n int, timeout *time.Duration) 
 	case err == nil:
 		return permits, nil
 	case errors.Is(err, errTrySlow):
-		err = m.c.unavailable()
+		err = m.c.Unavailable()
 	case errors.Is(err, errAcquireTimeout): // and no answer even now
-		err = &NoPermitsError{Path: m.name, Wanted: n, Limit: m.o.Limit, Err: &NotAcquiredError{Scope: m.name, Waited: time.Since(d.b.start), Err: m.c.unavailable()}}
+		err = &NoPermitsError{Path: m.name, Wanted: n, Limit: m.o.Limit, Err: &NotAcquiredError{Scope: m.name, Waited: time.Since(d.b.start), Err: m.c.Unavailable()}}
 	}
 	d.b.notices.mute()
 	return nil, err
 }
 
 // in takes the permits within one session.
-func (d *draw) in(ctx context.Context, s *session) (*ClassicGrant, error) {
+func (d *draw) in(ctx context.Context, s *zkclient.Session) (*ClassicGrant, error) {
 	m, b := d.m, d.b
 	if b.try() { // what is refused leaves no trace
 		if err := d.look(ctx, s, nil); err != nil {
@@ -96,7 +98,7 @@ func (d *draw) in(ctx context.Context, s *session) (*ClassicGrant, error) {
 		case errors.Is(err, errEvicted):
 			b.notices.send(Requeued{Cause: err})
 			continue
-		case !s.isOver():
+		case !s.IsOver():
 			p.leave()
 		}
 		return nil, err
@@ -105,11 +107,11 @@ func (d *draw) in(ctx context.Context, s *session) (*ClassicGrant, error) {
 
 // look counts what is free until it has an answer. It returns errInLine when
 // that is too little.
-func (d *draw) look(ctx context.Context, s *session, w *watcher) error {
+func (d *draw) look(ctx context.Context, s *zkclient.Session, w *zkclient.Watcher) error {
 	for {
 		pool, err := d.m.look(ctx, s, w)
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case err != nil:
 			return err
@@ -125,9 +127,9 @@ func (d *draw) look(ctx context.Context, s *session, w *watcher) error {
 // lead is what the first in line does: it waits until there are n permits.
 func (d *draw) lead(ctx context.Context, p *stand) error {
 	m, b, s := d.m, d.b, p.s
-	bell := newBell()
+	bell := zkclient.NewBell()
 	defer m.unwatch(s, p, bell)
-	var w *watcher // at first there is no need of watches
+	var w *zkclient.Watcher // at first there is no need of watches
 	for {
 		err := d.look(ctx, s, w)
 		if err == nil {
@@ -136,7 +138,7 @@ func (d *draw) lead(ctx context.Context, p *stand) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, errAmbiguous), errors.Is(err, errAgain):
+		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, errAgain):
 			continue
 		case !errors.Is(err, errInLine) || b.try():
 			return err
@@ -146,9 +148,9 @@ func (d *draw) lead(ctx context.Context, p *stand) error {
 		}
 		// The end of the own node has to be heard of as well: the next in line
 		// would take itself for first.
-		_, _, err = s.look(ctx, p.path, w)
+		_, _, err = s.Look(ctx, p.path, w)
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			return errEvicted
@@ -159,7 +161,7 @@ func (d *draw) lead(ctx context.Context, p *stand) error {
 			b.queued = true
 			b.notices.send(Queued{Position: 1})
 		}
-		if err := bell.wait(ctx, s); err != nil {
+		if err := bell.Wait(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -168,10 +170,10 @@ func (d *draw) lead(ctx context.Context, p *stand) error {
 // unwatch ends the interest in events. At the server the watch on the permits, one
 // for each client at most, may stand until the next permit is given or taken: the
 // library cannot take it back, and there is nothing to write that would not concern others.
-func (m *Semaphore) unwatch(s *session, p *stand, bell *bell) {
-	s.unwatchChildren(m.leases.path, bell.Watcher())
-	s.unwatch(m.count, bell.Watcher())
-	s.unwatch(p.path, bell.Watcher())
+func (m *Semaphore) unwatch(s *zkclient.Session, p *stand, bell *zkclient.Bell) {
+	s.UnwatchChildren(m.leases.path, bell.Watcher())
+	s.Unwatch(m.count, bell.Watcher())
+	s.Unwatch(p.path, bell.Watcher())
 }
 
 // take turns the place of the first in line into permits, in one transaction:
@@ -191,7 +193,7 @@ func (m *Semaphore) take(ctx context.Context, p *stand, pool pool, n int) ([]*Cl
 		}
 		ops = append(ops, &zk.CreateRequest{Path: node, Data: []byte(m.o.ID), Acl: m.c.ACL(), Flags: flags})
 	}
-	r, failed, err := s.multi(ctx, ops...)
+	r, failed, err := s.Multi(ctx, ops...)
 	switch {
 	case err == nil:
 		nodes := make([]string, 0, n)
@@ -208,14 +210,14 @@ func (m *Semaphore) take(ctx context.Context, p *stand, pool pool, n int) ([]*Cl
 		return nil, errAgain
 	case errors.Is(err, zk.ErrBadVersion):
 		return nil, errAgain // the limit was changed
-	case errors.Is(err, errAmbiguous):
+	case errors.Is(err, zkclient.ErrAmbiguous):
 		nodes, err := m.drawn(s, ops[first:])
 		switch {
 		case err != nil:
 			return nil, err
 		case len(nodes) < n: // none, or somebody has deleted one meanwhile
 			for _, node := range nodes {
-				s.discard(node)
+				s.Discard(node)
 			}
 			return nil, errAgain // if its place is gone, too, that will be found out
 		}
@@ -226,11 +228,11 @@ func (m *Semaphore) take(ctx context.Context, p *stand, pool pool, n int) ([]*Cl
 
 // drawn looks for the permits of a transaction whose reply was lost. The session
 // has caught up since: all of them are there, or none.
-func (m *Semaphore) drawn(s *session, creates []any) ([]string, error) {
+func (m *Semaphore) drawn(s *zkclient.Session, creates []any) ([]string, error) {
 	for {
-		names, _, err := s.list(context.Background(), m.leases.path)
+		names, _, err := s.List(context.Background(), m.leases.path)
 		switch {
-		case errors.Is(err, errAmbiguous):
+		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			return nil, nil
@@ -251,7 +253,7 @@ func (m *Semaphore) drawn(s *session, creates []any) ([]string, error) {
 }
 
 // hold makes grants of permits, all or none.
-func (m *Semaphore) hold(s *session, nodes []string) ([]*ClassicGrant, error) {
+func (m *Semaphore) hold(s *zkclient.Session, nodes []string) ([]*ClassicGrant, error) {
 	permits := make([]*ClassicGrant, 0, len(nodes))
 	for _, node := range nodes {
 		p := m.leases.newStand(s, node, &entry{})
@@ -263,7 +265,7 @@ func (m *Semaphore) hold(s *session, nodes []string) ([]*ClassicGrant, error) {
 				_ = held.Release(m.c.Closing())
 			}
 			for _, node := range nodes[len(permits):] {
-				s.discard(node)
+				s.Discard(node)
 			}
 			return nil, err
 		}

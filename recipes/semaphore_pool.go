@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A pool is what one look shows of a semaphore.
@@ -23,15 +25,15 @@ type pool struct {
 func (p pool) left() int { return max(0, p.limit-p.taken) }
 
 // look counts the permits, and reads the limit. w, if not nil, hears of changes.
-func (m *Semaphore) look(ctx context.Context, s *session, w *watcher) (p pool, err error) {
+func (m *Semaphore) look(ctx context.Context, s *zkclient.Session, w *zkclient.Watcher) (p pool, err error) {
 	if err := m.readLimit(ctx, s, w, &p); err != nil {
 		return p, err
 	}
 	var names []string
 	if w == nil {
-		names, _, err = s.list(ctx, m.leases.path)
+		names, _, err = s.List(ctx, m.leases.path)
 	} else {
-		names, _, err = s.lookAtChildren(ctx, m.leases.path, w)
+		names, _, err = s.LookAtChildren(ctx, m.leases.path, w)
 	}
 	if errors.Is(err, zk.ErrNoNode) {
 		err = nil // nobody ever had one
@@ -40,7 +42,7 @@ func (m *Semaphore) look(ctx context.Context, s *session, w *watcher) (p pool, e
 	return p, err
 }
 
-func (m *Semaphore) readLimit(ctx context.Context, s *session, w *watcher, p *pool) error {
+func (m *Semaphore) readLimit(ctx context.Context, s *zkclient.Session, w *zkclient.Watcher, p *pool) error {
 	if m.count == "" {
 		p.limit = m.o.Limit
 		return nil
@@ -50,9 +52,9 @@ func (m *Semaphore) readLimit(ctx context.Context, s *session, w *watcher, p *po
 		var stat *zk.Stat
 		var err error
 		if w == nil {
-			data, stat, err = s.get(ctx, m.count)
+			data, stat, err = s.Get(ctx, m.count)
 		} else {
-			data, stat, err = s.look(ctx, m.count, w)
+			data, stat, err = s.Look(ctx, m.count, w)
 		}
 		if errors.Is(err, zk.ErrNoNode) {
 			err = m.createLimit(ctx, s)
@@ -65,7 +67,7 @@ func (m *Semaphore) readLimit(ctx context.Context, s *session, w *watcher, p *po
 		}
 		if m.o.Naming == NamingKazoo && len(data) == 0 {
 			// Somebody has made the node, and will write the limit, or does not care.
-			_, err := s.set(ctx, m.count, m.encodeLimit(m.o.Limit), stat.Version)
+			_, err := s.Set(ctx, m.count, m.encodeLimit(m.o.Limit), stat.Version)
 			if err != nil && !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) {
 				return err
 			}
@@ -80,8 +82,8 @@ func (m *Semaphore) readLimit(ctx context.Context, s *session, w *watcher, p *po
 	}
 }
 
-func (m *Semaphore) createLimit(ctx context.Context, s *session) error {
-	_, err := s.create(ctx, m.count, m.encodeLimit(m.o.Limit), 0)
+func (m *Semaphore) createLimit(ctx context.Context, s *zkclient.Session) error {
+	_, err := s.Create(ctx, m.count, m.encodeLimit(m.o.Limit), 0)
 	switch {
 	case errors.Is(err, zk.ErrNodeExists):
 		return nil
@@ -91,9 +93,9 @@ func (m *Semaphore) createLimit(ctx context.Context, s *session) error {
 	return err
 }
 
-func (m *Semaphore) writeLimit(ctx context.Context, s *session, limit int) error {
+func (m *Semaphore) writeLimit(ctx context.Context, s *zkclient.Session, limit int) error {
 	for {
-		_, err := s.set(ctx, m.count, m.encodeLimit(limit), -1)
+		_, err := s.Set(ctx, m.count, m.encodeLimit(limit), -1)
 		if !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
@@ -126,8 +128,8 @@ func (m *Semaphore) decodeLimit(data []byte) (int, bool) {
 }
 
 // permits reads who holds them.
-func (m *Semaphore) permits(ctx context.Context, s *session) ([]Permit, error) {
-	names, _, err := s.list(ctx, m.leases.path)
+func (m *Semaphore) permits(ctx context.Context, s *zkclient.Session) ([]Permit, error) {
+	names, _, err := s.List(ctx, m.leases.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -137,7 +139,7 @@ func (m *Semaphore) permits(ctx context.Context, s *session) ([]Permit, error) {
 	all := make([]Permit, 0, len(names))
 	for _, name := range names {
 		node := m.leases.path + "/" + name
-		id, stat, err := s.get(ctx, node)
+		id, stat, err := s.Get(ctx, node)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			continue // returned meanwhile

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // LockState is one lock as a single look at ZooKeeper shows it.
@@ -18,7 +19,7 @@ type LockState struct {
 	// Unreadable are the nodes of this lock that cannot be read: its own, and those
 	// of requests; by path. A request that is among them is there all the same, as
 	// far as its name tells of it, or is Foreign.
-	Unreadable []Unreadable
+	Unreadable []zkclient.Unreadable
 
 	Delays  []Delay    // of holders that have gone uncleanly, as far as they are not over
 	Evicted []Eviction // who was evicted lately, by the last takeover and a few before it

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // SurveyOptions say what a survey looks for.
@@ -49,7 +50,7 @@ type Survey struct {
 
 	// Unreadable are records that this program can make nothing of, and nodes that
 	// this client may not read, by path.
-	Unreadable []Unreadable
+	Unreadable []zkclient.Unreadable
 
 	ACLs    []NodeACL // by path
 	Refused []string  // nodes that this client may not read, by path
@@ -78,7 +79,7 @@ type EmergencyRequest struct {
 // NodeACL is the access control list of a node.
 type NodeACL struct {
 	Path string
-	ACL  []ACL
+	ACL  []zkclient.ACL
 }
 
 const surveyNodes = 20_000
@@ -89,7 +90,7 @@ const surveyNodes = 20_000
 func (c *Client) Survey(ctx context.Context, o SurveyOptions) (Survey, error) {
 	v := &surveyor{o: o, survey: Survey{Root: c.Root(), Complete: true}}
 	v.o.Nodes = cmp.Or(o.Nodes, surveyNodes)
-	_, err := c.stat(ctx, c.Root())
+	_, err := c.Stat(ctx, c.Root())
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return v.survey, nil
@@ -99,8 +100,8 @@ func (c *Client) Survey(ctx context.Context, o SurveyOptions) (Survey, error) {
 	v.survey.Exists = true
 	// What is under way when ctx ends has no need to be waited for: it goes on
 	// with a survey that nobody reads.
-	_, err = promptly(ctx, c, func() (struct{}, error) {
-		s, err := c.sessionFor(ctx, false)
+	_, err = zkclient.Promptly(ctx, c.Client, func() (struct{}, error) {
+		s, err := c.UsableFor(ctx, false)
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -116,7 +117,7 @@ func (c *Client) Survey(ctx context.Context, o SurveyOptions) (Survey, error) {
 
 // A surveyor walks through the tree, level by level.
 type surveyor struct {
-	s *session
+	s *zkclient.Session
 	o SurveyOptions
 
 	mu     sync.Mutex
@@ -165,7 +166,7 @@ func (v *surveyor) look(ctx context.Context, at visit) ([]visit, error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil // gone since
-	case errors.As(err, new(*AccessError)): // nor may it list the children, usually
+	case errors.As(err, new(*zkclient.AccessError)): // nor may it list the children, usually
 		if at.kind == nil {
 			v.refused(at.path, err)
 		}
@@ -173,7 +174,7 @@ func (v *surveyor) look(ctx context.Context, at visit) ([]visit, error) {
 		return nil, err
 	default:
 		v.note(func(s *Survey) { s.ACLs = append(s.ACLs, NodeACL{at.path, acl}) })
-		if isRequestNode(v.survey.Root, at.path) && !isEphemeral(stat) {
+		if isRequestNode(v.survey.Root, at.path) && !zkclient.IsEphemeral(stat) {
 			v.note(func(s *Survey) {
 				s.Strangers = append(s.Strangers, Stranger{at.path, "has the name of a request and is not ephemeral: no session keeps it"})
 			})
@@ -186,11 +187,11 @@ func (v *surveyor) look(ctx context.Context, at visit) ([]visit, error) {
 		v.idle(at, stat)
 		return nil, nil
 	}
-	names, stat, err := v.s.list(ctx, at.path)
+	names, stat, err := v.s.List(ctx, at.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil
-	case errors.As(err, new(*AccessError)):
+	case errors.As(err, new(*zkclient.AccessError)):
 		v.refused(at.path, err)
 		return nil, nil
 	case err != nil:
@@ -220,13 +221,13 @@ func (v *surveyor) readRecord(ctx context.Context, node string) error {
 	if record == nil {
 		return nil
 	}
-	data, _, err := v.s.get(ctx, node)
+	data, _, err := v.s.Get(ctx, node)
 	if err == nil {
-		err = inNode(record(data), node)
+		err = zkclient.InNode(record(data), node)
 	}
-	bad, isBad := leftOut(err, node, "")
+	bad, isBad := zkclient.LeftOut(err, node, "")
 	switch {
-	case errors.As(err, new(*AccessError)): // its list may be read, and it not
+	case errors.As(err, new(*zkclient.AccessError)): // its list may be read, and it not
 		v.refused(node, err)
 	case isBad:
 		v.note(func(s *Survey) { s.Unreadable = append(s.Unreadable, bad) })
@@ -238,7 +239,7 @@ func (v *surveyor) readRecord(ctx context.Context, node string) error {
 }
 
 func (v *surveyor) refused(node string, err error) {
-	bad, _ := leftOut(err, node, "")
+	bad, _ := zkclient.LeftOut(err, node, "")
 	v.note(func(s *Survey) {
 		if !slices.Contains(s.Refused, node) { // neither it nor what is below it
 			s.Refused, s.Unreadable = append(s.Refused, node), append(s.Unreadable, bad)
@@ -304,7 +305,7 @@ func (v *surveyor) result() Survey {
 	defer v.mu.Unlock()
 	s := v.survey
 	s.Strangers, s.ACLs, s.Refused = slices.Clone(s.Strangers), slices.Clone(s.ACLs), slices.Clone(s.Refused)
-	s.Emergencies, s.Unreadable = slices.Clone(s.Emergencies), byPath(slices.Clone(s.Unreadable))
+	s.Emergencies, s.Unreadable = slices.Clone(s.Emergencies), zkclient.ByPath(slices.Clone(s.Unreadable))
 	slices.SortFunc(s.Emergencies, func(a, b EmergencyRequest) int { return strings.Compare(a.Path, b.Path) })
 	slices.SortFunc(s.Strangers, func(a, b Stranger) int { return strings.Compare(a.Path, b.Path) })
 	slices.SortFunc(s.ACLs, func(a, b NodeACL) int { return strings.Compare(a.Path, b.Path) })
@@ -313,21 +314,21 @@ func (v *surveyor) result() Survey {
 }
 
 // readACL returns the ACL of a node.
-func readACL(ctx context.Context, s *session, path string) ([]ACL, *zk.Stat, error) {
+func readACL(ctx context.Context, s *zkclient.Session, path string) ([]zkclient.ACL, *zk.Stat, error) {
 	type answer struct {
 		acl  []zk.ACL
 		stat *zk.Stat
 	}
-	r, err := call(ctx, s, func(c *zk.Conn) (answer, error) {
+	r, err := zkclient.Call(ctx, s, func(c *zk.Conn) (answer, error) {
 		acl, stat, err := c.GetACL(path)
 		return answer{acl, stat}, err
 	})
 	if err != nil {
-		return nil, nil, denied(err, path, PermissionRead)
+		return nil, nil, zkclient.Denied(err, path, zkclient.PermissionRead)
 	}
-	list := make([]ACL, len(r.acl))
+	list := make([]zkclient.ACL, len(r.acl))
 	for i, a := range r.acl {
-		list[i] = ACL{Permissions: Permission(a.Perms), Scheme: a.Scheme, ID: a.ID}
+		list[i] = zkclient.ACL{Permissions: zkclient.Permission(a.Perms), Scheme: a.Scheme, ID: a.ID}
 	}
 	return list, r.stat, nil
 }
@@ -362,7 +363,10 @@ func recordAt(path string) func(data []byte) error {
 	case room == "audit" && deep == 0:
 		return decodeAuditHeadAlone
 	case room == "audit" && deep == 2:
-		return func(data []byte) error { _, err := auditNode{nodeData: nodeData{data: data}}.read(); return err }
+		return func(data []byte) error {
+			_, err := auditNode{NodeData: zkclient.NodeData{Data: data}}.read()
+			return err
+		}
 	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "frozen/"):
 		return func(data []byte) error { _, err := decodeFrozen(data, new(zk.Stat)); return err }
 	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "notes/"):
@@ -373,8 +377,8 @@ func recordAt(path string) func(data []byte) error {
 		return func(data []byte) error { _, err := decodeAssignment(data, new(zk.Stat)); return err }
 	case room == "groups" && deep == 3:
 		return func(data []byte) error { _, err := decodeMember(data); return err }
-	case room == roomIdentities && deep == 0:
-		return func(data []byte) error { _, err := decodeIdentities(data); return err }
+	case room == zkclient.RoomIdentities && deep == 0:
+		return func(data []byte) error { _, err := zkclient.DecodeIdentities(data); return err }
 	case room == "locks" && deep == 2:
 		return func(data []byte) error { _, err := decodeLock(data); return err }
 	case room == "locks" && deep == 3:
@@ -382,9 +386,9 @@ func recordAt(path string) func(data []byte) error {
 	case room == "overrides" && deep == 0:
 		return func(data []byte) error { _, err := decodeBoard(data); return err }
 	case room == "requests" && deep == 1:
-		return func(data []byte) error { var n requestNote; return decode(data, &n, &n.Format) }
+		return func(data []byte) error { var n requestNote; return zkclient.Decode(data, &n, &n.Format) }
 	case room == "seal" && deep == 0:
-		return func(data []byte) error { var r sealRecord; return decode(data, &r, &r.Format) }
+		return func(data []byte) error { var r zkclient.SealRecord; return zkclient.Decode(data, &r, &r.Format) }
 	case room == "ticks" && deep == 1:
 		return func(data []byte) error { _, err := decodeTick(data, new(zk.Stat)); return err }
 	}
@@ -405,7 +409,7 @@ func decodeAuditHeadAlone(data []byte) error {
 func decodeErrandNote(data []byte) error {
 	var note map[string]json.RawMessage
 	if err := json.Unmarshal(data, &note); err != nil {
-		return &RecordError{Err: err}
+		return &zkclient.RecordError{Err: err}
 	}
 	return nil
 }
@@ -415,9 +419,9 @@ func childOfRoot(_ *surveyor, _ visit, name string) (nodeKind, string) {
 		return kind, ""
 	}
 	switch {
-	case isScratch(name):
+	case zkclient.IsScratch(name):
 		return nil, "left by a measurement that did not end in good order, unless one runs now"
-	case strings.HasPrefix(name, probeName):
+	case strings.HasPrefix(name, zkclient.ProbeName):
 		return nil, "" // a probe, which goes with its session
 	}
 	return nil, "nothing of this version's"
@@ -431,7 +435,7 @@ func nothing(_ *surveyor, _ visit, _ string) (nodeKind, string) {
 
 func childOfApprovals(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if !isApprovalID(name) {
-		return nil, notAQuestion
+		return nil, zkclient.NotAQuestion
 	}
 	return nil, ""
 }
@@ -470,7 +474,7 @@ func childOfLock(v *surveyor, parent visit, name string) (nodeKind, string) {
 	}
 	v.note(func(s *Survey) {
 		s.Requests++
-		if scope, ok := unescapeScope(path.Base(parent.path)); ok && c.level() == priority.Emergency {
+		if scope, ok := zkclient.UnescapeScope(path.Base(parent.path)); ok && c.level() == priority.Emergency {
 			s.Emergencies = append(s.Emergencies, EmergencyRequest{Path: parent.path + "/" + name, Scope: scope, ID: c.guid})
 		}
 	})
@@ -478,8 +482,8 @@ func childOfLock(v *surveyor, parent visit, name string) (nodeKind, string) {
 }
 
 func childOfTicks(_ *surveyor, _ visit, name string) (nodeKind, string) {
-	if _, ok := unescapeScope(name); !ok {
-		return nil, notAJob
+	if _, ok := zkclient.UnescapeScope(name); !ok {
+		return nil, zkclient.NotAJob
 	}
 	return childOfJob, ""
 }
@@ -492,8 +496,8 @@ func childOfJob(_ *surveyor, _ visit, name string) (nodeKind, string) {
 }
 
 func childOfGroups(_ *surveyor, _ visit, name string) (nodeKind, string) {
-	if _, ok := unescapeScope(name); !ok {
-		return nil, notAGroup
+	if _, ok := zkclient.UnescapeScope(name); !ok {
+		return nil, zkclient.NotAGroup
 	}
 	return childOfGroup, ""
 }
@@ -510,7 +514,7 @@ func childOfGroup(_ *surveyor, _ visit, name string) (nodeKind, string) {
 
 func childOfMembers(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if _, ok := parseMember(name); !ok {
-		return nil, notAMember
+		return nil, zkclient.NotAMember
 	}
 	return nil, ""
 }

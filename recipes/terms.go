@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // errMoved: the request stands at another place of the queue, see place.moved.
@@ -162,13 +164,13 @@ func (p *place) revise(ctx context.Context) error {
 func (p *place) rewrite(ctx context.Context, r *revision) error {
 	rec := newRecord(p.a.l.c, r.req)
 	p.rewritten.Store(true) // before its event can come
-	stat, err := p.s.set(ctx, p.path, rec.encode(), p.version)
+	stat, err := p.s.Set(ctx, p.path, rec.encode(), p.version)
 	switch {
 	case err == nil:
 		p.version, p.rec = stat.Version, rec
 		p.a.revised(r)
 		return nil
-	case errors.Is(err, errAmbiguous):
+	case errors.Is(err, zkclient.ErrAmbiguous):
 		p.unsettled = r // the node tells
 		p.stale.Store(true)
 	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
@@ -205,7 +207,7 @@ func (p *place) move(ctx context.Context, r *revision) error {
 	data := newRecord(l.c, r.req).encode()
 	guid := newRequestGUID(data)
 	sent := s.Now()
-	reply, _, err := s.multi(ctx,
+	reply, _, err := s.Multi(ctx,
 		&zk.DeleteRequest{Path: p.path, Version: p.version},
 		&zk.CreateRequest{Path: l.path + "/" + contenderName(r.req.Priority, r.req.Mode, guid), Data: data, Acl: l.c.ACL(), Flags: zk.FlagEphemeral | zk.FlagSequence})
 	switch {
@@ -214,7 +216,7 @@ func (p *place) move(ctx context.Context, r *revision) error {
 	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
 		p.stale.Store(true)
 		return errAgain
-	case !errors.Is(err, errAmbiguous):
+	case !errors.Is(err, zkclient.ErrAmbiguous):
 		return err
 	}
 	// Either the old node is there or the new one, unless somebody has deleted it.
@@ -231,7 +233,7 @@ func (p *place) move(ctx context.Context, r *revision) error {
 	if err == nil && old == "" { // under either name
 		g := p.newGrant()
 		g.guid = guid
-		if loss := g.whyGone(ctx); loss.Reason != LossDeleted && !s.isOver() {
+		if loss := g.whyGone(ctx); loss.Reason != LossDeleted && !s.IsOver() {
 			return loss
 		}
 		return p.evicted(ctx)
@@ -243,7 +245,7 @@ func (p *place) move(ctx context.Context, r *revision) error {
 }
 
 // movedTo starts afresh at the new place.
-func (p *place) movedTo(r *revision, guid, path string, sent instant) error {
+func (p *place) movedTo(r *revision, guid, path string, sent zkclient.Instant) error {
 	p.a.revised(r)
 	p.a.joined(guid)
 	next := newPlace(p.a, p.s, guid, path, sent, p.s.Now())

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -21,7 +22,7 @@ func TestDecisionEndsTheRequestWhateverItWraps(t *testing.T) {
 	require.NoError(t, err)
 	holder, err := l.Acquire(t.Context(), Request{Terms: priority.Terms{Priority: 1}})
 	require.NoError(t, err)
-	for _, inner := range []error{errAmbiguous, errAgain, errSessionOver, errMoved, errAcquireTimeout} {
+	for _, inner := range []error{zkclient.ErrAmbiguous, errAgain, zkclient.ErrSessionOver, errMoved, errAcquireTimeout} {
 		cause := fmt.Errorf("denied: %w", inner)
 		_, err := l.Acquire(t.Context(), Request{Revise: func() (Revision, <-chan struct{}) { return Revision{Withdraw: cause}, nil }})
 		require.ErrorIs(t, err, cause)
@@ -44,7 +45,7 @@ func TestDecisionEndsTheRequestWhateverItWraps(t *testing.T) {
 func onEmbedded(t *testing.T) *Client {
 	t.Helper()
 	server := zktest.RunT(t)
-	c, err := NewClient(Config{Servers: []string{server.Addr()}, Auth: &Digest{User: "ana", Password: "s3cret"}})
+	c, err := NewClient(zkclient.Config{Servers: []string{server.Addr()}, Auth: &zkclient.Digest{User: "ana", Password: "s3cret"}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(t.Context()) })
 	return c
@@ -79,13 +80,13 @@ func TestTermsAreTheSameWhenTheyAskForTheSame(t *testing.T) {
 func TestMarkComesBackAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	r := Request{Override: &Mark{ID: "INC-1", By: "an\xffa", Reason: "<&>\xfe\xfd\u2028 ä"}}
-	require.NoError(t, r.complete(&Client{}))
-	rec, err := decodeContender(newRecord(&Client{}, r).encode())
+	require.NoError(t, r.complete(unconnected(t)))
+	rec, err := decodeContender(newRecord(unconnected(t), r).encode())
 	require.NoError(t, err)
 	require.Equal(t, r.Override, rec.Override)
 
 	long := Request{Override: &Mark{ID: string(make([]byte, maxMarkID+1))}}
-	require.ErrorContains(t, long.complete(&Client{}), "override: its id takes 65 bytes; the limit is 64")
+	require.ErrorContains(t, long.complete(unconnected(t)), "override: its id takes 65 bytes; the limit is 64")
 }
 
 func TestLossSaysForWhomAndWhy(t *testing.T) {

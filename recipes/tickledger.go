@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A TickLedger makes each tick of a schedule run at most once in the cluster,
@@ -57,7 +59,7 @@ func (c *Client) TickLedger(owner string) *TickLedger {
 	if owner == "" {
 		owner = fmt.Sprintf("%s:%d", c.Host(), c.PID())
 	}
-	self := tickOwner{Ledger: newGUID(), Owner: owner, Host: c.Host(), PID: c.PID()}
+	self := tickOwner{Ledger: zkclient.NewGUID(), Owner: owner, Host: c.Host(), PID: c.PID()}
 	return newTickLedger(c, c.Root(), func() []zk.ACL { return c.ACL() }, self)
 }
 
@@ -271,7 +273,7 @@ func (l *TickLedger) RecordSkip(ctx context.Context, job, reason string, instant
 			return 0, err
 		}
 	}
-	id := newGUID()
+	id := zkclient.NewGUID()
 	failed := l.failures(job)
 	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
 		rec := &v.record
@@ -318,12 +320,12 @@ type TickSpan struct {
 // is idempotent while the entry is in the history.
 func (l *TickLedger) RecordMissed(ctx context.Context, job, reason string, span TickSpan) (recorded bool, decided time.Time, err error) {
 	if span.Count < 1 || span.Last.Before(span.First) {
-		return false, time.Time{}, &RequestError{Field: "span", Reason: fmt.Sprintf("%d ticks from %s to %s; write at least one, the first one first", span.Count, span.First, span.Last)}
+		return false, time.Time{}, &zkclient.RequestError{Field: "span", Reason: fmt.Sprintf("%d ticks from %s to %s; write at least one, the first one first", span.Count, span.First, span.Last)}
 	}
 	if err := l.due(ctx, job, span.Last); err != nil {
 		return false, time.Time{}, err
 	}
-	id := newGUID()
+	id := zkclient.NewGUID()
 	failed := l.failures(job)
 	rec, err := l.update(ctx, job, func(v *tickView) (w tickWrite) {
 		rec := &v.record

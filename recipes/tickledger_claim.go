@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // claiming is one call that claims a run.
@@ -22,7 +24,7 @@ type claiming struct {
 
 func (l *TickLedger) newClaim(job string, note runNote) *claiming {
 	if note.ID == "" {
-		note.ID = newGUID()
+		note.ID = zkclient.NewGUID()
 	}
 	return &claiming{l: l, job: job, note: note, failed: l.failures(job)}
 }
@@ -104,7 +106,7 @@ func (c *claiming) done(v *tickView) bool {
 	c.left = c.note.ID
 	c.l.close(c.left)
 	if !c.asked {
-		c.note.ID = newGUID()
+		c.note.ID = zkclient.NewGUID()
 		c.l.opened(c.note.ID)
 	}
 	return false
@@ -153,7 +155,7 @@ func (c *claiming) tick(v *tickView, ask TickAsk, limit int) (w tickWrite) {
 	}
 	if ask.OnOverlap == CancelOverlap {
 		for _, waiting := range rec.Waiting {
-			rec.skip(newGUID(), waiting, TickReasonOverlap)
+			rec.skip(zkclient.NewGUID(), waiting, TickReasonOverlap)
 		}
 		rec.Waiting = nil
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // TickTolerance is how far an instant may lie after the clock of ZooKeeper's
 // leader and still be decided: clocks that are kept right differ by less.
-const TickTolerance = timeTolerance
+const TickTolerance = zkclient.TimeTolerance
 
 // TickEarlyError is returned by Begin, Claim, RecordSkip and RecordMissed for an
 // instant that ZooKeeper's clock has not reached: the clock of the caller is ahead,
@@ -27,12 +29,12 @@ func (e *TickEarlyError) Error() string {
 
 // ServerTime returns what is known of the clock of ZooKeeper's leader; ok is false
 // as long as that is nothing. It never waits.
-func (l *TickLedger) ServerTime() (now ServerTime, ok bool) { return l.store.serverTime() }
+func (l *TickLedger) ServerTime() (now zkclient.ServerTime, ok bool) { return l.store.ServerTime() }
 
 // AwaitServerTime waits until the clock of ZooKeeper's leader is known. Who may not
 // write <root>/clock gets an *AccessError, and does not know it before a claim.
 func (l *TickLedger) AwaitServerTime(ctx context.Context) error {
-	if err := l.store.awaitServerTime(ctx); err != nil {
+	if err := l.store.AwaitServerTime(ctx); err != nil {
 		return fmt.Errorf("ZooKeeper's clock not known: %w", l.explain(ctx, err))
 	}
 	return nil
@@ -41,12 +43,12 @@ func (l *TickLedger) AwaitServerTime(ctx context.Context) error {
 // due refuses an instant that is still to come. Whoever may not ask for ZooKeeper's
 // clock is not held up by that.
 func (l *TickLedger) due(ctx context.Context, job string, instant time.Time) error {
-	now, known := l.store.serverTime()
+	now, known := l.store.ServerTime()
 	if !known {
-		if err := l.store.awaitServerTime(ctx); err != nil && ctx.Err() != nil {
+		if err := l.store.AwaitServerTime(ctx); err != nil && ctx.Err() != nil {
 			return fmt.Errorf("ticks of job %q: %w", job, l.explain(ctx, err))
 		}
-		if now, known = l.store.serverTime(); !known {
+		if now, known = l.store.ServerTime(); !known {
 			return nil
 		}
 	}
@@ -61,7 +63,7 @@ func (l *TickLedger) due(ctx context.Context, job string, instant time.Time) err
 // has to do.
 func (l *TickLedger) ahead(instant time.Time) time.Duration {
 	by := time.Until(instant)
-	if now, known := l.store.serverTime(); known {
+	if now, known := l.store.ServerTime(); known {
 		by = instant.Sub(now.Latest)
 	}
 	if by <= TickTolerance {
@@ -74,10 +76,10 @@ func (l *TickLedger) ahead(instant time.Time) time.Duration {
 // that takes no time and he may ask. Without it this machine's has to do. It writes
 // <root>/clock, so that it is not for a tree that is not there.
 func (l *TickLedger) lookAtClock(ctx context.Context) {
-	if _, known := l.store.serverTime(); known {
+	if _, known := l.store.ServerTime(); known {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_ = l.store.awaitServerTime(ctx)
+	_ = l.store.AwaitServerTime(ctx)
 }

@@ -3,10 +3,11 @@ package recipes
 import (
 	"bytes"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // clocked is a ledger whose ZooKeeper has a clock that the test sets.
@@ -54,7 +55,7 @@ func TestTickThatIsStillToComeIsDecidedByNobody(t *testing.T) {
 	// what clocks that are kept right may differ by is no reason
 	require.Equal(t, TickClaimed, ask(t, l, now.Add(TickTolerance), SkipOverlap, 0).Verdict)
 	// and a run by hand is none of the schedule's business
-	manual, err := l.ClaimRequest(t.Context(), TickRequest{ID: newGUID(), Job: "job", At: now.Add(day)}, 1)
+	manual, err := l.ClaimRequest(t.Context(), TickRequest{ID: zkclient.NewGUID(), Job: "job", At: now.Add(day)}, 1)
 	require.NoError(t, err)
 	require.Equal(t, TickTaken, manual.Verdict) // there is no such request
 }
@@ -71,28 +72,6 @@ func TestRunSaysHowFarTheClockOfItsMachineIsOff(t *testing.T) {
 	claim, err = l.Claim(t.Context(), "job", at(1), TickAsk{ClockAhead: TickTolerance})
 	require.NoError(t, err)
 	require.Zero(t, claim.Run.ClockAhead, "that is nothing to tell of")
-}
-
-func TestServersAreAskedAgainAfterAReconnect(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newClusterTime()
-		c.learn(time.Now().UnixMilli(), c.clock.now(), c.clock.now())
-		c.hasAsked(nil)
-		_, known, stale := c.bounds()
-		require.True(t, known)
-		require.False(t, stale)
-		require.False(t, c.ask())
-
-		c.reconnected()
-		_, known, stale = c.bounds()
-		require.True(t, known, "what was known counts until there is an answer")
-		require.True(t, stale)
-		require.True(t, c.ask())
-		c.learn(time.Now().Add(time.Hour).UnixMilli(), c.clock.now(), c.clock.now())
-		now, _, stale := c.bounds()
-		require.False(t, stale)
-		require.Equal(t, -time.Hour, now.Ahead(time.Now()).Round(time.Second))
-	})
 }
 
 // --- set back -----------------------------------------------------------------
@@ -244,11 +223,11 @@ func TestMarkThatAnotherLedgerHasSetBackIsNotRemembered(t *testing.T) {
 func TestRecordThatLeavesTicksOutHasANewerFormat(t *testing.T) {
 	l, now, ran := poisoned(t, 3, 2, time.Minute)
 	format := func() error {
-		data, _, err := l.store.get(t.Context(), "/lk/ticks/job")
+		data, _, err := l.store.Get(t.Context(), "/lk/ticks/job")
 		require.NoError(t, err)
 		var r tickRecord
 		first, _, _ := bytes.Cut(data, []byte{'\n'})
-		return decode(first, &r, &r.Format)
+		return zkclient.Decode(first, &r, &r.Format)
 	}
 	require.NoError(t, format())
 	_, err := l.Rewind(t.Context(), "job", TickRewind{})

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A TickDefinition is what somebody means by the name of a job, as a fingerprint,
@@ -129,8 +131,8 @@ func (r *tickRecord) differing(fingerprint string) (found []TickDefinition) {
 				ofOneVersion(o.Fingerprint, d.Fingerprint) && o.Seen >= d.First && d.Seen >= o.First
 		}) {
 			found = append(found, TickDefinition{
-				Fingerprint: d.Fingerprint, Owner: valid(d.Owner), Host: valid(d.Host), PID: d.PID,
-				First: recordTime(d.First).UTC(), Seen: recordTime(d.Seen).UTC(),
+				Fingerprint: d.Fingerprint, Owner: zkclient.Valid(d.Owner), Host: zkclient.Valid(d.Host), PID: d.PID,
+				First: zkclient.RecordTime(d.First).UTC(), Seen: zkclient.RecordTime(d.Seen).UTC(),
 			})
 		}
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // tickServer is a ZooKeeper of the few operations that a ledger needs.
@@ -95,7 +97,7 @@ func (s *tickServer) markers() (paths []string) {
 	return paths
 }
 
-func (c *tickSession) get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+func (c *tickSession) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	c.requests.Add(1)
@@ -110,7 +112,7 @@ func (n *tickNode) stat() *zk.Stat {
 	return &zk.Stat{Version: n.version, Ctime: n.ctime, Mtime: n.mtime}
 }
 
-func (c *tickSession) list(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+func (c *tickSession) List(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	if before := c.onList; before != nil {
 		c.onList = nil
 		before()
@@ -134,16 +136,16 @@ func (s *tickServer) children(path string) (names []string) {
 	return names
 }
 
-func (c *tickSession) await(ctx context.Context, path string, children bool, see func(nodeSight) (bool, error)) error {
+func (c *tickSession) Await(ctx context.Context, path string, children bool, see func(zkclient.NodeSight) (bool, error)) error {
 	for {
 		s := c.server
 		s.mu.Lock()
 		moved := s.moved
-		var sight nodeSight
+		var sight zkclient.NodeSight
 		if n := s.nodes[path]; n != nil {
-			sight = nodeSight{data: n.data, stat: n.stat()}
+			sight = zkclient.NodeSight{Data: n.data, Stat: n.stat()}
 			if children {
-				sight.names = s.children(path)
+				sight.Names = s.children(path)
 			}
 		}
 		s.mu.Unlock()
@@ -158,7 +160,7 @@ func (c *tickSession) await(ctx context.Context, path string, children bool, see
 	}
 }
 
-func (c *tickSession) ensure(_ context.Context, path string) error {
+func (c *tickSession) Ensure(_ context.Context, path string) error {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	if c.server.nodes[path] == nil {
@@ -167,7 +169,7 @@ func (c *tickSession) ensure(_ context.Context, path string) error {
 	return nil
 }
 
-func (c *tickSession) create(_ context.Context, path string, data []byte, flags int32) (string, error) {
+func (c *tickSession) Create(_ context.Context, path string, data []byte, flags int32) (string, error) {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	if c.server.nodes[path] != nil {
@@ -185,22 +187,22 @@ func (c *tickSession) create(_ context.Context, path string, data []byte, flags 
 	return path, nil
 }
 
-// serverTime is not known unless a test says so: most claim ticks of any year.
-func (c *tickSession) serverTime() (ServerTime, bool) {
+// ServerTime is not known unless a test says so: most claim ticks of any year.
+func (c *tickSession) ServerTime() (zkclient.ServerTime, bool) {
 	if c.clock == nil {
-		return ServerTime{}, false
+		return zkclient.ServerTime{}, false
 	}
 	now := c.clock()
-	return ServerTime{now, now}, true
+	return zkclient.ServerTime{Earliest: now, Latest: now}, true
 }
 
-func (c *tickSession) awaitServerTime(context.Context) error { return nil }
+func (c *tickSession) AwaitServerTime(context.Context) error { return nil }
 
-func (c *tickSession) unavailable() *UnavailableError {
-	return &UnavailableError{Servers: []string{"zk1:2181"}, Since: time.Second}
+func (c *tickSession) Unavailable() *zkclient.UnavailableError {
+	return &zkclient.UnavailableError{Servers: []string{"zk1:2181"}, Since: time.Second}
 }
 
-func (c *tickSession) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+func (c *tickSession) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	c.requests.Add(1)
 	f := none
 	if c.fault != nil {
@@ -217,7 +219,7 @@ func (c *tickSession) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse
 			c.after()
 			c.after = nil
 		}
-		return nil, fmt.Errorf("%w: broken pipe", errAmbiguous)
+		return nil, fmt.Errorf("%w: broken pipe", zkclient.ErrAmbiguous)
 	case down, late:
 		if c.giveUp != nil {
 			c.giveUp()
@@ -268,7 +270,7 @@ func (c *tickSession) commit(ops ...any) ([]zk.MultiResponse, error) {
 
 func (s *tickServer) ledger(owner string) (*TickLedger, *tickSession) {
 	c := s.session()
-	return newTickLedger(c, "/lk", nil, tickOwner{Ledger: newGUID(), Owner: owner, Host: "h", PID: 1}), c
+	return newTickLedger(c, "/lk", nil, tickOwner{Ledger: zkclient.NewGUID(), Owner: owner, Host: "h", PID: 1}), c
 }
 
 var tick0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // tickHistory is how the last ticks of a job ended, newest last.
@@ -47,7 +49,7 @@ func (l *tickLine) read() *endNote {
 
 func (l *tickLine) written() []byte {
 	if l.raw == nil {
-		l.raw = encode(l.note)
+		l.raw = zkclient.Encode(l.note)
 	}
 	return l.raw
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // TickPause says that no tick of a job runs: each is recorded as skipped
@@ -20,7 +21,7 @@ type TickPause struct {
 // Pause pauses job, or changes why, by whom and until when. It returns the pause
 // that was in force, nil if none was. A run that goes on is left alone.
 func (l *TickLedger) Pause(ctx context.Context, job string, p TickPause) (was *TickPause, err error) {
-	id := newGUID()
+	id := zkclient.NewGUID()
 	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
 		if old := v.record.Paused; old == nil || old.ID != id {
 			was = old.public()
@@ -77,7 +78,7 @@ func (r *tickRecord) pausedAt(instant time.Time) *pauseNote {
 // has just been made, and counts from the write, is not known yet.
 func (n *pauseNote) until() time.Time {
 	if n.For > 0 && n.At > 0 {
-		return recordTime(n.At).Add(milliseconds(n.For)).UTC()
+		return zkclient.RecordTime(n.At).Add(zkclient.Milliseconds(n.For)).UTC()
 	}
 	return n.Until
 }

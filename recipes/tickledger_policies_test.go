@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func ask(t *testing.T, l *TickLedger, instant time.Time, on OnOverlap, limit int) TickClaim {
@@ -138,7 +139,7 @@ func TestWhoWaitsToBeCancelledHearsThatTheRunIsNoLongerRecorded(t *testing.T) {
 		defer cancel()
 		_, err := b.AwaitCancel(ctx, state(t, b).Runs[0])
 		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorAs(t, err, new(*UnavailableError))
+		require.ErrorAs(t, err, new(*zkclient.UnavailableError))
 	})
 }
 
@@ -168,7 +169,7 @@ func TestALongStretchIsRecordedInOneEntryUnlessSomebodyHasDecided(t *testing.T) 
 	}
 	l, _ := newTickServer().ledger("a")
 	_, _, err := l.RecordMissed(t.Context(), "job", "missed", TickSpan{First: at(2), Last: at(1), Count: 1})
-	require.ErrorAs(t, err, new(*RequestError))
+	require.ErrorAs(t, err, new(*zkclient.RequestError))
 }
 
 func TestSkipsForOneReasonThatFollowEachOtherAreOneEntry(t *testing.T) {

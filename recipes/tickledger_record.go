@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // tickRecord is the data of a job's node. Instants are of the schedule; other
@@ -113,22 +114,22 @@ func (r *tickRecord) encode() []byte {
 	r.tidyLeftOut()
 	r.history.trim(maxTickHistory)
 	r.tidyOwners()
-	data := encode(r)
+	data := zkclient.Encode(r)
 	for len(data)+r.history.size() > maxTickRecord && len(r.history) > leastHistory {
 		r.history.trim(len(r.history) - 1)
 		r.tidyOwners()
-		data = encode(r)
+		data = zkclient.Encode(r)
 	}
 	return r.history.appendTo(data)
 }
 
 func decodeTick(data []byte, stat *zk.Stat) (r tickRecord, err error) {
 	data, history, _ := bytes.Cut(data, []byte{'\n'})
-	if err := decodeUpTo(tickFormatLeftOut, data, &r, &r.Format); err != nil {
+	if err := zkclient.DecodeUpTo(tickFormatLeftOut, data, &r, &r.Format); err != nil {
 		return r, err
 	}
 	if r.Format == tickFormatLeftOut && len(r.LeftOut) == 0 {
-		return r, &RecordError{Format: r.Format} // nobody of ours has written that
+		return r, &zkclient.RecordError{Format: r.Format} // nobody of ours has written that
 	}
 	r.history = splitHistory(history)
 	r.stamp(stat.Mtime)
@@ -306,11 +307,11 @@ func (c *TickCounts) add(outcome TickOutcome, reason string, n int64) {
 func (r *tickRecord) publicRun(n *runNote) TickRun {
 	o := r.ownerOf(n)
 	run := TickRun{
-		Job: r.Job, Instant: writable(n.Instant), Manual: n.Manual, By: n.By, Why: n.Why, ID: n.ID,
-		Owner: o.Owner, Host: o.Host, PID: o.PID, Cancel: writable(n.Cancel), ClockAhead: milliseconds(n.ClockAhead),
+		Job: r.Job, Instant: zkclient.Writable(n.Instant), Manual: n.Manual, By: n.By, Why: n.Why, ID: n.ID,
+		Owner: o.Owner, Host: o.Host, PID: o.PID, Cancel: zkclient.Writable(n.Cancel), ClockAhead: zkclient.Milliseconds(n.ClockAhead),
 	}
 	if n.ClaimedAt != 0 {
-		run.ClaimedAt = recordTime(n.ClaimedAt)
+		run.ClaimedAt = zkclient.RecordTime(n.ClaimedAt)
 	}
 	return run
 }
@@ -322,7 +323,7 @@ func (r *tickRecord) publicEnd(e *endNote) TickResult {
 			Outcome: e.Outcome, Reason: e.Reason, Detail: e.Detail, Token: e.Token, Took: time.Duration(e.Took) * time.Millisecond,
 			Waited: time.Duration(e.WaitedFor) * time.Millisecond, Preemptions: e.Preemptions, Trace: e.Trace,
 		},
-		EndedAt: recordTime(e.EndedAt), First: writable(e.first()), Count: max(e.Count, 1),
+		EndedAt: zkclient.RecordTime(e.EndedAt), First: zkclient.Writable(e.first()), Count: max(e.Count, 1),
 	}
 	if e.Retries > 0 {
 		result.Attempts = e.Retries + 1
@@ -334,9 +335,9 @@ func (n *pauseNote) public() *TickPause {
 	if n == nil {
 		return nil
 	}
-	p := &TickPause{By: n.By, Reason: n.Reason, Until: writable(n.until())}
+	p := &TickPause{By: n.By, Reason: n.Reason, Until: zkclient.Writable(n.until())}
 	if n.At != 0 {
-		p.At = recordTime(n.At)
+		p.At = zkclient.RecordTime(n.At)
 	}
 	return p
 }

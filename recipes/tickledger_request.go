@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // TickRequest asks any daemon that has a job to run it once, by hand.
@@ -58,20 +59,20 @@ func (l *TickLedger) Request(ctx context.Context, r TickRequest) (*TickRequestHa
 	if _, err := l.path(r.Job); err != nil {
 		return nil, err
 	}
-	r.ID, r.Owner, r.Host, r.PID, r.At = newGUID(), l.self.Owner, l.self.Host, l.self.PID, time.Time{}
+	r.ID, r.Owner, r.Host, r.PID, r.At = zkclient.NewGUID(), l.self.Owner, l.self.Host, l.self.PID, time.Time{}
 	r.By, r.Reason = words.Clip(r.By, maxReason), words.Clip(r.Reason, maxReason)
-	data := encode(requestNote{Format: recordFormat, Job: r.Job, By: r.By, Reason: r.Reason, tickOwner: l.self})
+	data := zkclient.Encode(requestNote{Format: zkclient.RecordFormat, Job: r.Job, By: r.By, Reason: r.Reason, tickOwner: l.self})
 	for try := 0; ; try++ {
-		err := pauseBefore(ctx, try)
+		err := zkclient.PauseBefore(ctx, try)
 		if err == nil {
-			_, err = l.store.create(ctx, l.requestPath(r.ID), data, zk.FlagEphemeral)
+			_, err = l.store.Create(ctx, l.requestPath(r.ID), data, zk.FlagEphemeral)
 		}
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNodeExists):
 			return &TickRequestHandle{l: l, request: r}, nil
 		case errors.Is(err, zk.ErrNoNode):
-			err = l.store.ensure(ctx, l.requests)
-		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+			err = l.store.Ensure(ctx, l.requests)
+		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			err = nil
 		}
 		if err != nil {
@@ -90,13 +91,13 @@ func (h *TickRequestHandle) ID() string { return h.request.ID }
 func (h *TickRequestHandle) Withdraw(ctx context.Context) (taken bool, err error) {
 	l, path := h.l, h.l.requestPath(h.request.ID)
 	for try := 0; ; try++ {
-		if err = pauseBefore(ctx, try); err == nil {
-			_, err = l.store.multi(ctx, &zk.DeleteRequest{Path: path, Version: -1})
+		if err = zkclient.PauseBefore(ctx, try); err == nil {
+			_, err = l.store.Multi(ctx, &zk.DeleteRequest{Path: path, Version: -1})
 		}
 		switch {
 		case err == nil:
 			return false, nil
-		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			if taken, err = h.taken(ctx); err == nil {
@@ -111,8 +112,8 @@ func (h *TickRequestHandle) Withdraw(ctx context.Context) (taken bool, err error
 // run of that ID. If the request is gone for another reason, the error is a
 // *TickRequestLostError. It polls nothing.
 func (h *TickRequestHandle) AwaitTaken(ctx context.Context) error {
-	err := h.l.store.await(ctx, h.l.requestPath(h.request.ID), false, func(sight nodeSight) (bool, error) {
-		return sight.stat == nil, nil
+	err := h.l.store.Await(ctx, h.l.requestPath(h.request.ID), false, func(sight zkclient.NodeSight) (bool, error) {
+		return sight.Stat == nil, nil
 	})
 	var taken bool
 	if err == nil {
@@ -133,40 +134,40 @@ func (h *TickRequestHandle) taken(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	data, stat, err := h.l.store.get(ctx, path)
+	data, stat, err := h.l.store.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return false, nil
 	} else if err != nil {
 		return false, err
 	}
 	rec, err := decodeTick(data, stat)
-	return rec.run(h.request.ID) >= 0 || rec.ended(h.request.ID) != nil, inNode(err, path)
+	return rec.run(h.request.ID) >= 0 || rec.ended(h.request.ID) != nil, zkclient.InNode(err, path)
 }
 
 // TickRequests are requests to run jobs by hand.
 type TickRequests struct {
-	Standing   []TickRequest // oldest first
-	Unreadable []Unreadable  // by path
+	Standing   []TickRequest         // oldest first
+	Unreadable []zkclient.Unreadable // by path
 }
 
 func (r TickRequests) same(s TickRequests) bool {
 	return slices.EqualFunc(r.Standing, s.Standing, func(a, b TickRequest) bool { return a.ID == b.ID }) &&
-		slices.EqualFunc(r.Unreadable, s.Unreadable, func(a, b Unreadable) bool { return a.Path == b.Path })
+		slices.EqualFunc(r.Unreadable, s.Unreadable, func(a, b zkclient.Unreadable) bool { return a.Path == b.Path })
 }
 
 // AwaitRequests returns the requests that there are as soon as they differ from
 // seen. It polls nothing.
 func (l *TickLedger) AwaitRequests(ctx context.Context, seen TickRequests) (all TickRequests, err error) {
 	for {
-		err = l.store.await(ctx, l.requests, true, func(sight nodeSight) (bool, error) {
-			if sight.stat == nil {
+		err = l.store.Await(ctx, l.requests, true, func(sight zkclient.NodeSight) (bool, error) {
+			if sight.Stat == nil {
 				return false, zk.ErrNoNode
 			}
-			all, err = l.readRequests(ctx, sight.names, seen)
+			all, err = l.readRequests(ctx, sight.Names, seen)
 			return !all.same(seen), err
 		})
 		if errors.Is(err, zk.ErrNoNode) {
-			err = l.store.ensure(ctx, l.requests)
+			err = l.store.Ensure(ctx, l.requests)
 			if err == nil {
 				continue
 			}
@@ -187,16 +188,16 @@ func (l *TickLedger) readRequests(ctx context.Context, names []string, known Tic
 			all.Standing = append(all.Standing, known.Standing[i])
 			continue
 		}
-		if i := slices.IndexFunc(known.Unreadable, func(u Unreadable) bool { return u.Path == path }); i >= 0 {
+		if i := slices.IndexFunc(known.Unreadable, func(u zkclient.Unreadable) bool { return u.Path == path }); i >= 0 {
 			all.Unreadable = append(all.Unreadable, known.Unreadable[i])
 			continue
 		}
-		data, stat, err := l.store.get(ctx, path)
+		data, stat, err := l.store.Get(ctx, path)
 		var n requestNote
 		if err == nil {
-			err = inNode(decode(data, &n, &n.Format), path)
+			err = zkclient.InNode(zkclient.Decode(data, &n, &n.Format), path)
 		}
-		bad, isBad := leftOut(err, path, "")
+		bad, isBad := zkclient.LeftOut(err, path, "")
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // gone meanwhile
 		case isBad:
@@ -215,7 +216,7 @@ func (l *TickLedger) readRequests(ctx context.Context, names []string, known Tic
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
-	byPath(all.Unreadable)
+	zkclient.ByPath(all.Unreadable)
 	return all, nil
 }
 
@@ -233,7 +234,7 @@ func (l *TickLedger) ClaimRequest(ctx context.Context, r TickRequest, limit int)
 	path := l.requestPath(r.ID)
 	var unread error
 	claim, err := c.do(ctx, nil, func(v *tickView) tickWrite {
-		_, _, err := l.store.get(ctx, path)
+		_, _, err := l.store.Get(ctx, path)
 		if unread = err; errors.Is(err, zk.ErrNoNode) {
 			unread = nil
 		}

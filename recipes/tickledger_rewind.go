@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A TickStretch is a stretch of instants: those after After, up to Until.
@@ -63,9 +65,9 @@ func (l *TickLedger) Rewind(ctx context.Context, job string, how TickRewind) (do
 	if err := l.AwaitServerTime(ctx); err != nil {
 		return done, fmt.Errorf("job %q not set back: %w", job, err)
 	}
-	now, _ := l.store.serverTime()
+	now, _ := l.store.ServerTime()
 	if how.Since.After(now.Latest) {
-		return done, &RequestError{Field: "since", Reason: fmt.Sprintf("%s is still to come; write when the clock went wrong", how.Since.UTC().Format(time.RFC3339))}
+		return done, &zkclient.RequestError{Field: "since", Reason: fmt.Sprintf("%s is still to come; write when the clock went wrong", how.Since.UTC().Format(time.RFC3339))}
 	}
 	sent := false
 	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
@@ -81,7 +83,7 @@ func (l *TickLedger) Rewind(ctx context.Context, job string, how TickRewind) (do
 			}
 			return w
 		}
-		now, _ := l.store.serverTime()
+		now, _ := l.store.ServerTime()
 		done = v.record.rewind(now.Earliest.Truncate(time.Millisecond).UTC(), how.Since)
 		w.set = !how.DryRun
 		sent = sent || w.set
@@ -96,7 +98,7 @@ func (l *TickLedger) Rewind(ctx context.Context, job string, how TickRewind) (do
 
 // rewind sets the mark back to an instant.
 func (r *tickRecord) rewind(to, since time.Time) TickRewound {
-	done := TickRewound{Job: r.Job, From: writable(r.decided()), To: to}
+	done := TickRewound{Job: r.Job, From: zkclient.Writable(r.decided()), To: to}
 	if until := r.forgottenUntil(); until.After(to) {
 		done.Forgotten = true
 		after := to
@@ -104,7 +106,7 @@ func (r *tickRecord) rewind(to, since time.Time) TickRewound {
 			after = later(to, since.Add(ahead-rewindMargin))
 		}
 		if until.After(after) {
-			r.LeftOut = append(r.LeftOut, tickGap{after.UTC(), writable(until)})
+			r.LeftOut = append(r.LeftOut, tickGap{after.UTC(), zkclient.Writable(until)})
 		}
 	}
 	r.leaveOutClaims(to)
@@ -122,7 +124,7 @@ func (r *tickRecord) rewind(to, since time.Time) TickRewound {
 func (r *tickRecord) leaveOutClaims(after time.Time) {
 	for n := range r.claims() {
 		if n.Instant.After(after) {
-			r.LeftOut = append(r.LeftOut, tickGap{writable(n.Instant.Add(-1)), writable(n.Instant)})
+			r.LeftOut = append(r.LeftOut, tickGap{zkclient.Writable(n.Instant.Add(-1)), zkclient.Writable(n.Instant)})
 		}
 	}
 }
@@ -191,7 +193,7 @@ func (r *tickRecord) forgottenUntil() time.Time {
 // leastAhead is how early the ticks were run that are known to have been, at least.
 func (r *tickRecord) leastAhead() (least time.Duration, ok bool) {
 	for n := range r.claims() {
-		by := n.Instant.Sub(recordTime(n.ClaimedAt))
+		by := n.Instant.Sub(zkclient.RecordTime(n.ClaimedAt))
 		if by > TickTolerance && (!ok || by < least) {
 			least, ok = by, true
 		}
@@ -217,7 +219,7 @@ func (r *tickRecord) tidyLeftOut() {
 			tidy = append(tidy, g)
 		}
 	}
-	r.LeftOut, r.Format = tidy, recordFormat
+	r.LeftOut, r.Format = tidy, zkclient.RecordFormat
 	if len(tidy) > 0 {
 		r.Format = tickFormatLeftOut
 	}
@@ -225,7 +227,7 @@ func (r *tickRecord) tidyLeftOut() {
 
 func (r *tickRecord) publicLeftOut() (all []TickStretch) {
 	for _, g := range r.LeftOut {
-		all = append(all, TickStretch{After: writable(g.After), Until: writable(g.Until)})
+		all = append(all, TickStretch{After: zkclient.Writable(g.After), Until: zkclient.Writable(g.Until)})
 	}
 	return all
 }

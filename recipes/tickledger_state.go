@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // TickOutcome is how a tick ended.
@@ -188,7 +190,7 @@ func (l *TickLedger) State(ctx context.Context, job string) (TickState, error) {
 // States returns what the ledger knows about all jobs, sorted by name, and the
 // nodes that cannot be read, by path. Each is looked at on its own: the whole is
 // no snapshot.
-func (l *TickLedger) States(ctx context.Context) ([]TickState, []Unreadable, error) {
+func (l *TickLedger) States(ctx context.Context) ([]TickState, []zkclient.Unreadable, error) {
 	states, left, err := l.states(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ticks of all jobs: %w", l.explain(ctx, err))
@@ -199,11 +201,11 @@ func (l *TickLedger) States(ctx context.Context) ([]TickState, []Unreadable, err
 	for i := range states {
 		states[i].Ahead = l.ahead(states[i].DecidedUntil())
 	}
-	return states, byPath(left), nil
+	return states, zkclient.ByPath(left), nil
 }
 
-func (l *TickLedger) states(ctx context.Context) (states []TickState, left []Unreadable, err error) {
-	names, _, err := l.store.list(ctx, l.root)
+func (l *TickLedger) states(ctx context.Context) (states []TickState, left []zkclient.Unreadable, err error) {
+	names, _, err := l.store.List(ctx, l.root)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil, nil
 	} else if err != nil {
@@ -214,16 +216,16 @@ func (l *TickLedger) states(ctx context.Context) (states []TickState, left []Unr
 	work.SetLimit(16)
 	for _, name := range names {
 		path := l.root + "/" + name
-		job, ok := unescapeScope(name)
+		job, ok := zkclient.UnescapeScope(name)
 		if !ok {
 			mu.Lock()
-			left = append(left, misplaced(path, notAJob))
+			left = append(left, zkclient.Misplaced(path, zkclient.NotAJob))
 			mu.Unlock()
 			continue
 		}
 		work.Go(func() error {
 			state, err := l.stateAt(inner, path, job)
-			bad, isBad := leftOut(err, path, job)
+			bad, isBad := zkclient.LeftOut(err, path, job)
 			if err != nil && !isBad {
 				return fmt.Errorf("job %q: %w", job, err)
 			}
@@ -256,12 +258,12 @@ func (l *TickLedger) stateAt(ctx context.Context, path, job string) (TickState, 
 func (l *TickLedger) state(v *tickView, job string) TickState {
 	r := &v.record
 	s := TickState{
-		Job: job, Begins: writable(r.Begins), Last: writable(r.Last), Paused: r.Paused.public(),
+		Job: job, Begins: zkclient.Writable(r.Begins), Last: zkclient.Writable(r.Last), Paused: r.Paused.public(),
 		Failures: r.Failures, Counts: r.Counts, Differing: r.differing(""), version: v.stat.Version + 1,
 		Ahead: l.ahead(r.decided()), LeftOut: r.publicLeftOut(),
 	}
 	for _, t := range r.Waiting {
-		s.Waiting = append(s.Waiting, writable(t))
+		s.Waiting = append(s.Waiting, zkclient.Writable(t))
 	}
 	for i := range r.Runs {
 		run := r.publicRun(&r.Runs[i])
@@ -282,14 +284,14 @@ func (l *TickLedger) Await(ctx context.Context, job string, seen TickState) (sta
 	if err != nil {
 		return TickState{}, err
 	}
-	err = l.store.await(ctx, path, true, func(sight nodeSight) (bool, error) {
-		if sight.stat == nil {
+	err = l.store.Await(ctx, path, true, func(sight zkclient.NodeSight) (bool, error) {
+		if sight.Stat == nil {
 			state = TickState{Job: job}
 			return seen.version != 0, nil
 		}
 		v, err := viewOf(sight)
 		if err != nil {
-			return false, inNode(err, path)
+			return false, zkclient.InNode(err, path)
 		}
 		state = l.state(v, job)
 		same := func(a, b TickRun) bool { return a.ID == b.ID && a.Alive == b.Alive }
@@ -310,11 +312,11 @@ func (l *TickLedger) AwaitCancel(ctx context.Context, run TickRun) (by time.Time
 		return time.Time{}, err
 	}
 	gone := &TickInterruptedError{Job: run.Job, Instant: run.Instant}
-	err = l.store.await(ctx, path, false, func(sight nodeSight) (bool, error) {
-		if sight.stat == nil {
+	err = l.store.Await(ctx, path, false, func(sight zkclient.NodeSight) (bool, error) {
+		if sight.Stat == nil {
 			return false, gone
 		}
-		rec, err := decodeTick(sight.data, sight.stat)
+		rec, err := decodeTick(sight.Data, sight.Stat)
 		if err != nil {
 			return false, err
 		}

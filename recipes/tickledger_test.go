@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func TestTimesAreTheServersAndStayWhenOthersWrite(t *testing.T) {
@@ -142,7 +144,7 @@ func TestACallWithoutAnswerNamesZooKeeper(t *testing.T) {
 	_, skip := l.RecordSkip(ctx, "job", "missed", at(1))
 	for _, err := range []error{claim, begin, skip} {
 		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorAs(t, err, new(*UnavailableError))
+		require.ErrorAs(t, err, new(*zkclient.UnavailableError))
 		require.ErrorContains(t, err, "ZooKeeper at zk1:2181 does not answer since 1s")
 	}
 }
@@ -155,7 +157,7 @@ func TestJobNamesAreEscapedAndChecked(t *testing.T) {
 	require.True(t, server.has("/lk/ticks/team%2Fnightly"))
 
 	_, err = a.Claim(t.Context(), "", at(1), TickAsk{})
-	var bad *RequestError
+	var bad *zkclient.RequestError
 	require.ErrorAs(t, err, &bad)
 	require.Equal(t, "job", bad.Field)
 	unknown, err := a.State(t.Context(), "unknown")
@@ -200,7 +202,7 @@ func TestAnEndThatFailedInTheCallerIsRecordedOnceWhenItIsRepeated(t *testing.T) 
 func TestARecordOfANewerProgramIsLeftAlone(t *testing.T) {
 	server := newTickServer()
 	a, session := server.ledger("a")
-	_, err := session.create(t.Context(), "/lk/ticks/job", []byte(`{"format":2}`), 0)
+	_, err := session.Create(t.Context(), "/lk/ticks/job", []byte(`{"format":2}`), 0)
 	require.NoError(t, err)
 	_, err = a.Claim(t.Context(), "job", at(1), TickAsk{})
 	require.ErrorContains(t, err, "format 2")

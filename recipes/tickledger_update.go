@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // tickView is a job's node as one look shows it.
@@ -82,7 +84,7 @@ func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, en
 	}
 	lost := false // the reply to something that may have been executed
 	for try := 0; ; try++ {
-		if err := pauseBefore(ctx, try); err != nil {
+		if err := zkclient.PauseBefore(ctx, try); err != nil {
 			return nil, err
 		}
 		remembered := v != nil
@@ -117,7 +119,7 @@ func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, en
 			return &v.record, nil
 		}
 		data := v.record.encode()
-		replies, err := l.store.multi(ctx, l.transaction(path, data, v.stat.Version, write)...)
+		replies, err := l.store.Multi(ctx, l.transaction(path, data, v.stat.Version, write)...)
 		switch {
 		case err == nil:
 			stat := replies[0].Stat
@@ -126,7 +128,7 @@ func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, en
 			return &v.record, nil
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists):
 			// Somebody was faster, or a marker has just gone: look again.
-		case errors.Is(err, errAmbiguous), errors.Is(err, errSessionOver):
+		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			lost = true // the next look tells
 		default:
 			return nil, err
@@ -143,7 +145,7 @@ func (l *TickLedger) transaction(path string, data []byte, version int32, w tick
 	}
 	if w.createMarker != "" {
 		ops = append(ops, &zk.CreateRequest{
-			Path: markerPath(path, w.createMarker), Data: encode(l.self), Acl: l.markerACL(), Flags: zk.FlagEphemeral,
+			Path: markerPath(path, w.createMarker), Data: zkclient.Encode(l.self), Acl: l.markerACL(), Flags: zk.FlagEphemeral,
 		})
 	}
 	if w.deleteRequest != "" {
@@ -170,18 +172,18 @@ func (l *TickLedger) look(ctx context.Context, path string) (*tickView, error) {
 }
 
 func (l *TickLedger) read(ctx context.Context, path string) (*tickView, error) {
-	data, stat, err := l.store.get(ctx, path)
+	data, stat, err := l.store.Get(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	rec, err := decodeTick(data, stat)
-	return &tickView{record: rec, stat: stat}, inNode(err, path)
+	return &tickView{record: rec, stat: stat}, zkclient.InNode(err, path)
 }
 
 // lookWhoLives adds to a view which runs live, and returns the version that the
 // record has by then.
 func (l *TickLedger) lookWhoLives(ctx context.Context, path string, v *tickView) (version int32, err error) {
-	names, stat, err := l.store.list(ctx, path)
+	names, stat, err := l.store.List(ctx, path)
 	if err != nil {
 		return 0, err
 	}
@@ -190,19 +192,19 @@ func (l *TickLedger) lookWhoLives(ctx context.Context, path string, v *tickView)
 }
 
 // viewOf is what a sight of a job's node and its children shows.
-func viewOf(s nodeSight) (*tickView, error) {
-	rec, err := decodeTick(s.data, s.stat)
-	return &tickView{record: rec, stat: s.stat, markers: markers(s.names)}, err
+func viewOf(s zkclient.NodeSight) (*tickView, error) {
+	rec, err := decodeTick(s.Data, s.Stat)
+	return &tickView{record: rec, stat: s.Stat, markers: markers(s.Names)}, err
 }
 
 // found creates the node of a job that was never heard of.
 func (l *TickLedger) found(ctx context.Context, path, job string) error {
-	if err := l.store.ensure(ctx, l.root); err != nil {
+	if err := l.store.Ensure(ctx, l.root); err != nil {
 		return err
 	}
 	rec := tickRecord{Job: job}
-	_, err := l.store.create(ctx, path, rec.encode(), 0)
-	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, errAmbiguous) || errors.Is(err, errSessionOver) {
+	_, err := l.store.Create(ctx, path, rec.encode(), 0)
+	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrSessionOver) {
 		return nil
 	}
 	return err
@@ -214,13 +216,13 @@ func (l *TickLedger) explain(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", err, l.store.unavailable())
+	return fmt.Errorf("%w: %w", err, l.store.Unavailable())
 }
 
 func (l *TickLedger) path(job string) (string, error) {
-	name, err := EscapeScope(job)
-	if bad, ok := errors.AsType[*RequestError](err); ok {
-		return "", &RequestError{Field: "job", Reason: bad.Reason}
+	name, err := zkclient.EscapeScope(job)
+	if bad, ok := errors.AsType[*zkclient.RequestError](err); ok {
+		return "", &zkclient.RequestError{Field: "job", Reason: bad.Reason}
 	}
 	return l.root + "/" + name, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestTimesThatCannotBeWrittenDownAreMovedToWhereTheyCan(t *testing.T) {
 	const late, early = `"9999-12-31T23:59:59-12:00"`, `"0000-01-01T00:00:00+12:00"`
 	server := zktest.RunT(t)
-	c, err := NewClient(Config{Servers: []string{server.Addr()}, Root: "/l"})
+	c, err := NewClient(zkclient.Config{Servers: []string{server.Addr()}, Root: "/l"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 	for i, moment := range []string{late, early} {

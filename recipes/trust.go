@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // trust is the plan of one that joins a queue which its process saw a moment
@@ -15,8 +16,8 @@ import (
 // as long as its process waited before; if there are several, then from shortly
 // before that it looks, now and then, who is behind it.
 type trust struct {
-	look  instant // the next time
-	until instant // then trust ends
+	look  zkclient.Instant // the next time
+	until zkclient.Instant // then trust ends
 }
 
 const (
@@ -31,15 +32,15 @@ const (
 
 // trust returns the plan of one that joins now; nil if it has to look, because
 // nobody was seen lately, or somebody that it may have to preempt.
-func (h hint) trust(level priority.Level, joined instant, now time.Time) *trust {
+func (h hint) trust(level priority.Level, joined zkclient.Instant, now time.Time) *trust {
 	switch {
 	case h.waiting == 0, level.Outranks(h.lowest), now.Sub(h.waitingAt) >= trustAfter, h.wait > maxTrust:
 		return nil
 	case h.waiting <= 2: // most likely nobody will be behind it
-		end := joined.add(min(2*h.wait+time.Millisecond, maxTrustOfFew))
+		end := joined.Add(min(2*h.wait+time.Millisecond, maxTrustOfFew))
 		return &trust{look: end, until: end}
 	}
-	return &trust{look: joined.add(max(h.wait/2, h.wait-freshFor)), until: joined.add(2*h.wait + freshFor)}
+	return &trust{look: joined.Add(max(h.wait/2, h.wait-freshFor)), until: joined.Add(2*h.wait + freshFor)}
 }
 
 // rely waits where others were seen in front a moment ago. It returns 0 when
@@ -48,14 +49,14 @@ func (p *place) rely(ctx context.Context) (time.Duration, error) {
 	t := p.trust
 	if now := p.s.Now(); now < t.until {
 		if now < t.look {
-			return t.look.sub(now), nil
+			return t.look.Sub(now), nil
 		}
 		behind, err := p.foresee(ctx)
 		if err != nil {
 			return 0, err
 		}
 		if behind {
-			t.look = p.s.Now().add(freshFor * 4 / 5)
+			t.look = p.s.Now().Add(freshFor * 4 / 5)
 			return freshFor * 4 / 5, nil
 		}
 	}

@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func TestOnlyAQueueThatWasSeenLatelyIsTrusted(t *testing.T) {
 	now := time.Now()
-	const joined = instant(time.Hour)
+	const joined = zkclient.Instant(time.Hour)
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	seen := func(waiting int, wait time.Duration) hint {
 		return hint{waiting: waiting, lowest: 3, waitingAt: now.Add(-ms(2)), wait: wait}
@@ -42,7 +43,7 @@ func TestOnlyAQueueThatWasSeenLatelyIsTrusted(t *testing.T) {
 				require.Nil(t, plan)
 				return
 			}
-			require.Equal(t, &trust{look: joined.add(test.look), until: joined.add(test.until)}, plan)
+			require.Equal(t, &trust{look: joined.Add(test.look), until: joined.Add(test.until)}, plan)
 		})
 	}
 }

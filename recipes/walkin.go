@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A walkIn is a version of the lock node at which readers may walk in (T18): G
@@ -80,7 +81,7 @@ func (a *attempt) isBehind() bool {
 
 // walksBlind is a T18 without a look, where the lock was open a while ago. It returns errCrowded where a
 // look is needed.
-func (a *attempt) walksBlind(ctx context.Context, s *session) (*Grant, error) {
+func (a *attempt) walksBlind(ctx context.Context, s *zkclient.Session) (*Grant, error) {
 	h := a.l.cache.hints.get(a.l.path)
 	if !h.open.known || !a.mayWalk() || h.throng.there >= maxSharing {
 		return nil, errCrowded
@@ -91,16 +92,16 @@ func (a *attempt) walksBlind(ctx context.Context, s *session) (*Grant, error) {
 // walk is T18: it takes a shared lock that is open. It returns errCrowded when it is not open at
 // that version any more, and errAgain when scopes were removed, the terms may have changed, or
 // too many of this client are on their way in: a look takes as long as they do.
-func (a *attempt) walk(ctx context.Context, s *session, at walkIn) (*Grant, error) {
+func (a *attempt) walk(ctx context.Context, s *zkclient.Session, at walkIn) (*Grant, error) {
 	l := a.l
 	if a.outdated() || !l.admit() {
 		return nil, errAgain
 	}
 	rec := newRecord(l.c, a.req)
 	rec.Granted = true
-	guid := newGUID()
+	guid := zkclient.NewGUID()
 	sent := s.Now()
-	r, failed, err := s.multi(ctx,
+	r, failed, err := s.Multi(ctx,
 		&zk.CheckVersionRequest{Path: l.c.Root(), Version: at.epoch},
 		&zk.CreateRequest{Path: l.path + "/" + walkerName(a.req.Priority, guid), Data: rec.encode(), Acl: l.c.ACL(), Flags: zk.FlagEphemeral | zk.FlagSequence},
 		&zk.CheckVersionRequest{
@@ -112,14 +113,14 @@ func (a *attempt) walk(ctx context.Context, s *session, at walkIn) (*Grant, erro
 		switch {
 		case err == nil:
 			h.open, h.throng = at, h.throng.after(r[1].String)
-		case h.open == at && !errors.Is(err, errAmbiguous):
+		case h.open == at && !errors.Is(err, zkclient.ErrAmbiguous):
 			h.open = walkIn{}
 		}
 	})
 	switch {
 	case err == nil:
 		return a.granted(&Grant{
-			lock: l, s: s, guid: guid, path: r[1].String, notices: a.notices, stamp: serverStamp{sent: sent, replied: s.Now()},
+			lock: l, s: s, guid: guid, path: r[1].String, notices: a.notices, stamp: zkclient.ServerStamp{Sent: sent, Replied: s.Now()},
 			at: dataVersion{0, true}, version: -1, epoch: at.epoch, walkedIn: at,
 		})
 	case errors.Is(err, zk.ErrBadVersion) && failed == 0:
@@ -127,7 +128,7 @@ func (a *attempt) walk(ctx context.Context, s *session, at walkIn) (*Grant, erro
 		return nil, errAgain
 	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
 		return nil, errCrowded
-	case errors.Is(err, errAmbiguous):
+	case errors.Is(err, zkclient.ErrAmbiguous):
 		own, lost := findContender(ctx, s, l.path, guid)
 		if lost != nil {
 			a.undo(s, guid)
@@ -154,13 +155,13 @@ func (l *PriorityLock) admit() (admitted bool) {
 // walkOut removes the node of one that walked in, if the lock is open as it was: then
 // nobody waits for that who has looked. It returns zk.ErrBadVersion when it is not.
 // What was sent already is sent.
-func (g *Grant) walkOut(ctx context.Context, sent *parcel) error {
+func (g *Grant) walkOut(ctx context.Context, sent *zkclient.Parcel) error {
 	var failed int
 	var err error
 	if sent != nil {
-		_, failed, err = g.s.outcome(sent)
+		_, failed, err = g.s.Outcome(sent)
 	} else {
-		_, failed, err = g.s.multi(ctx, g.walkingOut()...)
+		_, failed, err = g.s.Multi(ctx, g.walkingOut()...)
 	}
 	if failed == 1 && errors.Is(err, zk.ErrNoNode) {
 		return zk.ErrBadVersion
@@ -177,11 +178,11 @@ func (g *Grant) walkingOut() []any {
 
 // shut ends that readers may walk in: whoever has is seen by all who list the
 // requests after that. It returns errAgain when that is so.
-func (l *PriorityLock) shut(ctx context.Context, s *session, version int32) error {
+func (l *PriorityLock) shut(ctx context.Context, s *zkclient.Session, version int32) error {
 	_, err := l.rewrite(ctx, s, version, func(data []byte) (lockRecord, error) {
 		g, err := decodeLock(data)
 		g.Open, g.Walked = false, true
-		return g, inNode(err, l.path)
+		return g, zkclient.InNode(err, l.path)
 	})
 	return err
 }

@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // numbered is the name of a reader's node with a sequence number, as ZooKeeper writes it.
 func numbered(sequence int32) string {
-	return walkerName(0, newGUID()) + fmt.Sprintf("%010d", sequence)
+	return walkerName(0, zkclient.NewGUID()) + fmt.Sprintf("%010d", sequence)
 }
 
 func throngIn(sequences ...int32) throng {
@@ -72,7 +74,7 @@ func TestShortestLockThatWasWalkedIntoIsLongerThanThatOfOneHolder(t *testing.T) 
 	for _, g := range []lockRecord{{Walked: true}, {Open: true, Walked: true}} {
 		require.Greater(t, len(g.encode()), soleHolderLength, "%s", g.encode())
 	}
-	require.Len(t, soleHolder(strings.Repeat("0", guidLength)), soleHolderLength)
+	require.Len(t, soleHolder(strings.Repeat("0", zkclient.GUIDLength)), soleHolderLength)
 	back, err := decodeLock(lockRecord{Walked: true}.encode())
 	require.NoError(t, err)
 	require.True(t, back.Walked)
@@ -81,7 +83,7 @@ func TestShortestLockThatWasWalkedIntoIsLongerThanThatOfOneHolder(t *testing.T) 
 
 // However many of one client ask at the same moment.
 func TestOnlySoManyOfOneClientAreOnTheirWayIn(t *testing.T) {
-	l := newPriorityLock(&Client{}, "", "/lock")
+	l := newPriorityLock(unconnected(t), "", "/lock")
 	var admitted atomic.Int32
 	var crowd sync.WaitGroup
 	for range 8 * maxWalking {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
@@ -90,8 +91,8 @@ func TestEveryOperationIsToldWithWhatBecameOfIt(t *testing.T) {
 		require.Positive(t, seen()[kind{want, recipes.OperationOK}], "%s in %v", want, seen())
 	}
 	for k := range seen() {
-		require.Contains(t, recipes.OperationNames(), k.name)
-		require.Contains(t, recipes.OperationResults(), k.result)
+		require.Contains(t, zkclient.OperationNames(), k.name)
+		require.Contains(t, zkclient.OperationResults(), k.result)
 	}
 
 	// what is not answered is lost

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/internal/backlog"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // Client makes the instruments of a client of ZooKeeper. Its Health is asked for each
@@ -44,8 +45,8 @@ func operations(meter metric.Meter) (func(recipes.Operation), error) {
 		return nil, err
 	}
 	all := newFamily(operation, result)
-	for _, name := range recipes.OperationNames() { // so that nothing is made while answers are read
-		for _, how := range recipes.OperationResults() {
+	for _, name := range zkclient.OperationNames() { // so that nothing is made while answers are read
+		for _, how := range zkclient.OperationResults() {
 			all.of(values{name, string(how)})
 		}
 	}
@@ -61,7 +62,7 @@ func session(meter metric.Meter, health func() recipes.Health) error {
 	all := newFamily(state)
 	_, err := m.observe(func(_ context.Context, o metric.Observer) error {
 		now := health()
-		for _, s := range recipes.SessionStates() {
+		for _, s := range zkclient.SessionStates() {
 			o.ObserveInt64(states, oneIf(now.State == s), all.of(values{string(s)}))
 		}
 		o.ObserveInt64(expirations, int64(now.Expirations))

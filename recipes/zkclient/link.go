@@ -1,0 +1,480 @@
+package zkclient
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/zkwire"
+)
+
+// A link is one TCP connection of a session. It sits between go-zookeeper and
+// the network because that library keeps to itself what a lock must know: the
+// negotiated timeout, when each acknowledged request was sent, that a server
+// accepts connections and then says nothing. It reads frame headers only.
+//
+// go-zookeeper's deadlines are ignored; the session's watchdog closes a link
+// that is late.
+type link struct {
+	net.Conn
+	s    *Session
+	in   *bufio.Reader
+	born Instant
+
+	patience time.Duration // with a server that does not greet
+
+	out     chan struct{} // full while a frame is written; taken before mu. Not a mutex: whoever waits may do so in a testing/synctest bubble
+	scratch []byte        // for the frame of a parcel
+
+	mu         sync.Mutex
+	xid        int64                 // of the last parcel
+	theirs     int64                 // of the library's last request
+	unanswered int                   // bytes of sent
+	greeted    bool                  // connect request sent
+	welcome    bool                  // and answered
+	sent       map[int32]sentRequest // unanswered, by xid
+	pings      []Instant             // unanswered pings, oldest first
+	received   Instant               // last time that anything came in
+	closed     bool
+	mute       bool // given up without a greeting
+
+	resent chan struct{} // closed when the library has sent its watches again
+	held   bool          // what comes in waits for that or for a moment; used by Read alone
+	frame  frameReader
+}
+
+// sentRequest is a request that was not answered yet.
+type sentRequest struct {
+	at     Instant
+	op     zkwire.Op
+	led    bool
+	bytes  int
+	parcel *Parcel // nil: the library's
+}
+
+// throughLeader reports whether an operation is answered through the leader: by a
+// server that is in touch with it. A follower that is cut off from the leader goes
+// on answering pings and reads for a while. See touches for what such an answer proves.
+func throughLeader(op zkwire.Op) bool {
+	switch op {
+	case zkwire.OpCreate, zkwire.OpDelete, zkwire.OpSetData, zkwire.OpSync, zkwire.OpMulti:
+		return true
+	}
+	return false
+}
+
+// saysLeader reports whether the leader gave this answer: success, or an error that is
+// about data, from NoNode (-101) to NotEmpty (-111). Other errors may be the server's own,
+// or say that the session is no more. So may NoAuth (-102): with enableEagerACLCheck (3.6 and
+// later) a follower refuses a write without asking the leader.
+func saysLeader(code zkwire.Code) bool {
+	return code == zkwire.OK || code <= zkwire.NoNode && code >= zkwire.NotEmpty && code != zkwire.NoAuth
+}
+
+// maxGreeting is how many bytes a greeting may have: it has 37.
+const maxGreeting = 256
+
+// errGarbled ends a connection: nobody can tell where the next message begins.
+var errGarbled = errors.New("this is another protocol than ZooKeeper's; check the address, and whether the server expects TLS")
+
+// errReadAhead ends a connection: the reply to a parcel has gone to the library, which knows of no such request.
+var errReadAhead = errors.New("the ZooKeeper client library has read ahead, and a reply that is not for it is lost")
+
+var errSecondSession = errors.New("lockkeeper: the session is over; a connection serves one session only")
+
+func newLink(conn net.Conn, s *Session) *link {
+	now := s.clock.now()
+	l := &link{
+		Conn: conn, s: s, born: now, received: now,
+		in:     bufio.NewReaderSize(conn, 16<<10),
+		sent:   make(map[int32]sentRequest),
+		resent: make(chan struct{}),
+		out:    make(chan struct{}, 1),
+	}
+	l.frame.greeting = true
+	return l
+}
+
+// SetDeadline and its kin do nothing: see link.
+func (l *link) SetDeadline(time.Time) error      { return nil }
+func (l *link) SetReadDeadline(time.Time) error  { return nil }
+func (l *link) SetWriteDeadline(time.Time) error { return nil }
+
+// Close may be called more than once. It does not wait for the connection: TLS says
+// good-bye for up to five seconds to a peer that takes nothing, and whoever closes may be
+// the one that watches the deadline.
+func (l *link) Close() error {
+	l.mu.Lock()
+	was := l.closed
+	l.closed = true
+	unanswered := slices.Collect(maps.Values(l.sent))
+	clear(l.sent)
+	l.mu.Unlock()
+	if was {
+		return nil
+	}
+	now := l.s.clock.now()
+	l.s.c.ending.Go(func() {
+		for _, request := range unanswered {
+			l.s.c.tell(request.op, request.at, now, OperationLost)
+		}
+		_ = l.Conn.SetDeadline(time.Unix(1, 0)) // whoever reads or writes leaves first
+		_ = l.Conn.Close()
+	})
+	// Before anybody hears that his request was lost: what he sends next has to wait until
+	// the next connection has caught up. The library tells of the end only later.
+	l.s.lost(l)
+	for _, request := range unanswered {
+		if request.parcel != nil {
+			request.parcel.fail(zk.ErrConnectionClosed)
+		}
+	}
+	return nil
+}
+
+// Write sends one request: go-zookeeper writes whole frames.
+func (l *link) Write(b []byte) (int, error) {
+	if len(b) < 12 || int(binary.BigEndian.Uint32(b)) != len(b)-4 {
+		return 0, fmt.Errorf("lockkeeper: unexpected framing from the ZooKeeper client library (%d bytes)", len(b))
+	}
+	if l.isGreeted() && zkwire.Op(binary.BigEndian.Uint32(b[8:])) == zkwire.OpSetWatches {
+		l.watchesSent() // they are read, though another frame may keep them from being written
+	}
+	l.out <- struct{}{}
+	defer func() { <-l.out }()
+	now := l.s.clock.now()
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return len(b), nil // see broken
+	}
+	first := !l.greeted
+	l.greeted = true
+	xid := int32(binary.BigEndian.Uint32(b[4:]))
+	switch {
+	case first:
+	case xid == zkwire.XidPing:
+		l.pings = append(l.pings, now)
+	case xid > 0:
+		op := zkwire.Op(binary.BigEndian.Uint32(b[8:]))
+		l.sent[xid] = sentRequest{at: now, op: op, led: throughLeader(op), bytes: len(b)}
+		l.theirs, l.unanswered = int64(xid), l.unanswered+len(b)
+	}
+	l.mu.Unlock()
+
+	if !first {
+		if _, err := l.Conn.Write(b); err != nil {
+			l.broken(err)
+		}
+		return len(b), nil
+	}
+	// Connect request: protocol 4, last zxid 8, timeout 4, session id 8.
+	if len(b) < 28 {
+		return 0, errSecondSession
+	}
+	if id := int64(binary.BigEndian.Uint64(b[20:])); !l.s.mayGreet(id) {
+		return 0, errSecondSession
+	}
+	out := slices.Clone(b)
+	// What the library has not seen itself: no server may answer that knows less.
+	zxid := max(int64(binary.BigEndian.Uint64(b[8:])), l.s.zxid.Load())
+	binary.BigEndian.PutUint64(out[8:], uint64(zxid))
+	if auth := l.s.c.cfg.Auth; auth != nil {
+		// With the greeting, and not through AddAuth: its resend can block the
+		// library for ever.
+		out = appendAuth(out, auth)
+	}
+	if _, err := l.Conn.Write(out); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// broken makes the failure of a write show at the next Read, and only there. The
+// library answers a request whose write has failed, answers it again together
+// with all others that are open, and a third time if it is closed meanwhile: for
+// that its channel has no room, and the library's loop would block for ever.
+func (l *link) broken(err error) {
+	l.mu.Lock()
+	closed := l.closed
+	l.mu.Unlock()
+	if !closed { // else the reason is known
+		l.s.note(err)
+	}
+	_ = l.Close()
+}
+
+// garbled ends the connection.
+func (l *link) garbled(err error) error {
+	err = fmt.Errorf("%s: %w", l.RemoteAddr(), err)
+	l.broken(err)
+	return err
+}
+
+func (l *link) isGreeted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.greeted
+}
+
+// watchesSent is called by Write, and so by one goroutine at a time.
+func (l *link) watchesSent() {
+	select {
+	case <-l.resent:
+	default:
+		close(l.resent)
+	}
+}
+
+// awaitWatches keeps the first answer back until the library has sent its
+// watches again. It reads its last zxid while it builds that request: an answer
+// before that, also to a request that was left over from the connection before,
+// would be a data race, and could set the watches relative to too new a zxid.
+// Without watches it sends nothing; then it gets the moment that it needs to
+// find that out, before an answer makes one.
+func (l *link) awaitWatches() {
+	l.held = false
+	patience := time.Millisecond
+	if l.s.watches.resends() {
+		patience = min(l.s.TimeoutNow()/6, time.Second)
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-l.resent:
+	case <-timer.C:
+		l.s.watches.resendsNothing()
+	case <-l.s.over:
+	}
+}
+
+// Read hands on what the server sent and takes note of each frame's header. The library reads a frame to its end
+// before it asks for the next. If it read on, it would get replies to parcels as well: then Read ends the
+// connection, and the outcome of those requests is unknown.
+func (l *link) Read(b []byte) (int, error) {
+	if l.held && l.frame.rest == 0 {
+		l.awaitWatches()
+	}
+	if l.frame.between() {
+		if err := l.receive(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := l.in.Read(b)
+	if n > 0 {
+		l.mu.Lock()
+		l.received = l.s.clock.now()
+		l.mu.Unlock()
+		var lost []*Parcel
+		err := l.frame.feed(b[:n], func(h []byte, greeting bool) {
+			if p := l.header(h, greeting); p != nil {
+				lost = append(lost, p)
+			}
+		})
+		if err == nil && len(lost) > 0 {
+			err = errReadAhead
+		}
+		if err != nil {
+			err = l.garbled(err)
+			for _, p := range lost {
+				p.fail(zk.ErrConnectionClosed) // not before the connection is closed, see Close
+			}
+			return 0, err
+		}
+	}
+	if err != nil && l.wasTurnedAway() {
+		l.s.turnedAway()
+	}
+	return n, err
+}
+
+// wasTurnedAway tells whether the server has hung up in place of an answer to
+// the connect request.
+func (l *link) wasTurnedAway() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.greeted && !l.welcome && !l.closed
+}
+
+// header is told the first bytes of each frame. It returns the parcel that the
+// frame answers; nil: none.
+func (l *link) header(h []byte, greeting bool) *Parcel {
+	if greeting {
+		timeout := time.Duration(int32(binary.BigEndian.Uint32(h[4:]))) * time.Millisecond
+		id := int64(binary.BigEndian.Uint64(h[8:]))
+		l.mu.Lock()
+		l.welcome = true
+		l.mu.Unlock()
+		l.held = true
+		l.s.greeted(l.born, id, timeout, append([]byte(nil), h[20:36]...))
+		return nil
+	}
+	xid := int32(binary.BigEndian.Uint32(h))
+	var request sentRequest
+	known := false
+	l.mu.Lock()
+	switch {
+	case xid == zkwire.XidPing:
+		if known = len(l.pings) > 0; known {
+			request = sentRequest{at: l.pings[0], op: zkwire.OpPing}
+			l.pings = l.pings[1:]
+		}
+	case xid > 0:
+		if request, known = l.sent[xid]; known {
+			delete(l.sent, xid)
+			l.unanswered -= request.bytes
+		}
+	}
+	now := l.received
+	l.mu.Unlock()
+	code := zkwire.Code(binary.BigEndian.Uint32(h[12:]))
+	if known {
+		result := OperationOK
+		if code != zkwire.OK {
+			result = OperationRefused
+		}
+		l.s.c.tell(request.op, request.at, now, result)
+	}
+	switch {
+	case request.led && saysLeader(code):
+		zxid := int64(binary.BigEndian.Uint64(h[4:]))
+		l.s.acked(l, leaderReply{sent: request.at, answered: now, zxid: zxid}, request.op != zkwire.OpSync)
+	case xid == zkwire.XidAuth:
+		if code != zkwire.OK {
+			l.s.refused(fmt.Errorf("ZooKeeper refused the credentials (error %d); check the digest user and password", int32(code)))
+		}
+	}
+	return request.parcel
+}
+
+// late says why the link must be closed, if it must: no greeting in time, or no
+// sign of life or no answer for two fifths of the timeout. That leaves time to find
+// another server before the session's deadline, which comes after half of the timeout.
+func (l *link) late(now Instant, timeout time.Duration, greeted bool) error {
+	limit := timeout * 2 / 5
+	switch {
+	case !greeted && l.isMute(now):
+		return fmt.Errorf("%s accepts connections but does not speak", l.RemoteAddr())
+	case greeted && l.isSilent(now, limit):
+		return fmt.Errorf("%s has not answered for %s", l.RemoteAddr(), limit)
+	}
+	return nil
+}
+
+func (l *link) isMute(now Instant) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	late := !l.closed && now.Sub(l.born) > l.patience
+	l.mute = l.mute || late
+	return late
+}
+
+func (l *link) isSilent(now Instant, limit time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	oldest := l.received
+	if len(l.pings) > 0 {
+		oldest = min(oldest, l.pings[0])
+	}
+	for _, request := range l.sent {
+		oldest = min(oldest, request.at)
+	}
+	return !l.closed && now.Sub(oldest) > limit
+}
+
+// wasMute reports, once, whether the server did not greet in time.
+func (l *link) wasMute() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.mute
+	l.mute = false
+	return was
+}
+
+func appendAuth(b []byte, d *Digest) []byte {
+	cred := d.User + ":" + d.Password
+	start := len(b)
+	b = zkwire.Int32(zkwire.BeginFrame(b), zkwire.XidAuth)
+	b = zkwire.Int32(zkwire.Int32(b, int32(zkwire.OpAuth)), 0)
+	b = zkwire.RawString(zkwire.RawString(b, "digest"), cred)
+	return zkwire.EndFrame(b, start)
+}
+
+// frameReader cuts a byte stream into frames and shows the first bytes of each.
+type frameReader struct {
+	greeting bool // the next frame is the connect response
+	head     [40]byte
+	have     int // bytes of length and head gathered so far
+	rest     int // bytes of the frame that are still to come, once the head is shown
+}
+
+// between reports whether what comes next is the beginning of a frame, and not
+// the greeting.
+func (f *frameReader) between() bool { return f.have == 0 && f.rest == 0 && !f.greeting }
+
+func (f *frameReader) feed(b []byte, show func(head []byte, greeting bool)) error {
+	for len(b) > 0 {
+		if f.rest > 0 {
+			n := min(f.rest, len(b))
+			f.rest -= n
+			b = b[n:]
+			continue
+		}
+		want := 4
+		length := 0
+		if f.have >= 4 {
+			length = int(binary.BigEndian.Uint32(f.head[:4]))
+			want = 4 + min(length, f.headSize())
+		}
+		n := min(want-f.have, len(b))
+		copy(f.head[f.have:], b[:n])
+		f.have += n
+		b = b[n:]
+		if f.have < want {
+			return nil
+		}
+		if want == 4 {
+			if err := f.check(int(binary.BigEndian.Uint32(f.head[:4]))); err != nil {
+				return err
+			}
+			continue
+		}
+		head := f.head[4:f.have]
+		if f.greeting && binary.BigEndian.Uint64(head[8:]) != 0 && int32(binary.BigEndian.Uint32(head[4:])) <= 0 {
+			return fmt.Errorf("it offers a session without a timeout: %w", errGarbled) // on which the library would panic
+		}
+		show(head, f.greeting)
+		f.greeting = false
+		f.rest = length - len(head)
+		f.have = 0
+	}
+	return nil
+}
+
+// check refuses a frame that is too short for the library, which would panic, or so long that none is.
+func (f *frameReader) check(length int) error {
+	most := maxReply
+	if f.greeting {
+		most = maxGreeting
+	}
+	if length < f.headSize() || length > most {
+		return fmt.Errorf("a message of %d bytes: %w", length, errGarbled)
+	}
+	return nil
+}
+
+// headSize is what header needs: a reply header, or a whole connect response.
+func (f *frameReader) headSize() int {
+	if f.greeting {
+		return 36
+	}
+	return replyHeader
+}

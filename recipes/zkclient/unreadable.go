@@ -1,0 +1,76 @@
+package zkclient
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
+)
+
+// Unreadable is a node that a list leaves out, because this program cannot make
+// anything of it: a newer program has written it, or somebody who is none of
+// ours, or its ACL does not let this client read it. Lists return what they could
+// read, and these beside it: one bad record is no reason to see nothing.
+//
+// Whoever decides something by a record does not go by a list. It reads that
+// record, and gets a *RecordError or an *AccessError.
+type Unreadable struct {
+	Path   string `json:"path"`   // of the node
+	Name   string `json:"-"`      // of the job, group, scope or question that it is about; "" when that is not known
+	Reason string `json:"reason"` // why it is left out, and what to do, for people
+}
+
+// String returns the path and the reason.
+func (u Unreadable) String() string { return u.Path + ": " + u.Reason }
+
+// WhyDenied is the reason of what may not be read.
+const WhyDenied = "its ACL does not let this client read it"
+
+// LeftOut tells of what a list has to leave out, if err is about that one node
+// alone.
+func LeftOut(err error, node, name string) (Unreadable, bool) {
+	if e, ok := errors.AsType[*RecordError](err); ok {
+		return Unreadable{Path: cmp.Or(e.Node, node), Name: name, Reason: e.reason()}, true
+	}
+	if e, ok := errors.AsType[*AccessError](err); ok {
+		return Unreadable{Path: cmp.Or(e.Node, node), Name: name, Reason: WhyDenied + "; an operator may change the ACL, see lockkeeper doctor"}, true
+	}
+	return Unreadable{}, false
+}
+
+// maxUnreadable bounds what a reason quotes of a record.
+const maxUnreadable = 200
+
+// reason is what is wrong with a record, without where it stands.
+func (e *RecordError) reason() string {
+	if e.Format != 0 {
+		return fmt.Sprintf("it has format %d, this program knows %d; upgrade this program", e.Format, max(e.knows, RecordFormat))
+	}
+	return fmt.Sprintf("it cannot be read: %s; somebody else has written there: put it right, or delete the node if it is none of ours", words.Clip(e.Err.Error(), maxUnreadable))
+}
+
+// Misplaced tells of a node that does not belong where it is.
+func Misplaced(node, why string) Unreadable {
+	return Unreadable{Path: node, Reason: why + "; find out who made it, and delete it if nobody needs it"}
+}
+
+// ByPath sorts what was found at the same time.
+func ByPath(all []Unreadable) []Unreadable {
+	slices.SortFunc(all, func(a, b Unreadable) int { return strings.Compare(a.Path, b.Path) })
+	return all
+}
+
+// Why nodes do not belong where they are, by their names.
+const (
+	NotAGroup    = "its name is no group's"
+	NotAJob      = "its name is no job's"
+	NotAMember   = "its name is no participant's"
+	NotAQuestion = "its name is no question's"
+	NotAScope    = "its name is no scope"
+	NoSessions   = "it is not ephemeral: no session keeps it"
+)
+
+func InWrongBucket(right string) string { return "the lock of this scope is " + right }

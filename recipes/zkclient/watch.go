@@ -1,0 +1,262 @@
+package zkclient
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// WatchKind is what a watcher is told.
+type WatchKind uint8
+
+const (
+	WatchChanged WatchKind = iota // the node was written or created, or a child came or went
+	WatchDeleted                  // the node is gone
+	WatchLost                     // the watch may have missed something: read again
+)
+
+// A Watcher wants to know of changes of a node. It is called on the library's
+// own goroutine and must not block.
+type Watcher func(WatchKind)
+
+// watchTable keeps at most one watch of a kind at the server for each path,
+// whoever is interested in it: go-zookeeper cannot take a watch back, so one a
+// look would pile up. Watches are hints, reads decide.
+type watchTable struct {
+	mu      sync.Mutex
+	entries map[watchKey]*watchEntry
+	library map[watchKey]struct{} // what go-zookeeper registers again after a reconnect
+}
+
+// watchKey is what a watch is on: a node, or the list of its children.
+type watchKey struct {
+	path     string
+	children bool
+}
+
+type watchEntry struct {
+	armed   bool // a watch stands at the server
+	pending int  // requests under way that will arm it
+	changes int  // counts what was told, so that a look knows if it was overtaken
+	fired   int  // counts events alone
+	readers map[*Watcher]struct{}
+}
+
+func newWatchTable() watchTable {
+	return watchTable{entries: make(map[watchKey]*watchEntry), library: make(map[watchKey]struct{})}
+}
+
+// Look reads a node and makes w hear of its next change. w stays registered
+// until unwatch, the node's deletion included.
+func (s *Session) Look(ctx context.Context, path string, w *Watcher) ([]byte, *zk.Stat, error) {
+	r, err := lookWith(ctx, s, watchKey{path: path}, w,
+		func(c *zk.Conn) (NodeData, error) { return s.read(c, path) },
+		func(c *zk.Conn) (NodeData, error) {
+			data, stat, _, err := c.GetW(path)
+			return NodeData{data, stat}, err
+		})
+	return r.Data, r.Stat, err
+}
+
+// LookFor asks whether a node exists and makes w hear of its next change, its
+// creation included. The watch on a node that is not there cannot be taken
+// back, so LookFor is for nodes that come, or of which there are few.
+func (s *Session) LookFor(ctx context.Context, path string, w *Watcher) (bool, *zk.Stat, error) {
+	r, err := lookWith(ctx, s, watchKey{path: path}, w,
+		func(c *zk.Conn) (r NodePresence, err error) {
+			r.There, r.Stat, err = c.Exists(path)
+			return r, err
+		},
+		func(c *zk.Conn) (r NodePresence, err error) {
+			r.There, r.Stat, _, err = c.ExistsW(path)
+			return r, err
+		})
+	return r.There, r.Stat, err
+}
+
+// LookAtChildren lists the children of a node and makes w hear of the next
+// that comes or goes, and of the node's deletion. w stays registered until
+// UnwatchChildren.
+func (s *Session) LookAtChildren(ctx context.Context, path string, w *Watcher) ([]string, *zk.Stat, error) {
+	r, err := lookWith(ctx, s, watchKey{path: path, children: true}, w,
+		func(c *zk.Conn) (nodeList, error) { return s.readList(c, path) },
+		func(c *zk.Conn) (nodeList, error) {
+			names, stat, _, err := c.ChildrenW(path)
+			return nodeList{names, stat}, err
+		})
+	return r.names, r.stat, err
+}
+
+// lookWith reads, and arms the watch unless it stands already.
+func lookWith[T any](ctx context.Context, s *Session, key watchKey, w *Watcher, read, readAndWatch func(*zk.Conn) (T, error)) (T, error) {
+	t := &s.watches
+	t.mu.Lock()
+	t.entry(key).readers[w] = struct{}{}
+	t.mu.Unlock()
+
+	r, err := Call(ctx, s, func(c *zk.Conn) (T, error) {
+		t.mu.Lock()
+		e := t.entry(key)
+		changes, fired, armed := e.changes, e.fired, e.armed
+		if !armed {
+			e.pending++
+		}
+		t.mu.Unlock()
+		if armed {
+			return read(c)
+		}
+		r, err := readAndWatch(c)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		e.pending--
+		if err == nil && e.changes == changes {
+			e.armed = true
+		}
+		if err == nil && e.fired == fired {
+			t.library[key] = struct{}{}
+		}
+		t.sweep(key, e)
+		return r, err
+	})
+	return r, Denied(err, key.path, PermissionRead)
+}
+
+// entry returns what is known of a key. The caller holds t.mu, and gives the
+// entry a reason to stay.
+func (t *watchTable) entry(key watchKey) *watchEntry {
+	e := t.entries[key]
+	if e == nil {
+		e = &watchEntry{readers: make(map[*Watcher]struct{}, 1)}
+		t.entries[key] = e
+	}
+	return e
+}
+
+// Unwatch makes w hear no more of a node.
+func (s *Session) Unwatch(path string, w *Watcher) { s.watches.forget(watchKey{path: path}, w) }
+
+// UnwatchChildren makes w hear no more of a node's children.
+func (s *Session) UnwatchChildren(path string, w *Watcher) {
+	s.watches.forget(watchKey{path: path, children: true}, w)
+}
+
+func (t *watchTable) forget(key watchKey, w *Watcher) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.entries[key]; e != nil {
+		delete(e.readers, w)
+		t.sweep(key, e)
+	}
+}
+
+// sweep forgets an entry that stands for nothing.
+func (t *watchTable) sweep(key watchKey, e *watchEntry) {
+	if !e.armed && e.pending == 0 && len(e.readers) == 0 && t.entries[key] == e {
+		delete(t.entries, key)
+	}
+}
+
+func (t *watchTable) fire(ev zk.Event) {
+	kind := WatchChanged
+	keys := []watchKey{{path: ev.Path}}
+	switch ev.Type { //nolint:exhaustive // all others say that the node has changed
+	case zk.EventNodeDeleted:
+		kind = WatchDeleted
+		keys = append(keys, watchKey{path: ev.Path, children: true})
+	case zk.EventNotWatching:
+		kind = WatchLost
+		keys = append(keys, watchKey{path: ev.Path, children: true})
+	case zk.EventNodeChildrenChanged:
+		keys[0].children = true
+	}
+	var told []*Watcher
+	t.mu.Lock()
+	for _, key := range keys {
+		delete(t.library, key)
+		if e := t.entries[key]; e != nil {
+			e.fired++
+			told = append(told, e.tell()...)
+			t.sweep(key, e)
+		}
+	}
+	t.mu.Unlock()
+	for _, w := range told {
+		(*w)(kind)
+	}
+}
+
+func (e *watchEntry) tell() []*Watcher {
+	e.armed = false
+	e.changes++
+	told := make([]*Watcher, 0, len(e.readers))
+	for w := range e.readers {
+		told = append(told, w)
+	}
+	return told
+}
+
+// disconnected: what was armed may have fired unseen.
+func (t *watchTable) disconnected() { t.reset(false) }
+
+// reconnected makes every watcher read again.
+func (t *watchTable) reconnected() { t.reset(true) }
+
+func (t *watchTable) reset(tell bool) {
+	t.mu.Lock()
+	var told []*Watcher
+	for key, e := range t.entries {
+		told = append(told, e.tell()...)
+		t.sweep(key, e)
+	}
+	t.mu.Unlock()
+	if tell {
+		for _, w := range told {
+			(*w)(WatchLost)
+		}
+	}
+}
+
+// FireIdleChildren makes a watch on a list fire that nobody needs any more: a child comes and goes in one
+// transaction, which nobody sees but as an event. go-zookeeper cannot take a watch back.
+func (s *Session) FireIdleChildren(ctx context.Context, path string) {
+	for s.watches.idle(watchKey{path: path, children: true}) {
+		child := path + "/watched-" + NewGUID()
+		_, _, err := s.Multi(ctx,
+			&zk.CreateRequest{Path: child, Acl: s.c.who().acl, Flags: zk.FlagEphemeral},
+			&zk.DeleteRequest{Path: child, Version: -1})
+		if !errors.Is(err, ErrAmbiguous) { // else the watch is set again with the connection
+			return
+		}
+	}
+}
+
+// idle reports whether a watch stands at the server for nobody, or will when the
+// connection is back: the library registers it again.
+func (t *watchTable) idle(key watchKey) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.entries[key]
+	if _, again := t.library[key]; again && e == nil {
+		return true
+	}
+	return e != nil && e.armed && len(e.readers) == 0
+}
+
+// WatchIdle reports whether a watch on a node stands for nobody.
+func (s *Session) WatchIdle(path string) bool { return s.watches.idle(watchKey{path: path}) }
+
+// resends reports whether the library has watches to register again.
+func (t *watchTable) resends() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.library) > 0
+}
+
+// resendsNothing: the library did not register anything again after all.
+func (t *watchTable) resendsNothing() {
+	t.mu.Lock()
+	clear(t.library)
+	t.mu.Unlock()
+}

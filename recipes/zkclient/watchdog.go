@@ -1,0 +1,353 @@
+package zkclient
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
+)
+
+// Deadline is when whatever is held must have ended: before the server can
+// expire the session.
+func (s *Session) Deadline() Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deadlineLocked()
+}
+
+func (s *Session) deadlineLocked() Instant {
+	// planted-bug answer-is-a-touch: return s.lastAck.add(s.timeout - s.c.margin(s.timeout))
+	return s.touches.known().Add(s.timeout - s.c.margin(s.timeout))
+}
+
+// atRiskLocked reports whether holders should know that ZooKeeper is silent, or that
+// their deadline is near all the same.
+func (s *Session) atRiskLocked(now Instant) bool {
+	return s.id != 0 && (now.Sub(s.lastAck) > s.timeout/4 || s.deadlineLocked().Sub(now) < s.timeout/16)
+}
+
+// watchdog closes links that are late, tells holders in time that they are at
+// risk and then that they have lost, and gives up a session that the library
+// is stuck with.
+func (s *Session) watchdog() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		now := s.clock.awake()
+		s.mu.Lock()
+		step := max(s.timeout/32, 5*time.Millisecond)
+		end := s.deadlineLocked()
+		timeout, l, epoch := s.timeout, s.link, s.epoch
+		greeted := epoch > 0 && s.id != 0 && l != nil && s.lastAck >= l.born
+		atRisk := s.atRiskLocked(now)
+		news := atRisk != s.risk
+		s.risk = atRisk
+		exposed := s.down || atRisk
+		stuck := s.id != 0 && now.Sub(s.lastAck) > 2*timeout && now.Sub(s.downFrom) > 2*timeout && (l == nil || now.Sub(l.born) > 2*timeout)
+		s.mu.Unlock()
+
+		s.heartbeat(now)
+		if l != nil {
+			if err := l.late(now, timeout, greeted); err != nil {
+				s.note(err)
+				_ = l.Close()
+			}
+		}
+		switch {
+		case news && atRisk:
+			s.warn(end)
+		case news:
+			s.reassure()
+		}
+		if now >= end { // planted-bug no-session-deadline: if false {
+			s.lose(fmt.Errorf("no answer for %s", now.Sub(s.lastAckNow()).Round(time.Millisecond)))
+			s.greetAgain(l, now)
+		} else {
+			if exposed {
+				s.LoseExposed()
+			}
+			s.loseBlind(now)
+			s.verify(now)
+		}
+		if stuck && s.timesDialled() == 0 {
+			s.end(fmt.Errorf("%w: the client library is stuck", ErrSessionOver))
+		}
+		if s.unwanted(now) {
+			s.end(fmt.Errorf("%w: given up, since the servers hang up on it: they have lost data, or have had no quorum for long", ErrSessionOver))
+		}
+		if now < end {
+			step = min(step, max(end.Sub(now), time.Millisecond))
+		}
+		step = min(step, max(s.nextHeartbeat(now), time.Millisecond))
+		timer.Reset(step)
+		select {
+		case <-timer.C:
+		case <-s.over:
+			return
+		}
+	}
+}
+
+// greetAgain gives up a connection over which the deadline has passed, if it is not new: nothing
+// can be held before the deadline lies ahead again, and a greeting is the shortest way to that.
+func (s *Session) greetAgain(l *link, now Instant) {
+	if s.Usable() && l != nil && now.Sub(l.born) > s.TimeoutNow()/8 {
+		s.note(errors.New("the session's deadline has passed"))
+		_ = l.Close()
+	}
+}
+
+// heartbeat asks the leader for a sign of life; pings are answered by the server alone.
+// It is a sync, which costs the servers next to nothing. Only when nothing has shown for long that
+// the leader has a quorum, nor that sync either, a write follows that changes nothing: it shows that
+// to the next syncs of all other clients as well.
+func (s *Session) heartbeat(now Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.untilHeartbeatLocked(now) > 0 {
+		return
+	}
+	s.beating, s.beat, s.pace = true, now, heartbeatPace(s.timeout)
+	conn, root := s.conn, s.c.root
+	go func() {
+		_, err := conn.Sync("/") // the link notices the answers
+		if err == nil && s.needsWrite() {
+			_, err = conn.Multi(&zk.CheckVersionRequest{Path: root, Version: -1})
+		}
+		s.mu.Lock()
+		s.beating = false
+		s.mu.Unlock()
+		if err != nil && !s.IsOver() && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
+			s.note(err)
+		}
+	}()
+}
+
+func (s *Session) needsWrite() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.touches.needsWrite(s.clock.now(), s.timeout)
+}
+
+// untilHeartbeatLocked returns how long there is no need for one: as long as other requests are answered.
+func (s *Session) untilHeartbeatLocked(now Instant) time.Duration {
+	if !s.isReady || s.beating {
+		return s.timeout
+	}
+	last := s.beat
+	if !s.touches.needsWrite(now, s.timeout) {
+		last = max(last, s.lastAck)
+	}
+	if s.pace == 0 {
+		s.pace = heartbeatPace(s.timeout)
+	}
+	return s.pace - now.Sub(last)
+}
+
+// heartbeatPace varies a little: clients that have all connected at the same moment should
+// not all find at the same moment that a write is due.
+func heartbeatPace(timeout time.Duration) time.Duration {
+	pace := timeout / beatInterval
+	return pace - rand.N(pace/32+1)
+}
+
+func (s *Session) nextHeartbeat(now Instant) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.untilHeartbeatLocked(now)
+}
+
+func (s *Session) lastAckNow() Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastAck
+}
+
+func (s *Session) timesDialled() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tries
+}
+
+func (s *Session) TimeoutNow() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.timeout
+}
+
+func (s *Session) holding() []Tenant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := make([]Tenant, 0, len(s.tenants))
+	for t := range s.tenants {
+		held = append(held, t)
+	}
+	return held
+}
+
+// warn tells holders that the session is in danger.
+func (s *Session) warn(end Instant) {
+	beside(s.holding(), func(t Tenant) { t.AtRisk(end.Sub(s.clock.now())) })
+}
+
+// reassure tells holders that the danger is over.
+func (s *Session) reassure() {
+	safe := slices.DeleteFunc(s.holding(), func(t Tenant) bool { _, cares := t.(Reassured); return !cares })
+	beside(safe, func(t Tenant) { t.(Reassured).Safe() })
+}
+
+// lose ends everything that is held.
+func (s *Session) lose(cause error) {
+	beside(s.holding(), func(t Tenant) { t.SessionLost(cause) })
+}
+
+// LoseExposed ends what may be taken over while nobody can tell us: holds past
+// their lease or past their grace.
+func (s *Session) LoseExposed() {
+	s.mu.Lock()
+	exposed := s.down || s.risk
+	s.mu.Unlock()
+	if !exposed {
+		return
+	}
+	now := s.clock.awake()
+	overdue := slices.DeleteFunc(s.holding(), func(t Tenant) bool { return !t.Overdue(now) })
+	beside(overdue, func(t Tenant) { t.SessionLost(errExposed) })
+}
+
+// loseBlind ends what may have been taken over unheard of: nobody has been able to
+// look for as long as a session lasts, though others got answers.
+func (s *Session) loseBlind(now Instant) {
+	blind := slices.DeleteFunc(s.holding(), func(t Tenant) bool {
+		e, ok := t.(Evictable)
+		return !ok || !e.Blind(now)
+	})
+	beside(blind, func(t Tenant) { t.SessionLost(errBlind) })
+}
+
+// Why a tenant is lost before the session is.
+var (
+	errExposed = errors.New("cut off after the end of the lease or grace")
+	errBlind   = errors.New("no answer in time to the question whether it is held yet")
+)
+
+// Check ends a tenant that does not certainly hold right now, with the time counted that the machine was suspended: a process
+// that was stopped for long may come here before its timers have noticed. It does not ask ZooKeeper.
+func (s *Session) Check(t Tenant) {
+	now := s.clock.awake()
+	s.mu.Lock()
+	end, silent := s.deadlineLocked(), now.Sub(s.lastAck)
+	exposed := s.down || s.atRiskLocked(now)
+	s.mu.Unlock()
+	e, _ := t.(Evictable)
+	switch {
+	case now >= end:
+		t.SessionLost(fmt.Errorf("no answer for %s", silent.Round(time.Millisecond)))
+	case e != nil && e.Blind(now):
+		t.SessionLost(errBlind)
+	case exposed && t.Overdue(now):
+		t.SessionLost(errExposed)
+	}
+}
+
+// verify lets those look whether they hold still whose time has come.
+func (s *Session) verify(now Instant) {
+	s.mu.Lock()
+	busy := s.verifying || !s.isReady || len(s.tenants) == 0
+	s.mu.Unlock()
+	if busy {
+		return
+	}
+	var due []Verifiable
+	for _, t := range s.holding() {
+		if v, ok := t.(Verifiable); ok && v.VerifyDue(now) {
+			due = append(due, v)
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.verifying = true
+	s.mu.Unlock()
+	s.c.backlog.Go(func() {
+		var looks errgroup.Group
+		looks.SetLimit(16)
+		for _, v := range due {
+			looks.Go(func() error { v.Verify(s.c.closing); return nil })
+		}
+		_ = looks.Wait()
+		s.mu.Lock()
+		s.verifying = false
+		s.mu.Unlock()
+	})
+}
+
+// tellingTakes is how long the watchdog waits for listeners.
+const tellingTakes = 20 * time.Millisecond
+
+// beside calls f for all of these at the same time: a listener that blocks,
+// though it must not, keeps neither the others nor the watchdog from their duty.
+func beside(tenants []Tenant, f func(Tenant)) {
+	if len(tenants) == 0 {
+		return
+	}
+	var calls sync.WaitGroup
+	for _, t := range tenants {
+		calls.Go(func() { f(t) })
+	}
+	done := make(chan struct{})
+	go func() {
+		calls.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(tellingTakes)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+}
+
+// Hold registers a tenant, unless the session can no longer carry one.
+func (s *Session) Hold(t Tenant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {
+		return false
+	}
+	s.tenants[t] = struct{}{}
+	return true
+}
+
+func (s *Session) Unhold(t Tenant) {
+	s.mu.Lock()
+	delete(s.tenants, t)
+	s.mu.Unlock()
+}
+
+// turnedAway is told that a server has hung up in place of a greeting. Servers
+// without a quorum do that, and servers that have seen less than the session:
+// from a backup, or new. The latter do it for as long as the session is tried.
+func (s *Session) turnedAway() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rebuffs++; s.rebuffs == 1 {
+		s.rebuffed = s.clock.now()
+	}
+}
+
+// unwanted tells whether servers have hung up for so long that the session is
+// better given up. Nothing is held by it any more; those that wait lose their
+// place, should it only have been a long time without a quorum.
+func (s *Session) unwanted(now Instant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const enough = 3 // a server that starts may forget a connection
+	return s.id != 0 && s.rebuffs >= enough && now.Sub(s.rebuffed) > max(2*s.timeout, time.Minute)
+}
