@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -50,7 +48,7 @@ func (k *accession) run(ctx context.Context) (*Grant, error) {
 // by now: a Reference comes past ZooKeeper, and a server that lags would show nothing
 // of what it names.
 func (k *accession) in(ctx context.Context, s *zkclient.Session) (*Grant, error) {
-	_, err := zkclient.Call(ctx, s, func(c *zk.Conn) (string, error) { return c.Sync(k.a.l.path) })
+	err := s.Sync(ctx, k.a.l.path)
 	if err != nil && !errors.Is(err, zkclient.ErrAmbiguous) { // else the session does it, with the next connection
 		return nil, err
 	}
@@ -66,7 +64,7 @@ func (k *accession) in(ctx context.Context, s *zkclient.Session) (*Grant, error)
 // A holdView is the lock as one that wants to become a member of a hold sees it.
 type holdView struct {
 	g     lockRecord
-	stat  *zk.Stat // of the lock node, read before all else
+	stat  *zkclient.Stat // of the lock node, read before all else
 	there []child
 }
 
@@ -126,7 +124,7 @@ func (k *accession) look(ctx context.Context, s *zkclient.Session) (*Grant, erro
 	}
 	k.a.epoch = epoch
 	data, stat, err := s.Get(ctx, l.path)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, k.notThere(false)
 	} else if err != nil {
 		return nil, err
@@ -136,7 +134,7 @@ func (k *accession) look(ctx context.Context, s *zkclient.Session) (*Grant, erro
 		return nil, err
 	}
 	there, err := contendersAt(ctx, s, l.path)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, errAgain
 	} else if err != nil {
 		return nil, err
@@ -173,7 +171,7 @@ func (k *accession) member(ctx context.Context, s *zkclient.Session, v *holdView
 	for _, c := range alive {
 		m, err := k.read(ctx, s, c)
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			return nil, errAgain
 		case isUnusable(err) && c.guid != k.ref.ID: // it is no companion that could be joined
 		case err != nil:
@@ -199,7 +197,7 @@ func (k *accession) adopt(ctx context.Context, s *zkclient.Session, v *holdView)
 		}
 		m, err := k.read(ctx, s, c)
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			return nil, errAgain
 		case err != nil:
 			return nil, err
@@ -275,9 +273,9 @@ func (k *accession) enter(ctx context.Context, s *zkclient.Session, v *holdView,
 	rec.Under = req.Under
 
 	next, others := lockRecord{Evicted: v.g.Evicted, Walked: v.g.Walked}, v.there
-	var op any = &zk.CheckVersionRequest{Path: m.path, Version: m.stat.Version}
+	var op any = &zkclient.CheckVersionRequest{Path: m.path, Version: m.stat.Version}
 	if place == m.guid {
-		op = &zk.DeleteRequest{Path: m.path, Version: m.stat.Version}
+		op = &zkclient.DeleteRequest{Path: m.path, Version: m.stat.Version}
 		next.Evicted = v.g.evict(brief([]evictionNote{{
 			ID: m.guid, Owner: m.rec.Owner, By: rec.Owner, Reason: Superseded, At: l.c.Now().UnixMilli(),
 		}})...)
@@ -323,7 +321,7 @@ func (k *accession) resume(ctx context.Context, s *zkclient.Session, v *holdView
 	rec := newRecord(l.c, req)
 	rec.Granted, rec.Token = true, k.ref.Token
 	next := lockRecord{Evicted: v.g.Evicted, Walked: v.g.Walked, Delays: v.g.carry(v.stat, v.there)}
-	check := &zk.CheckVersionRequest{Path: l.c.Root(), Version: k.a.epoch}
+	check := &zkclient.CheckVersionRequest{Path: l.c.Root(), Version: k.a.epoch}
 	return k.make(ctx, s, v, check, req.Priority, rec, next, place)
 }
 
@@ -337,18 +335,18 @@ func (k *accession) make(ctx context.Context, s *zkclient.Session, v *holdView, 
 	next.Delays = slices.Concat(next.Delays, rec.delayNotes(guid))
 	sent := s.Now()
 	r, failed, err := s.Multi(ctx, op,
-		&zk.CreateRequest{Path: l.path + "/" + contenderName(level, rec.Mode, guid), Data: rec.encode(), Acl: l.c.ACL(), Flags: zk.FlagEphemeral | zk.FlagSequence},
-		&zk.SetDataRequest{Path: l.path, Data: next.encode(), Version: v.stat.Version})
+		&zkclient.CreateRequest{Path: l.path + "/" + contenderName(level, rec.Mode, guid), Data: rec.encode(), Acl: l.c.ACL(), Flags: zkclient.FlagEphemeral | zkclient.FlagSequence},
+		&zkclient.SetDataRequest{Path: l.path, Data: next.encode(), Version: v.stat.Version})
 	switch {
 	case err == nil:
 		written := r[2].Stat
-		return k.granted(s, guid, r[1].String, level, &rec, &zk.Stat{Ctime: written.Mtime, Mtime: written.Mtime, Mzxid: written.Mzxid}, next.Evicted, sent)
-	case errors.Is(err, zk.ErrBadVersion):
-		if check, ok := op.(*zk.CheckVersionRequest); ok && check.Path == l.c.Root() && failed == 0 {
+		return k.granted(s, guid, r[1].String, level, &rec, &zkclient.Stat{Ctime: written.Mtime, Mtime: written.Mtime, Mzxid: written.Mzxid}, next.Evicted, sent)
+	case errors.Is(err, zkclient.ErrBadVersion):
+		if check, ok := op.(*zkclient.CheckVersionRequest); ok && check.Path == l.c.Root() && failed == 0 {
 			l.cache.epoch.CompareAndSwap(k.a.epoch, -1) // scopes were removed meanwhile
 		}
 		return nil, errAgain
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		return nil, errAgain
 	case errors.Is(err, zkclient.ErrAmbiguous):
 		k.tried = append(k.tried, guid)
@@ -374,7 +372,7 @@ func (k *accession) recover(ctx context.Context, s *zkclient.Session, guid strin
 		switch {
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			return nil, errAgain
 		case err != nil:
 			k.undo(s, guid)
@@ -390,7 +388,7 @@ func (k *accession) recover(ctx context.Context, s *zkclient.Session, guid strin
 }
 
 // granted makes a grant of a node that says rec. The terms are those of the hold.
-func (k *accession) granted(s *zkclient.Session, guid, path string, level priority.Level, rec *contenderRecord, stat *zk.Stat, evicted []evictionNote, sent zkclient.Instant) (*Grant, error) {
+func (k *accession) granted(s *zkclient.Session, guid, path string, level priority.Level, rec *contenderRecord, stat *zkclient.Stat, evicted []evictionNote, sent zkclient.Instant) (*Grant, error) {
 	l := k.a.l
 	k.a.req = rec.onto(k.a.req, level)
 	l.cache.hints.crowded(l.path)
@@ -449,7 +447,7 @@ func (k *accession) await(ctx context.Context, s *zkclient.Session, v *holdView,
 	data, stat, err := s.Look(ctx, path, &watch)
 	defer s.Unwatch(path, &watch)
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		return errAgain
 	case err != nil:
 		return err
@@ -516,7 +514,7 @@ func (k *accession) follow(ctx context.Context, s *zkclient.Session, v *holdView
 	for _, c := range v.there {
 		m, err := k.read(ctx, s, c)
 		switch {
-		case errors.Is(err, zk.ErrNoNode), isUnusable(err):
+		case errors.Is(err, zkclient.ErrNoNode), isUnusable(err):
 		case err != nil:
 			return err
 		case m.rec.Hold == k.ref.Hold && (k.seen == 0 || m.stat.EphemeralOwner == k.seen):

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -165,7 +163,7 @@ func (b *ApprovalBoard) openOn(ctx context.Context, s *zkclient.Session, rec app
 		return nil, err
 	}
 	for {
-		created, err := s.CreateNamed(ctx, b.path()+"/"+approvalPrefix, data, zk.FlagEphemeral|zk.FlagSequence, acl)
+		created, err := s.CreateNamed(ctx, b.path()+"/"+approvalPrefix, data, zkclient.FlagEphemeral|zkclient.FlagSequence, acl)
 		if err == nil {
 			return &OpenApproval{b: b, s: s, id: path.Base(created), path: created}, nil
 		}
@@ -185,7 +183,7 @@ func (b *ApprovalBoard) openOn(ctx context.Context, s *zkclient.Session, rec app
 }
 
 // acl returns that of a question: operators write, the others of the root read.
-func (b *ApprovalBoard) acl(ctx context.Context, s *zkclient.Session) ([]zk.ACL, error) {
+func (b *ApprovalBoard) acl(ctx context.Context, s *zkclient.Session) ([]zkclient.ACLEntry, error) {
 	root, err := b.c.VouchRoot(ctx, s)
 	switch {
 	case zkclient.IsUntrusted(err):
@@ -240,7 +238,7 @@ func (o *OpenApproval) Close(ctx context.Context) error {
 			}
 		}
 	}, nil)
-	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zkclient.ErrSessionOver) {
+	if errors.Is(err, zkclient.ErrNoNode) || errors.Is(err, zkclient.ErrSessionOver) {
 		return nil
 	}
 	return err
@@ -323,7 +321,7 @@ func (b *ApprovalBoard) decideOn(ctx context.Context, s *zkclient.Session, id st
 	for {
 		n, err := b.read(ctx, s, id)
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			return b.unknown(ctx, s, id)
 		case err != nil:
 			return err
@@ -339,7 +337,7 @@ func (b *ApprovalBoard) decideOn(ctx context.Context, s *zkclient.Session, id st
 		}
 		_, err = s.Set(ctx, b.node(id), data, n.stat.Version)
 		*sent = *sent || errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrSessionOver)
-		if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) {
+		if !errors.Is(err, zkclient.ErrBadVersion) && !errors.Is(err, zkclient.ErrNoNode) {
 			return err
 		}
 	}
@@ -384,7 +382,7 @@ func isApprovalID(id string) bool {
 type approvalNode struct {
 	id   string
 	rec  approvalRecord
-	stat *zk.Stat
+	stat *zkclient.Stat
 }
 
 type approvalRecord struct {
@@ -414,7 +412,7 @@ func decodeApproval(data []byte) (rec approvalRecord, err error) {
 	return rec, err
 }
 
-func (d *decisionRecord) public(stat *zk.Stat) Decision {
+func (d *decisionRecord) public(stat *zkclient.Stat) Decision {
 	return Decision{Approved: d.Approved, Force: d.Force, By: d.By, Reason: d.Reason, Identity: d.Identity, At: time.UnixMilli(stat.Mtime).UTC()}
 }
 
@@ -434,7 +432,7 @@ func (n approvalNode) public() Approval {
 
 func (b *ApprovalBoard) read(ctx context.Context, s *zkclient.Session, id string) (approvalNode, error) {
 	if !isApprovalID(id) {
-		return approvalNode{}, zk.ErrNoNode
+		return approvalNode{}, zkclient.ErrNoNode
 	}
 	data, stat, err := s.Get(ctx, b.node(id))
 	if err != nil {
@@ -447,7 +445,7 @@ func (b *ApprovalBoard) read(ctx context.Context, s *zkclient.Session, id string
 // list reads the questions that there are.
 func (b *ApprovalBoard) list(ctx context.Context, s *zkclient.Session) (nodes []approvalNode, left []zkclient.Unreadable, err error) {
 	names, _, err := s.List(ctx, b.path())
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, nil, nil
 	} else if err != nil {
 		return nil, nil, err
@@ -460,7 +458,7 @@ func (b *ApprovalBoard) list(ctx context.Context, s *zkclient.Session) (nodes []
 		n, err := b.read(ctx, s, name)
 		bad, isBad := zkclient.LeftOut(err, b.node(name), name)
 		switch {
-		case errors.Is(err, zk.ErrNoNode): // gone since
+		case errors.Is(err, zkclient.ErrNoNode): // gone since
 		case isBad:
 			left = append(left, bad)
 		case err != nil:

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -82,7 +80,7 @@ func (g *Grant) attend() {
 	}
 	ctx, path := g.lock.c.Closing(), g.lock.path
 	start := g.s.Now()
-	var listed *zk.Stat
+	var listed *zkclient.Stat
 	next, err := g.successorsAmong(ctx, known, 1, func() (c company, err error) {
 		names, stat, err := g.s.LookAtChildren(ctx, path, &g.around)
 		if err == nil {

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -69,10 +67,10 @@ type auditHeadRecord struct {
 // auditSight is the head as read. stat is nil when there is none.
 type auditSight struct {
 	auditHeadRecord
-	stat *zk.Stat
+	stat *zkclient.Stat
 }
 
-func decodeAuditHead(data []byte, stat *zk.Stat) (s auditSight, err error) {
+func decodeAuditHead(data []byte, stat *zkclient.Stat) (s auditSight, err error) {
 	s.auditHeadRecord, s.stat = auditHeadRecord{Format: zkclient.RecordFormat, First: 1}, stat
 	if len(data) == 0 {
 		return s, nil
@@ -92,7 +90,7 @@ func decodeAuditHead(data []byte, stat *zk.Stat) (s auditSight, err error) {
 
 func (l *AuditLog) head(ctx context.Context) (auditSight, error) {
 	data, stat, err := l.c.Get(ctx, l.path)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return decodeAuditHead(nil, nil)
 	} else if err != nil {
 		return auditSight{}, err
@@ -209,15 +207,15 @@ func (l *AuditLog) append(ctx context.Context, entry AuditEntry) (AuditRecord, e
 		switch {
 		case err == nil:
 			return r, nil
-		case errors.Is(err, zk.ErrNodeExists):
+		case errors.Is(err, zkclient.ErrNodeExists):
 			if err := l.beyond(ctx, r.Seq); err != nil {
 				return AuditRecord{}, err
 			}
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			if err := l.c.Ensure(ctx, l.records()); err != nil {
 				return AuditRecord{}, err
 			}
-		case errors.Is(err, zk.ErrBadVersion): // somebody was faster
+		case errors.Is(err, zkclient.ErrBadVersion): // somebody was faster
 		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			unsure = append(unsure, r.Seq)
 		default:
@@ -238,7 +236,7 @@ func (l *AuditLog) isThere(ctx context.Context, seq int64, id string) (r AuditRe
 // record reads one record, whether altered or not; an unreadable one is empty.
 func (l *AuditLog) record(ctx context.Context, seq int64) (r AuditRecord, there bool, err error) {
 	data, _, err := l.c.Get(ctx, l.node(seq))
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return AuditRecord{}, false, nil
 	} else if err != nil {
 		return AuditRecord{}, false, err
@@ -260,13 +258,13 @@ func (l *AuditLog) transaction(ctx context.Context, head auditSight, r AuditReco
 			return nil, err
 		}
 		if there { // else somebody has taken it away, as Verify could tell until now
-			trimmed = append(trimmed, &zk.DeleteRequest{Path: l.node(next.First), Version: -1})
+			trimmed = append(trimmed, &zkclient.DeleteRequest{Path: l.node(next.First), Version: -1})
 		}
 		next.First, next.Anchor = next.First+1, oldest.Hash
 	}
 	return append([]any{
-		&zk.SetDataRequest{Path: l.path, Data: zkclient.Encode(next), Version: head.stat.Version},
-		&zk.CreateRequest{Path: l.node(r.Seq), Data: r.line, Acl: l.c.ACLOf(l.node(r.Seq))},
+		&zkclient.SetDataRequest{Path: l.path, Data: zkclient.Encode(next), Version: head.stat.Version},
+		&zkclient.CreateRequest{Path: l.node(r.Seq), Data: r.line, Acl: l.c.ACLOf(l.node(r.Seq))},
 	}, trimmed...), nil
 }
 

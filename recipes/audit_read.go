@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/override"
@@ -143,7 +142,7 @@ func (l *AuditLog) batch(ctx context.Context, first, last int64) ([]auditNode, e
 		work.Go(func() error {
 			data, stat, err := l.c.Get(inner, l.node(first+int64(i)))
 			switch {
-			case errors.Is(err, zk.ErrNoNode):
+			case errors.Is(err, zkclient.ErrNoNode):
 				return nil
 			case errors.As(err, new(*zkclient.AccessError)):
 				nodes[i].denied = err

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -77,7 +75,7 @@ func (l *AuditLog) Verify(ctx context.Context) (AuditReport, error) {
 	}
 	if err == nil {
 		err = l.c.Vouching(ctx, func(s *zkclient.Session) error { return l.vouch(ctx, s) })
-		if errors.As(err, &report.Untrusted) || errors.Is(err, zk.ErrNoNode) {
+		if errors.As(err, &report.Untrusted) || errors.Is(err, zkclient.ErrNoNode) {
 			err = nil
 		}
 	}
@@ -106,7 +104,7 @@ func (l *AuditLog) verify(ctx context.Context) (report AuditReport, err error) {
 	}
 	// The names first: what is appended later is newer than the head as read.
 	names, _, err := l.c.List(ctx, l.records())
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	if err != nil && !errors.Is(err, zkclient.ErrNoNode) {
 		return report, err
 	}
 	head, err := l.head(ctx)
@@ -137,8 +135,8 @@ type auditVerification struct {
 	head   auditSight // when the walk began
 	report *AuditReport
 
-	prev   string   // hash of the record before the next one
-	before *zk.Stat // its node; nil: it is not known
+	prev   string         // hash of the record before the next one
+	before *zkclient.Stat // its node; nil: it is not known
 }
 
 func (v *auditVerification) broken(seq int64, fault AuditFault, format string, args ...any) {

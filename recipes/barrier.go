@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -43,9 +41,9 @@ func (b *Barrier) Set(ctx context.Context) error {
 		for {
 			_, err := s.Create(ctx, b.path, nil, 0)
 			switch {
-			case errors.Is(err, zk.ErrNodeExists):
+			case errors.Is(err, zkclient.ErrNodeExists):
 				return struct{}{}, nil
-			case errors.Is(err, zk.ErrNoNode):
+			case errors.Is(err, zkclient.ErrNoNode):
 				if err := ensureParent(ctx, s, b.path); err != nil {
 					return struct{}{}, err
 				}
@@ -64,7 +62,7 @@ func (b *Barrier) Set(ctx context.Context) error {
 func (b *Barrier) Remove(ctx context.Context) error {
 	return b.do(ctx, func(s *zkclient.Session) (struct{}, error) {
 		err := s.Delete(ctx, b.path, -1)
-		if errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zkclient.ErrNoNode) {
 			err = nil
 		}
 		return struct{}{}, err
@@ -85,7 +83,7 @@ func (b *Barrier) Wait(ctx context.Context) error {
 			// A data watch, not one for existence: the latter would stay at the
 			// server when the node is not there.
 			_, _, err := s.Look(ctx, b.path, bell.Watcher())
-			if errors.Is(err, zk.ErrNoNode) {
+			if errors.Is(err, zkclient.ErrNoNode) {
 				return struct{}{}, nil
 			}
 			if err != nil {

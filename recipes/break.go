@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -139,7 +137,7 @@ func (b *breaking) in(ctx context.Context, s *zkclient.Session) error {
 		ops := make([]any, 0, len(v.victims)+1)
 		for _, x := range v.victims {
 			b.notes = append(b.notes, b.note(x.holder))
-			ops = append(ops, &zk.DeleteRequest{Path: x.path, Version: x.version})
+			ops = append(ops, &zkclient.DeleteRequest{Path: x.path, Version: x.version})
 		}
 		b.notes = brief(b.notes)
 		next := lockRecord{Evicted: v.g.evict(b.notes...), Walked: v.g.Walked, Delays: v.g.carry(v.lock, v.others())}
@@ -148,13 +146,13 @@ func (b *breaking) in(ctx context.Context, s *zkclient.Session) error {
 				next.Holders = append(next.Holders, holder.ID)
 			}
 		}
-		ops = append(ops, &zk.SetDataRequest{Path: b.lock, Data: next.encode(), Version: v.lock.Version})
+		ops = append(ops, &zkclient.SetDataRequest{Path: b.lock, Data: next.encode(), Version: v.lock.Version})
 		_, _, err = s.Multi(ctx, ops...)
 		switch {
 		case err == nil:
 			cacheOf(b.c).hints.crowded(b.lock)
 			return nil
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // something has happened: look again
+		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode): // something has happened: look again
 		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			b.unsure = true
 			return err
@@ -171,7 +169,7 @@ func (b *breaking) note(victim Contender) evictionNote {
 
 // A breakView is the lock as one that breaks it sees it.
 type breakView struct {
-	lock    *zk.Stat // of the lock node, read before all else
+	lock    *zkclient.Stat // of the lock node, read before all else
 	g       lockRecord
 	there   []child
 	victims []breakVictim // the holders with the token: one, or the members of a hold
@@ -214,7 +212,7 @@ func (v *breakView) meant(guid string) bool {
 // meanwhile.
 func (b *breaking) look(ctx context.Context, s *zkclient.Session) (v breakView, err error) {
 	data, stat, err := s.Get(ctx, b.lock)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return v, nil // it was never locked
 	} else if err != nil {
 		return v, err
@@ -225,7 +223,7 @@ func (b *breaking) look(ctx context.Context, s *zkclient.Session) (v breakView, 
 		return v, err
 	}
 	names, _, err := s.List(ctx, b.lock)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return v, errAgain
 	} else if err != nil {
 		return v, err
@@ -236,7 +234,7 @@ func (b *breaking) look(ctx context.Context, s *zkclient.Session) (v breakView, 
 			continue
 		}
 		if v.now == 0 {
-			if v.now, err = b.c.ServerNow(ctx, s); errors.Is(err, zk.ErrNoAuth) {
+			if v.now, err = b.c.ServerNow(ctx, s); errors.Is(err, zkclient.ErrNoAuth) {
 				v.now = time.Now().UnixMilli() // nearly right
 			} else if err != nil {
 				return v, err
@@ -244,7 +242,7 @@ func (b *breaking) look(ctx context.Context, s *zkclient.Session) (v breakView, 
 		}
 		path := b.lock + "/" + child.name
 		n, err := readRequest(ctx, s, path)
-		if errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zkclient.ErrNoNode) {
 			return v, errAgain
 		} else if err != nil {
 			return v, err

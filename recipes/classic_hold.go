@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -153,7 +151,7 @@ func (h *classicHold) inspect(ctx context.Context) error {
 		return ErrReleased
 	}
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		loss := &LostError{Scope: h.l.label, Reason: LossDeleted}
 		h.lose(loss)
 		return loss
@@ -275,7 +273,7 @@ func (h *classicHold) depart(ctx context.Context) error {
 	switch {
 	case err == nil, errors.Is(err, zkclient.ErrClosed):
 		return err
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		return &LostError{Scope: h.l.label, Token: h.knownToken(), Reason: LossDeleted}
 	case errors.Is(err, zkclient.ErrSessionOver):
 		return &LostError{Scope: h.l.label, Token: h.knownToken(), Reason: LossSession, Err: err}
@@ -296,7 +294,7 @@ func (h *classicHold) remove(ctx context.Context) error {
 		switch {
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
-		case unsure && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zkclient.ErrSessionOver)):
+		case unsure && (errors.Is(err, zkclient.ErrNoNode) || errors.Is(err, zkclient.ErrSessionOver)):
 			return nil
 		}
 		return err

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -71,8 +70,8 @@ func TestAdopterRemembersWhatItHasTriedInASessionThatHasEnded(t *testing.T) {
 	s := c.Current()
 	require.NoError(t, c.Close(t.Context()))
 	k := &accession{a: &attempt{l: &PriorityLock{c: c, scope: "users", path: "/lockkeeper/locks/13/users"}}}
-	v := &holdView{stat: &zk.Stat{}}
-	_, err := k.make(t.Context(), s, v, &zk.CheckVersionRequest{Path: c.Root()}, 0, contenderRecord{Mode: priority.Exclusive}, lockRecord{}, "")
+	v := &holdView{stat: &zkclient.Stat{}}
+	_, err := k.make(t.Context(), s, v, &zkclient.CheckVersionRequest{Path: c.Root()}, 0, contenderRecord{Mode: priority.Exclusive}, lockRecord{}, "")
 	require.ErrorIs(t, err, zkclient.ErrSessionOver)
 	require.Len(t, k.tried, 1)
 }
@@ -82,13 +81,13 @@ func TestOfACrowdThatIsFullEachCanBeAdopted(t *testing.T) {
 	c := unconnected(t)
 	s := c.Current()
 	require.NoError(t, c.Close(t.Context()))
-	v := &holdView{stat: &zk.Stat{}}
+	v := &holdView{stat: &zkclient.Stat{}}
 	for range maxSharing {
 		guid := zkclient.NewGUID()
 		v.there = append(v.there, child{guid: guid, mode: priority.Shared})
 		v.g.Holders = append(v.g.Holders, guid)
 	}
-	m := &holding{child: v.there[0], rec: contenderRecord{Granted: true, Hold: "order-17", Mode: priority.Shared}, stat: &zk.Stat{Mzxid: 7}}
+	m := &holding{child: v.there[0], rec: contenderRecord{Granted: true, Hold: "order-17", Mode: priority.Shared}, stat: &zkclient.Stat{Mzxid: 7}}
 	for _, adopts := range []bool{false, true} {
 		k := &accession{a: &attempt{l: &PriorityLock{c: c, scope: "users"}}, adopts: adopts, ref: Reference{Hold: "order-17"}}
 		place := ""

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -35,7 +33,7 @@ func (p *place) askedOf(h *holding, n askingNote, asks map[string]*standingAsk, 
 
 // notesOf returns the server's time of each note that id has put into the mailbox of
 // a member of a hold.
-func (r *contenderRecord) notesOf(id string, stat *zk.Stat) map[priority.Reason]int64 {
+func (r *contenderRecord) notesOf(id string, stat *zkclient.Stat) map[priority.Reason]int64 {
 	if r.Hold == "" {
 		return nil
 	}
@@ -80,7 +78,7 @@ func lengthenShown(holders []Contender) {
 // expectResume watches the lock node while the delay of a hold lasts that has ended
 // uncleanly: whoever resumes it holds the lock, and nothing else would tell before
 // the delay is over.
-func (p *place) expectResume(ctx context.Context, stat *zk.Stat, g lockRecord) error {
+func (p *place) expectResume(ctx context.Context, stat *zkclient.Stat, g lockRecord) error {
 	if !slices.ContainsFunc(g.Delays, func(n delayNote) bool { return n.Hold }) {
 		return nil
 	}

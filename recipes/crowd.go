@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -14,7 +12,7 @@ import (
 type company struct {
 	children []child
 	foreign  []string // nodes that are no requests
-	stat     *zk.Stat
+	stat     *zkclient.Stat
 }
 
 // maxCrowdLists is how many lists of one lock a session has under way at once.

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -72,7 +70,7 @@ func (n delayNote) mode() priority.Mode {
 }
 
 // frozen returns the note as it says the same after another write of the node.
-func (n delayNote) frozen(stat *zk.Stat) delayNote {
+func (n delayNote) frozen(stat *zkclient.Stat) delayNote {
 	if n.Ended != nil && n.Ended.At == 0 {
 		n.Ended = &endMark{At: stat.Mtime, Epoch: leaderEpoch(stat.Mzxid)}
 	}
@@ -81,13 +79,13 @@ func (n delayNote) frozen(stat *zk.Stat) delayNote {
 
 // over reports whether the delay was over when the lock node was last written: by
 // the clock that also told when it began. It is never early, however old stat is.
-func (n delayNote) over(stat *zk.Stat) bool {
+func (n delayNote) over(stat *zkclient.Stat) bool {
 	return n.comparable(stat) && stat.Mtime-n.Ended.At > n.Delay
 }
 
 // comparable reports whether the note was marked by the clock that wrote the node
 // last, and that clock has not been set back since.
-func (n delayNote) comparable(stat *zk.Stat) bool {
+func (n delayNote) comparable(stat *zkclient.Stat) bool {
 	return n.Ended != nil && n.Ended.Epoch == leaderEpoch(stat.Mzxid) && n.Ended.At >= 0 && n.Ended.At <= stat.Mtime
 }
 
@@ -98,7 +96,7 @@ func leaderEpoch(zxid int64) int64 { return zxid >> 32 }
 // version of stat: those who are present hold on; an end that nobody has noticed,
 // or whose mark can no longer be compared, is noticed by that write; what is over goes.
 // present were listed after G was read.
-func (r lockRecord) carry(stat *zk.Stat, present []child) []delayNote {
+func (r lockRecord) carry(stat *zkclient.Stat, present []child) []delayNote {
 	var kept []delayNote
 	for _, n := range r.Delays {
 		switch n = n.frozen(stat); {
@@ -122,7 +120,7 @@ func barring(notes []delayNote, mode priority.Mode, present []child) []delayNote
 
 // without is G after a clean end of one of several shared holders, written under the
 // version of stat.
-func (r lockRecord) without(guid string, stat *zk.Stat, present []child) lockRecord {
+func (r lockRecord) without(guid string, stat *zkclient.Stat, present []child) lockRecord {
 	rest := lockRecord{Evicted: r.Evicted, Walked: r.Walked}
 	rest.Holders = slices.DeleteFunc(slices.Clone(r.Holders), func(id string) bool { return id == guid })
 	r.Delays = slices.DeleteFunc(slices.Clone(r.Delays), func(n delayNote) bool { return n.ID == guid })
@@ -145,7 +143,7 @@ func isPresent(present []child, guid string) bool {
 
 // again returns the data of a lock node for a write that is to change nothing,
 // read with stat: marks tell the time of the write before it.
-func again(data []byte, stat *zk.Stat) []byte {
+func again(data []byte, stat *zkclient.Stat) []byte {
 	if len(data) <= soleHolderLength {
 		return data
 	}
@@ -158,7 +156,7 @@ func again(data []byte, stat *zk.Stat) []byte {
 }
 
 // freeze makes the marks say the same after another write of the node.
-func (r *lockRecord) freeze(stat *zk.Stat) {
+func (r *lockRecord) freeze(stat *zkclient.Stat) {
 	r.Delays = slices.Clone(r.Delays)
 	for i, n := range r.Delays {
 		r.Delays[i] = n.frozen(stat)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -20,7 +19,7 @@ const (
 )
 
 // writtenAt is the stat of a lock node that was written then.
-func writtenAt(at, zxid int64) *zk.Stat { return &zk.Stat{Mtime: at, Mzxid: zxid + at} }
+func writtenAt(at, zxid int64) *zkclient.Stat { return &zkclient.Stat{Mtime: at, Mzxid: zxid + at} }
 
 // unclean is a G in which the end of one hold, with a delay of a second, is
 // marked.
@@ -47,7 +46,7 @@ func TestEndOfAHoldIsMarkedByTheNextWriteAndCountsFromIt(t *testing.T) {
 }
 
 func TestMarkOfAnotherLeaderOrOfAClockThatWasSetBackCountsAnew(t *testing.T) {
-	for name, stat := range map[string]*zk.Stat{
+	for name, stat := range map[string]*zkclient.Stat{
 		"another leader's clock": writtenAt(90_000, nextLeader),
 		"a clock set back":       writtenAt(6999, firstLeader),
 		"no clock":               writtenAt(7000, firstLeader),

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -24,7 +22,7 @@ type sight struct {
 // which no change of the leader disturbs. If somebody has noticed that before, the lock
 // node says when: then it writes the node, to learn how much of the delay has passed on
 // the server's clock. If nobody has, it does so for those who come after it.
-func (p *place) heed(ctx context.Context, stat *zk.Stat, g lockRecord, children []child) (time.Duration, error) {
+func (p *place) heed(ctx context.Context, stat *zkclient.Stat, g lockRecord, children []child) (time.Duration, error) {
 	if len(g.Delays) == 0 {
 		return 0, nil
 	}
@@ -54,14 +52,14 @@ func (p *place) heed(ctx context.Context, stat *zk.Stat, g lockRecord, children 
 
 // timeDelays writes what is carried, and takes note of what is left of each delay
 // when that was written. It returns errAgain after that.
-func (p *place) timeDelays(ctx context.Context, stat *zk.Stat, g lockRecord, carried, notes []delayNote) error {
+func (p *place) timeDelays(ctx context.Context, stat *zkclient.Stat, g lockRecord, carried, notes []delayNote) error {
 	g.Delays = carried
 	// The own node is in it, as in all that a contender does: its request may be late.
 	r, _, err := p.s.Multi(ctx,
-		&zk.CheckVersionRequest{Path: p.path, Version: -1},
-		&zk.SetDataRequest{Path: p.a.l.path, Data: g.encode(), Version: stat.Version})
+		&zkclient.CheckVersionRequest{Path: p.path, Version: -1},
+		&zkclient.SetDataRequest{Path: p.a.l.path, Data: g.encode(), Version: stat.Version})
 	switch {
-	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode):
 		p.stale.Store(true)
 		return errAgain
 	case err != nil:
@@ -73,7 +71,7 @@ func (p *place) timeDelays(ctx context.Context, stat *zk.Stat, g lockRecord, car
 
 // noticed takes note of what is left of delays by a write of the lock node that
 // carried them.
-func (p *place) noticed(notes []delayNote, written *zk.Stat) {
+func (p *place) noticed(notes []delayNote, written *zkclient.Stat) {
 	replied := p.s.Awake()
 	for _, n := range notes {
 		seen, known := p.sights[n.ID]
@@ -117,7 +115,7 @@ func (p *place) tellDelayed(notes []delayNote, left time.Duration) {
 // remains are the notes that are written with a grant of this request: those who
 // hold the lock beside it keep theirs, and so do those that are gone and are not in
 // its way. What was in its way is over.
-func (p *place) remains(stat *zk.Stat, g lockRecord, children []child) []delayNote {
+func (p *place) remains(stat *zkclient.Stat, g lockRecord, children []child) []delayNote {
 	if len(g.Delays) == 0 {
 		return nil
 	}
@@ -127,7 +125,7 @@ func (p *place) remains(stat *zk.Stat, g lockRecord, children []child) []delayNo
 // leftover is what a grant of an idle lock keeps of the lock node, seen with
 // nobody there: see lockRecord.news, and the ends of others that do not bar it. It
 // returns errCrowded when one does. It costs nothing where there is none.
-func (a *attempt) leftover(ctx context.Context, s *zkclient.Session, seen *zk.Stat) (keep lockRecord, err error) {
+func (a *attempt) leftover(ctx context.Context, s *zkclient.Session, seen *zkclient.Stat) (keep lockRecord, err error) {
 	if int(seen.DataLength) <= soleHolderLength {
 		return keep, nil
 	}
@@ -163,12 +161,12 @@ func (a *attempt) leftover(ctx context.Context, s *zkclient.Session, seen *zk.St
 	// Nobody may ever wait for this lock: a try has to find out by itself.
 	g.Delays = keep.Delays
 	_, failed, err := s.Multi(ctx,
-		&zk.CheckVersionRequest{Path: a.l.c.Root(), Version: a.epoch},
-		&zk.SetDataRequest{Path: a.l.path, Data: g.encode(), Version: stat.Version})
+		&zkclient.CheckVersionRequest{Path: a.l.c.Root(), Version: a.epoch},
+		&zkclient.SetDataRequest{Path: a.l.path, Data: g.encode(), Version: stat.Version})
 	switch {
 	case err == nil:
 		a.timed = true
-	case errors.Is(err, zk.ErrBadVersion):
+	case errors.Is(err, zkclient.ErrBadVersion):
 		if failed == 0 {
 			a.l.cache.epoch.Store(-1)
 		}

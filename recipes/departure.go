@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -62,21 +60,21 @@ func (p *place) depart(ctx context.Context) (granted bool, err error) {
 		return false, p.s.DeleteSurely(ctx, p.path)
 	}
 	for look := p.adopted; ; look = true {
-		err := zk.ErrBadVersion
+		err := zkclient.ErrBadVersion
 		if !look || p.known {
 			err = p.s.Delete(ctx, p.path, p.version) // 0 when it was not read yet: as it was created
 		}
 		switch {
-		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, zkclient.ErrSessionOver):
+		case err == nil, errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrSessionOver):
 			return false, nil
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
-		case !errors.Is(err, zk.ErrBadVersion):
+		case !errors.Is(err, zkclient.ErrBadVersion):
 			return false, err
 		}
 		data, stat, err := p.s.Get(ctx, p.path)
 		switch {
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zkclient.ErrSessionOver):
+		case errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrSessionOver):
 			return false, nil
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -124,7 +122,7 @@ func (m *BarrierMember) enter(ctx context.Context) (made bool, err error) {
 		}
 		if err == nil && !open {
 			// Its own node's end has to be heard of, too.
-			if _, _, err = s.Look(ctx, m.path, bell.Watcher()); errors.Is(err, zk.ErrNoNode) {
+			if _, _, err = s.Look(ctx, m.path, bell.Watcher()); errors.Is(err, zkclient.ErrNoNode) {
 				err = &EvictedError{Scope: b.name}
 			}
 		}
@@ -144,11 +142,11 @@ func (m *BarrierMember) enter(ctx context.Context) (made bool, err error) {
 // already was made by a request whose reply was lost.
 func (m *BarrierMember) create(ctx context.Context) error {
 	for {
-		_, err := m.s.Create(ctx, m.path, nil, zk.FlagEphemeral)
+		_, err := m.s.Create(ctx, m.path, nil, zkclient.FlagEphemeral)
 		switch {
-		case errors.Is(err, zk.ErrNodeExists):
+		case errors.Is(err, zkclient.ErrNodeExists):
 			return nil
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			if err := ensureParent(ctx, m.s, m.path); err != nil {
 				return err
 			}
@@ -169,9 +167,9 @@ func (m *BarrierMember) gather(ctx context.Context) (open bool, err error) {
 		}
 		ops := make([]any, 0, len(names)+2)
 		for _, name := range names {
-			ops = append(ops, &zk.CheckVersionRequest{Path: b.path + "/" + name, Version: -1})
+			ops = append(ops, &zkclient.CheckVersionRequest{Path: b.path + "/" + name, Version: -1})
 		}
-		ops = append(ops, &zk.CreateRequest{Path: b.ready, Acl: s.Client().ACL()})
+		ops = append(ops, &zkclient.CreateRequest{Path: b.ready, Acl: s.Client().ACL()})
 		if writes {
 			var data []byte
 			if dir.DataLength > 0 {
@@ -179,15 +177,15 @@ func (m *BarrierMember) gather(ctx context.Context) (open bool, err error) {
 					return false, err
 				}
 			}
-			ops = append(ops, &zk.SetDataRequest{Path: b.path, Data: data, Version: dir.Version})
+			ops = append(ops, &zkclient.SetDataRequest{Path: b.path, Data: data, Version: dir.Version})
 		}
 		_, failed, err := s.Multi(ctx, ops...)
 		switch {
-		case err == nil, errors.Is(err, zk.ErrNodeExists):
+		case err == nil, errors.Is(err, zkclient.ErrNodeExists):
 			return true, nil
-		case writes && failed == len(ops)-1 && errors.Is(err, zk.ErrNoAuth):
+		case writes && failed == len(ops)-1 && errors.Is(err, zkclient.ErrNoAuth):
 			writes = false // then stragglers have to be quick
-		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion):
+		case !errors.Is(err, zkclient.ErrNoNode) && !errors.Is(err, zkclient.ErrBadVersion):
 			return false, err
 		}
 	}
@@ -195,10 +193,10 @@ func (m *BarrierMember) gather(ctx context.Context) (open bool, err error) {
 
 // barrierMembers lists who is inside or comes in, in the order that all agree
 // on, and what the directory was then; nobody where there is none.
-func barrierMembers(ctx context.Context, s *zkclient.Session, path string) ([]string, *zk.Stat, error) {
+func barrierMembers(ctx context.Context, s *zkclient.Session, path string) ([]string, *zkclient.Stat, error) {
 	names, dir, err := s.List(ctx, path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, &zk.Stat{}, nil
+	if errors.Is(err, zkclient.ErrNoNode) {
+		return nil, &zkclient.Stat{}, nil
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == readyNode })
 	slices.Sort(names)

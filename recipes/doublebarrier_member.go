@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -90,8 +88,8 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 			deletes = false
 			err = b.awaitEnd(ctx, s, bell, others[len(others)-1])
 		case i == 0:
-			_, failed, gone := s.Multi(ctx, append([]any{&zk.DeleteRequest{Path: m.path, Version: -1}}, b.shut(dir.Version)...)...)
-			if errors.Is(gone, zk.ErrNoNode) && failed == 2 {
+			_, failed, gone := s.Multi(ctx, append([]any{&zkclient.DeleteRequest{Path: m.path, Version: -1}}, b.shut(dir.Version)...)...)
+			if errors.Is(gone, zkclient.ErrNoNode) && failed == 2 {
 				gone = s.Delete(ctx, m.path, -1)
 			}
 			if err = gone; err == nil {
@@ -103,7 +101,7 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 			}
 		}
 		switch {
-		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+		case err == nil, errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrBadVersion):
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			unsure = unsure || deletes
 		case errors.Is(err, zkclient.ErrSessionOver):
@@ -186,7 +184,7 @@ func (m *BarrierMember) waitForOthers(ctx context.Context) error {
 			if len(rest) == 0 {
 				return struct{}{}, nil
 			}
-			if err := b.awaitEnd(ctx, s, bell, rest[0]); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			if err := b.awaitEnd(ctx, s, bell, rest[0]); err != nil && !errors.Is(err, zkclient.ErrNoNode) {
 				return struct{}{}, err
 			}
 		}
@@ -198,8 +196,8 @@ func (m *BarrierMember) waitForOthers(ctx context.Context) error {
 // opened since the directory had that version.
 func (b *DoubleBarrier) shut(version int32) []any {
 	return []any{
-		&zk.CheckVersionRequest{Path: b.path, Version: version},
-		&zk.DeleteRequest{Path: b.ready, Version: -1},
+		&zkclient.CheckVersionRequest{Path: b.path, Version: version},
+		&zkclient.DeleteRequest{Path: b.ready, Version: -1},
 	}
 }
 
@@ -207,7 +205,7 @@ func (b *DoubleBarrier) shut(version int32) []any {
 // was inside: whoever should have done it may have died.
 func (b *DoubleBarrier) shutBehind(ctx context.Context, s *zkclient.Session, version int32) error {
 	_, _, err := s.Multi(ctx, b.shut(version)...)
-	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) {
+	if errors.Is(err, zkclient.ErrNoNode) || errors.Is(err, zkclient.ErrBadVersion) {
 		return nil
 	}
 	return err

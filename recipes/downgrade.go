@@ -7,8 +7,6 @@ import (
 	"path"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -73,7 +71,7 @@ func (g *Grant) downgrade(ctx context.Context) error {
 		switch {
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			g.changed()
 			if err := g.lossOr(nil); err != nil {
 				return err
@@ -102,12 +100,12 @@ func (g *Grant) downgrade(ctx context.Context) error {
 			lock = record.encode()
 		}
 		_, _, err = g.s.Multi(ctx,
-			&zk.SetDataRequest{Path: g.path, Data: rec.encode(), Version: stat.Version},
-			&zk.SetDataRequest{Path: g.lock.path, Data: lock, Version: at.Version})
+			&zkclient.SetDataRequest{Path: g.path, Data: rec.encode(), Version: stat.Version},
+			&zkclient.SetDataRequest{Path: g.lock.path, Data: lock, Version: at.Version})
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zkclient.ErrAmbiguous):
+		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrAmbiguous):
 		default:
 			return fmt.Errorf("lock %q is not shared: %w", g.lock.scope, g.lossOr(err))
 		}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -93,7 +91,7 @@ func (b *ballot) begin(ctx context.Context) (*Term, error) {
 	_, stat, err := s.Look(ctx, t.path, &t.watch)
 	if err != nil {
 		t.drop()
-		if errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zkclient.ErrNoNode) {
 			err = errEvicted
 		}
 		return nil, err
@@ -133,7 +131,7 @@ func (e *Election) candidates(ctx context.Context, s *zkclient.Session, limit in
 		}
 		id, stat, err := s.Get(ctx, e.path+"/"+t.name)
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			continue // has left meanwhile
 		case err != nil:
 			return nil, err

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -95,7 +93,7 @@ func (t *Term) withdraw() error {
 	unsure := false // an earlier try may have done it
 	for {
 		err := t.s.Delete(context.Background(), t.path, -1)
-		gone, over := errors.Is(err, zk.ErrNoNode), errors.Is(err, zkclient.ErrSessionOver)
+		gone, over := errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrSessionOver)
 		switch {
 		case err == nil, unsure && (gone || over):
 			return nil
@@ -172,7 +170,7 @@ func (t *Term) inspect() {
 			return
 		}
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			t.lose(&LostError{Scope: t.b.e.name, Reason: LossDeleted})
 		case !errors.Is(err, zkclient.ErrAmbiguous):
 			return

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"path"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -42,7 +40,7 @@ func (c *Client) Errand(name string) (*Errand, error) {
 // Errands returns the names of all errands that have a note.
 func (c *Client) Errands(ctx context.Context) ([]string, error) {
 	names, err := c.Children(ctx, c.Root()+"/emergency/notes")
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, nil
 	}
 	return names, err
@@ -51,7 +49,7 @@ func (c *Client) Errands(ctx context.Context) ([]string, error) {
 // Note returns the note, nil if there is none.
 func (e *Errand) Note(ctx context.Context) ([]byte, error) {
 	data, _, err := e.c.Get(ctx, e.note)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, nil
 	}
 	return data, err
@@ -90,12 +88,12 @@ func (t *ErrandTurn) Write(ctx context.Context, note []byte) error {
 	if len(note) > MaxErrandNote {
 		return &zkclient.RequestError{Field: "note", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(note), MaxErrandNote)}
 	}
-	set := &zk.SetDataRequest{Path: t.e.note, Data: note, Version: -1}
-	create := &zk.CreateRequest{Path: t.e.note, Data: note, Acl: t.e.c.ACL()}
-	return t.whileMine(ctx, func(ctx context.Context, s *zkclient.Session, mine *zk.CheckVersionRequest) error {
+	set := &zkclient.SetDataRequest{Path: t.e.note, Data: note, Version: -1}
+	create := &zkclient.CreateRequest{Path: t.e.note, Data: note, Acl: t.e.c.ACL()}
+	return t.whileMine(ctx, func(ctx context.Context, s *zkclient.Session, mine *zkclient.CheckVersionRequest) error {
 		_, failed, err := s.Multi(ctx, mine, set)
-		if failed == 1 && errors.Is(err, zk.ErrNoNode) {
-			if _, failed, err = s.Multi(ctx, mine, create); failed == 1 && errors.Is(err, zk.ErrNodeExists) {
+		if failed == 1 && errors.Is(err, zkclient.ErrNoNode) {
+			if _, failed, err = s.Multi(ctx, mine, create); failed == 1 && errors.Is(err, zkclient.ErrNodeExists) {
 				return zkclient.ErrAmbiguous // an attempt whose reply was lost: again
 			}
 		}
@@ -106,9 +104,9 @@ func (t *ErrandTurn) Write(ctx context.Context, note []byte) error {
 // Forget deletes the note, with the same errors as Write. One that is not there
 // is fine.
 func (t *ErrandTurn) Forget(ctx context.Context) error {
-	return t.whileMine(ctx, func(ctx context.Context, s *zkclient.Session, mine *zk.CheckVersionRequest) error {
-		_, failed, err := s.Multi(ctx, mine, &zk.DeleteRequest{Path: t.e.note, Version: -1})
-		if failed == 1 && errors.Is(err, zk.ErrNoNode) {
+	return t.whileMine(ctx, func(ctx context.Context, s *zkclient.Session, mine *zkclient.CheckVersionRequest) error {
+		_, failed, err := s.Multi(ctx, mine, &zkclient.DeleteRequest{Path: t.e.note, Version: -1})
+		if failed == 1 && errors.Is(err, zkclient.ErrNoNode) {
 			return nil
 		}
 		return err
@@ -117,12 +115,12 @@ func (t *ErrandTurn) Forget(ctx context.Context) error {
 
 // whileMine runs an idempotent transaction that begins with a check of the
 // turn's node.
-func (t *ErrandTurn) whileMine(ctx context.Context, do func(context.Context, *zkclient.Session, *zk.CheckVersionRequest) error) error {
-	mine := &zk.CheckVersionRequest{Path: t.g.h.path, Version: -1}
+func (t *ErrandTurn) whileMine(ctx context.Context, do func(context.Context, *zkclient.Session, *zkclient.CheckVersionRequest) error) error {
+	mine := &zkclient.CheckVersionRequest{Path: t.g.h.path, Version: -1}
 	_, err := zkclient.Promptly(ctx, t.e.c.Client, func() (struct{}, error) {
 		return struct{}{}, t.e.c.Reading(ctx, func(s *zkclient.Session) error { return do(ctx, s, mine) })
 	}, nil)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return &GoneError{Path: t.g.Path()}
 	}
 	return err

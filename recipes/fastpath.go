@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zkwire"
@@ -54,7 +52,7 @@ func (a *attempt) fast(ctx context.Context, s *zkclient.Session) (*Grant, error)
 		switch {
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			if err := s.Ensure(ctx, l.path); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {
 				return nil, err
 			}
@@ -69,7 +67,7 @@ func (a *attempt) fast(ctx context.Context, s *zkclient.Session) (*Grant, error)
 		a.seen = l.cache.strangers.drop(l.path, all)
 		if len(a.seen) == 0 && len(all) > 0 {
 			nobody, err := l.deserted(ctx, s, all, stat.Version)
-			if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zk.ErrNoNode) {
+			if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrNoNode) {
 				continue
 			} else if err != nil {
 				return nil, err
@@ -81,7 +79,7 @@ func (a *attempt) fast(ctx context.Context, s *zkclient.Session) (*Grant, error)
 		if len(a.seen) > 0 {
 			l.cache.hints.crowded(l.path)
 			g, err := a.accompany(ctx, s)
-			if errors.Is(err, zk.ErrNoNode) || errors.Is(err, errAgain) {
+			if errors.Is(err, zkclient.ErrNoNode) || errors.Is(err, errAgain) {
 				continue // the lock node was removed, or the terms are others
 			}
 			return g, err
@@ -94,7 +92,7 @@ func (a *attempt) fast(ctx context.Context, s *zkclient.Session) (*Grant, error)
 			}
 			return g, err
 		}
-		if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, errAgain) {
+		if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrNoNode) || errors.Is(err, errAgain) {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -271,7 +269,7 @@ func (l *PriorityLock) allShare(ctx context.Context, s *zkclient.Session, holder
 			continue
 		}
 		data, _, err := s.Get(ctx, l.path+"/"+c.name)
-		if errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zkclient.ErrNoNode) {
 			return errAgain // it has just left
 		} else if err != nil {
 			return err
@@ -293,9 +291,9 @@ type taking struct {
 
 	guid   string // another one for each time that it is sent
 	at     zkclient.Instant
-	check  zk.CheckVersionRequest
-	create zk.CreateRequest
-	set    zk.SetDataRequest
+	check  zkclient.CheckVersionRequest
+	create zkclient.CreateRequest
+	set    zkclient.SetDataRequest
 	sent   *zkclient.Parcel // is on its way; nil: nothing is
 }
 
@@ -313,9 +311,9 @@ func (t *taking) operations(a *attempt) []any {
 	if own := t.rec.delayNotes(t.guid); len(own)+len(t.keep.Evicted) > 0 || t.keep.occupied() {
 		record = t.keep.with(t.guid, own).encode()
 	}
-	t.check = zk.CheckVersionRequest{Path: l.c.Root(), Version: a.epoch}
-	t.create = zk.CreateRequest{Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, t.guid), Data: t.data, Acl: l.c.ACL(), Flags: zk.FlagEphemeral | zk.FlagSequence}
-	t.set = zk.SetDataRequest{Path: l.path, Data: record, Version: t.version}
+	t.check = zkclient.CheckVersionRequest{Path: l.c.Root(), Version: a.epoch}
+	t.create = zkclient.CreateRequest{Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, t.guid), Data: t.data, Acl: l.c.ACL(), Flags: zkclient.FlagEphemeral | zkclient.FlagSequence}
+	t.set = zkclient.SetDataRequest{Path: l.path, Data: record, Version: t.version}
 	// planted-bug grab-without-version: t.set.Version = -1
 	t.at = t.s.Now()
 	return []any{&t.check, &t.create, &t.set}
@@ -331,7 +329,7 @@ func (t *taking) post(a *attempt) bool {
 }
 
 // outcome sends it, unless that is done, and waits for what comes of it.
-func (t *taking) outcome(ctx context.Context, a *attempt) ([]zk.MultiResponse, int, error) {
+func (t *taking) outcome(ctx context.Context, a *attempt) ([]zkclient.MultiResponse, int, error) {
 	if p := t.sent; p != nil {
 		t.sent = nil
 		return t.s.Outcome(p)
@@ -365,17 +363,17 @@ func (a *attempt) take(ctx context.Context, t *taking) (*Grant, error) {
 				})
 			}
 			return a.granted(g)
-		case errors.Is(err, zk.ErrBadVersion) && failed == 0:
+		case errors.Is(err, zkclient.ErrBadVersion) && failed == 0:
 			// Scopes were removed meanwhile, this one maybe among them: what
 			// version says may be old. Nobody need be there.
 			l.cache.epoch.CompareAndSwap(a.epoch, -1)
 			l.cache.hints.update(l.path, func(h *hint) { h.idle = false })
 			return nil, errAgain
-		case errors.Is(err, zk.ErrBadVersion):
+		case errors.Is(err, zkclient.ErrBadVersion):
 			return nil, errCrowded
-		case errors.Is(err, zk.ErrNoNode) && len(keep.Holders) > 0:
+		case errors.Is(err, zkclient.ErrNoNode) && len(keep.Holders) > 0:
 			return nil, errCrowded
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			if err := s.Ensure(ctx, l.path); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {
 				return nil, err
 			}

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -39,7 +38,7 @@ var errStranger = errors.New("the node is no request")
 // whyStranger says why a node with a contender's name is none, for whoever
 // would have to wait for it; "" if it is one, or a newer program's. err is of
 // the attempt to read it.
-func whyStranger(data []byte, stat *zk.Stat, err error) string {
+func whyStranger(data []byte, stat *zkclient.Stat, err error) string {
 	switch {
 	case errors.As(err, new(*zkclient.AccessError)):
 		return zkclient.WhyDenied
@@ -195,12 +194,12 @@ func (l *PriorityLock) rewrite(ctx context.Context, s *zkclient.Session, version
 		return g, err
 	}
 	_, failed, err := s.Multi(ctx,
-		&zk.CheckVersionRequest{Path: l.c.Root(), Version: epoch},
-		&zk.SetDataRequest{Path: l.path, Data: g.encode(), Version: version})
-	if failed == 0 && errors.Is(err, zk.ErrBadVersion) {
+		&zkclient.CheckVersionRequest{Path: l.c.Root(), Version: epoch},
+		&zkclient.SetDataRequest{Path: l.path, Data: g.encode(), Version: version})
+	if failed == 0 && errors.Is(err, zkclient.ErrBadVersion) {
 		l.cache.epoch.CompareAndSwap(epoch, -1)
 	}
-	if err == nil || errors.Is(err, zk.ErrBadVersion) {
+	if err == nil || errors.Is(err, zkclient.ErrBadVersion) {
 		err = errAgain
 	}
 	return g, err
@@ -223,7 +222,7 @@ func (l *PriorityLock) restored(ctx context.Context, s *zkclient.Session) (lockR
 			node := l.path + "/" + c.name
 			data, stat, err := s.Get(inner, node)
 			switch {
-			case errors.Is(err, zk.ErrNoNode):
+			case errors.Is(err, zkclient.ErrNoNode):
 				return nil
 			case errors.As(err, new(*zkclient.AccessError)):
 				granted[i] = !l.cache.strangers.knows(node)
@@ -262,7 +261,7 @@ type ghosts struct {
 
 // judge takes note of what a look at a participant's node has shown, and reports
 // whether it is a ghost's.
-func (g *ghosts) judge(node string, stat *zk.Stat, err error) bool {
+func (g *ghosts) judge(node string, stat *zkclient.Stat, err error) bool {
 	nobody := err == nil && !zkclient.IsEphemeral(stat)
 	if !nobody && !errors.As(err, new(*zkclient.AccessError)) {
 		return false

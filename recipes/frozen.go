@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
@@ -91,9 +90,9 @@ func (c *Client) showFrozen(ctx context.Context, note frozenNote) error {
 	}
 	node := c.frozenRoom() + "/" + zkclient.NewGUID()
 	for {
-		_, err := s.Create(ctx, node, zkclient.Encode(note), zk.FlagEphemeral)
+		_, err := s.Create(ctx, node, zkclient.Encode(note), zkclient.FlagEphemeral)
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			if err := s.Ensure(ctx, c.frozenRoom()); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {
 				return err
 			}
@@ -104,7 +103,7 @@ func (c *Client) showFrozen(ctx context.Context, note frozenNote) error {
 				return err
 			}
 			continue
-		case err != nil && !errors.Is(err, zk.ErrNodeExists): // of an attempt whose reply was lost
+		case err != nil && !errors.Is(err, zkclient.ErrNodeExists): // of an attempt whose reply was lost
 			c.removeFrozen(ctx, s, node)
 			return err
 		}
@@ -135,7 +134,7 @@ func (c *Client) frozenRoom() string { return c.Root() + "/emergency/frozen" }
 // nodes that cannot be read, by path.
 func (c *Client) Frozen(ctx context.Context) (all []FrozenRequest, left []zkclient.Unreadable, err error) {
 	names, err := c.Children(ctx, c.frozenRoom())
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, nil, nil
 	} else if err != nil {
 		return nil, nil, fmt.Errorf("frozen requests: %w", err)
@@ -147,7 +146,7 @@ func (c *Client) Frozen(ctx context.Context) (all []FrozenRequest, left []zkclie
 		work.Go(func() error {
 			node := c.frozenRoom() + "/" + name
 			data, stat, err := c.Get(inner, node)
-			if errors.Is(err, zk.ErrNoNode) {
+			if errors.Is(err, zkclient.ErrNoNode) {
 				return nil // it is over
 			}
 			var r FrozenRequest
@@ -181,7 +180,7 @@ func (c *Client) Frozen(ctx context.Context) (all []FrozenRequest, left []zkclie
 	return all, zkclient.ByPath(left), nil
 }
 
-func decodeFrozen(data []byte, stat *zk.Stat) (FrozenRequest, error) {
+func decodeFrozen(data []byte, stat *zkclient.Stat) (FrozenRequest, error) {
 	var n frozenNote
 	if err := zkclient.Decode(data, &n, &n.Format); err != nil {
 		return FrozenRequest{}, err

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -56,7 +55,7 @@ func FuzzContenderRecord(f *testing.F) {
 	f.Add(rec.encode(), int64(1000), int64(7))
 	rec.Granted = true
 	rec.ask(askingNote{ID: "a", Reason: priority.Outranked, Grace: 5})
-	rec.freeze(&zk.Stat{Mzxid: 7, Mtime: 50})
+	rec.freeze(&zkclient.Stat{Mzxid: 7, Mtime: 50})
 	f.Add(rec.encode(), int64(1000), int64(7))
 	for _, text := range []string{
 		"", "null", "[]", `"x"`, "5", "{}", `{"format":0}`, `{"format":2}`, `{"format":2,"owner":{"name":"x"},"mode":7}`, `{"format":1,"mode":"update"}`,
@@ -77,7 +76,7 @@ func FuzzContenderRecord(f *testing.F) {
 		kept(t, data, rec.encode(), contenderFields)
 
 		// as a holder, and as one who waits for it, see it
-		stat := &zk.Stat{Mtime: written, Mzxid: written, Ctime: written, EphemeralOwner: 1}
+		stat := &zkclient.Stat{Mtime: written, Mzxid: written, Ctime: written, EphemeralOwner: 1}
 		lease := rec.leaseLeft(stat, now)
 		require.GreaterOrEqual(t, lease, time.Duration(0))
 		require.LessOrEqual(t, lease, max(0, zkclient.Milliseconds(rec.LeaseTimeout)))
@@ -99,7 +98,7 @@ func FuzzContenderRecord(f *testing.F) {
 		require.True(t, rec.withdraw("fuzz"))
 		others, err := decodeContender(rec.encode())
 		require.NoError(t, err)
-		later := &zk.Stat{Mtime: stat.Mtime + 1, Mzxid: stat.Mzxid + 1}
+		later := &zkclient.Stat{Mtime: stat.Mtime + 1, Mzxid: stat.Mzxid + 1}
 		if stat.Mzxid != 0 {
 			require.Equal(t, token, others.token(later))
 		}
@@ -138,14 +137,14 @@ func FuzzLockRecord(f *testing.F) {
 		require.LessOrEqual(t, len(g.evict(evictionNote{ID: "new"})), maxEvictions+1)
 		require.LessOrEqual(t, len(g.news(1767225600000)), len(g.Evicted))
 		require.Len(t, g.with("me", nil).Holders, len(g.Holders)+1)
-		stat := &zk.Stat{Mtime: 1767225600000, Mzxid: 7}
+		stat := &zkclient.Stat{Mtime: 1767225600000, Mzxid: 7}
 		carried := lockRecord{Delays: g.carry(stat, nil)}
 		require.LessOrEqual(t, len(carried.Delays), len(g.Delays))
 		later, err := decodeLock(carried.encode())
 		require.NoError(t, err)
-		for _, n := range later.carry(&zk.Stat{Mtime: 1767225600001, Mzxid: 8}, nil) {
+		for _, n := range later.carry(&zkclient.Stat{Mtime: 1767225600001, Mzxid: 8}, nil) {
 			require.NotNil(t, n.Ended)
-			require.True(t, n.comparable(stat) || n.comparable(&zk.Stat{Mtime: 1767225600001, Mzxid: 8}))
+			require.True(t, n.comparable(stat) || n.comparable(&zkclient.Stat{Mtime: 1767225600001, Mzxid: 8}))
 			n.describe()
 		}
 		for _, e := range g.Evicted {
@@ -172,7 +171,7 @@ func FuzzTickRecord(f *testing.F) {
 		f.Add([]byte(text), int64(5))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, written int64) {
-		stat := &zk.Stat{Mtime: written}
+		stat := &zkclient.Stat{Mtime: written}
 		rec, err := decodeTick(data, stat)
 		if err != nil {
 			line, _, _ := bytes.Cut(data, []byte{'\n'})
@@ -246,7 +245,7 @@ func FuzzBoards(f *testing.F) {
 			again, err := decodeApproval(zkclient.Encode(question))
 			require.NoError(t, err)
 			require.Equal(t, string(zkclient.Encode(question)), string(zkclient.Encode(again)))
-			shown := approvalNode{id: "a-0000000001", rec: question, stat: &zk.Stat{Mtime: 5, Ctime: 5}}.public()
+			shown := approvalNode{id: "a-0000000001", rec: question, stat: &zkclient.Stat{Mtime: 5, Ctime: 5}}.public()
 			require.Equal(t, question.Decision != nil, shown.Decision != nil)
 			fit := question.fit()
 			require.LessOrEqual(t, len(fit.Holders), maxAuditVictims+1)
@@ -269,7 +268,7 @@ func FuzzAudit(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		stat := &zk.Stat{Version: 1}
+		stat := &zkclient.Stat{Version: 1}
 		if head, err := decodeAuditHead(data, stat); err == nil {
 			require.GreaterOrEqual(t, head.First, int64(1))
 			require.LessOrEqual(t, head.First, head.Seq+1)
@@ -329,7 +328,7 @@ func FuzzGroupRecords(f *testing.F) {
 			require.Equal(t, slowly == nil, err == nil, "%v, %v", err, slowly)
 			require.Equal(t, string(zkclient.Encode(slow)), string(zkclient.Encode(fast)))
 		}
-		stat := &zk.Stat{Mzxid: 77}
+		stat := &zkclient.Stat{Mzxid: 77}
 		if a, err := decodeAssignment(data, stat); err == nil {
 			for _, l := range a.locks {
 				for _, e := range l.holders {

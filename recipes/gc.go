@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -118,7 +117,7 @@ type collector struct {
 // A candidate is the node of a scope as it was looked at.
 type candidate struct {
 	scope, path string
-	stat        *zk.Stat
+	stat        *zkclient.Stat
 }
 
 func (x candidate) idle() IdleScope {
@@ -134,7 +133,7 @@ func (k *collector) in(ctx context.Context, s *zkclient.Session) error {
 		return err
 	}
 	_, root, err := s.Get(ctx, k.c.Root())
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil
 	} else if err != nil {
 		return err
@@ -170,7 +169,7 @@ func (k *collector) in(ctx context.Context, s *zkclient.Session) error {
 // lookAround looks at the node of each scope.
 func (k *collector) lookAround(ctx context.Context, s *zkclient.Session) ([]candidate, error) {
 	buckets, _, err := s.List(ctx, k.c.Root()+"/locks")
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
@@ -182,7 +181,7 @@ func (k *collector) lookAround(ctx context.Context, s *zkclient.Session) ([]cand
 		if bad, isBad := zkclient.LeftOut(err, path, ""); isBad {
 			k.unreadable(bad)
 			continue
-		} else if errors.Is(err, zk.ErrNoNode) {
+		} else if errors.Is(err, zkclient.ErrNoNode) {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -208,8 +207,8 @@ func (k *collector) look(ctx context.Context, s *zkclient.Session, at []candidat
 	looks.SetLimit(16)
 	for i := range at {
 		looks.Go(func() error {
-			stat, err := nodeExists(ctx, s, at[i].path)
-			if errors.Is(err, zk.ErrNoNode) {
+			stat, err := s.Stat(ctx, at[i].path)
+			if errors.Is(err, zkclient.ErrNoNode) {
 				stat, err = nil, nil
 			}
 			at[i].stat = stat
@@ -239,7 +238,7 @@ func (k *collector) stays(ctx context.Context, s *zkclient.Session, x candidate)
 	why, err := k.judge(ctx, s, x)
 	bad, isBad := zkclient.LeftOut(err, x.path, x.scope)
 	switch {
-	case errors.Is(err, zk.ErrNoNode): // it has gone
+	case errors.Is(err, zkclient.ErrNoNode): // it has gone
 		return true, nil
 	case isBad:
 		k.unreadable(bad)
@@ -292,8 +291,8 @@ func (k *collector) notice(ctx context.Context, s *zkclient.Session, x candidate
 		return nil
 	}
 	_, _, err := s.Multi(ctx,
-		&zk.CheckVersionRequest{Path: k.c.Root(), Version: k.start},
-		&zk.SetDataRequest{Path: x.path, Data: g.encode(), Version: x.stat.Version})
+		&zkclient.CheckVersionRequest{Path: k.c.Root(), Version: k.start},
+		&zkclient.SetDataRequest{Path: x.path, Data: g.encode(), Version: x.stat.Version})
 	if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrSessionOver) {
 		return err
 	}
@@ -336,16 +335,4 @@ func (k *collector) result() Collection {
 	slices.SortFunc(r.Removed, func(a, b IdleScope) int { return strings.Compare(a.Scope, b.Scope) })
 	slices.SortFunc(r.Left, func(a, b LeftScope) int { return strings.Compare(a.Scope, b.Scope) })
 	return r
-}
-
-// nodeExists returns the stat of a node; zk.ErrNoNode: there is none.
-func nodeExists(ctx context.Context, s *zkclient.Session, path string) (*zk.Stat, error) {
-	r, err := zkclient.Call(ctx, s, func(c *zk.Conn) (r zkclient.NodePresence, err error) {
-		r.There, r.Stat, err = c.Exists(path)
-		return r, err
-	})
-	if err == nil && !r.There {
-		err = zk.ErrNoNode
-	}
-	return r.Stat, zkclient.Denied(err, path, zkclient.PermissionRead)
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -53,9 +51,9 @@ func (k *collector) remove(ctx context.Context, s *zkclient.Session, batch []can
 			}
 		}
 		ops := make([]any, 0, len(batch)+1)
-		ops = append(ops, &zk.SetDataRequest{Path: k.c.Root(), Data: data, Version: root.Version})
+		ops = append(ops, &zkclient.SetDataRequest{Path: k.c.Root(), Data: data, Version: root.Version})
 		for _, x := range batch {
-			ops = append(ops, &zk.DeleteRequest{Path: x.path, Version: x.stat.Version})
+			ops = append(ops, &zkclient.DeleteRequest{Path: x.path, Version: x.stat.Version})
 		}
 		_, failed, err := s.Multi(ctx, ops...)
 		var refused *zkclient.AccessError
@@ -65,11 +63,11 @@ func (k *collector) remove(ctx context.Context, s *zkclient.Session, batch []can
 			cacheOf(k.c).epoch.Store(-1)
 			k.removed(1, batch...)
 			return nil
-		case errors.Is(err, zk.ErrBadVersion) && failed == 0: // another collector, right now
-		case failed > 0 && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNotEmpty)):
+		case errors.Is(err, zkclient.ErrBadVersion) && failed == 0: // another collector, right now
+		case failed > 0 && (errors.Is(err, zkclient.ErrBadVersion) || errors.Is(err, zkclient.ErrNotEmpty)):
 			k.left(batch[failed-1], LeftCame)
 			batch = slices.Delete(slices.Clone(batch), failed-1, failed)
-		case failed > 0 && errors.Is(err, zk.ErrNoNode): // by an administrator's hand
+		case failed > 0 && errors.Is(err, zkclient.ErrNoNode): // by an administrator's hand
 			batch = slices.Delete(slices.Clone(batch), failed-1, failed)
 		case failed > 0 && errors.As(err, &refused):
 			k.left(batch[failed-1], LeftDenied)
@@ -108,8 +106,8 @@ func (k *collector) again(ctx context.Context, s *zkclient.Session, batch []cand
 func (k *collector) settle(ctx context.Context, s *zkclient.Session) error {
 	for len(k.unsure) > 0 {
 		x := k.unsure[0]
-		switch _, err := nodeExists(ctx, s, x.path); {
-		case errors.Is(err, zk.ErrNoNode):
+		switch _, err := s.Stat(ctx, x.path); {
+		case errors.Is(err, zkclient.ErrNoNode):
 			k.removed(0, x)
 		case err != nil:
 			return err

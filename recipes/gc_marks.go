@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -46,11 +44,11 @@ func (k *collector) begin(ctx context.Context, s *zkclient.Session) error {
 	for {
 		data, stat, err := s.Get(ctx, path)
 		switch {
-		case errors.Is(err, zk.ErrNoNode) && k.o.DryRun:
+		case errors.Is(err, zkclient.ErrNoNode) && k.o.DryRun:
 			return k.beginAt(k.c.Now().UnixMilli(), gcRecord{})
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			// A root without locks needs no mark, nor a root that is not there.
-			if _, err := nodeExists(ctx, s, k.c.Root()+"/locks"); errors.Is(err, zk.ErrNoNode) {
+			if _, err := s.Stat(ctx, k.c.Root()+"/locks"); errors.Is(err, zkclient.ErrNoNode) {
 				return k.beginAt(k.c.Now().UnixMilli(), gcRecord{})
 			} else if err != nil {
 				return err
@@ -70,7 +68,7 @@ func (k *collector) begin(ctx context.Context, s *zkclient.Session) error {
 		record.Marks = append(record.Marks, gcMark{stat.Mzxid, stat.Mtime})
 		if k.o.DryRun {
 			now, err := k.c.ServerNow(ctx, s)
-			if errors.Is(err, zk.ErrNoAuth) {
+			if errors.Is(err, zkclient.ErrNoAuth) {
 				now, err = k.c.Now().UnixMilli(), nil // an onlooker that may not write: nearly right
 			}
 			if err != nil {
@@ -83,7 +81,7 @@ func (k *collector) begin(ctx context.Context, s *zkclient.Session) error {
 			return err
 		}
 		written, err := s.Set(ctx, path, out, stat.Version)
-		if errors.Is(err, zk.ErrBadVersion) {
+		if errors.Is(err, zkclient.ErrBadVersion) {
 			continue // another collector
 		} else if err != nil {
 			return err

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -205,7 +203,7 @@ func (g *Grant) inspect(ctx context.Context) error {
 		return ErrReleased
 	}
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		loss := g.whyGone(ctx)
 		g.lose(loss)
 		return loss
@@ -300,7 +298,7 @@ func (g *Grant) whyGone(ctx context.Context) *LostError {
 }
 
 // absorb takes note of the own node's data: the token, and who asks.
-func (g *Grant) absorb(rec *contenderRecord, stat *zk.Stat) {
+func (g *Grant) absorb(rec *contenderRecord, stat *zkclient.Stat) {
 	now := g.s.Now()
 	g.mu.Lock()
 	g.at.learn(stat)
@@ -472,7 +470,7 @@ func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent 
 		switch {
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			g.changed()
 			if err := g.lossOr(nil); err != nil {
 				return 0, err
@@ -503,7 +501,7 @@ func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent 
 			g.at.learn(stat)
 			g.mu.Unlock()
 			return sent, nil
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zkclient.ErrAmbiguous):
+		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrAmbiguous):
 		default:
 			return 0, g.lossOr(err)
 		}
@@ -523,7 +521,7 @@ func (g *Grant) lossOr(err error) error {
 }
 
 // whoAsks returns one that asks the holder to go and is alive.
-func (g *Grant) whoAsks(ctx context.Context, rec *contenderRecord, stat *zk.Stat) (PreemptRequested, bool, error) {
+func (g *Grant) whoAsks(ctx context.Context, rec *contenderRecord, stat *zkclient.Stat) (PreemptRequested, bool, error) {
 	if len(rec.Preempt) == 0 {
 		return PreemptRequested{}, false, nil
 	}

@@ -6,8 +6,6 @@ import (
 	"path"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -32,7 +30,7 @@ func (g *Grant) verifyDue(now zkclient.Instant) bool {
 }
 
 // rewritten reports whether the grant record has changed since it is known to name this grant.
-func (g *Grant) rewritten(stat *zk.Stat) bool {
+func (g *Grant) rewritten(stat *zkclient.Stat) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	version := g.version
@@ -56,7 +54,7 @@ func (g *Grant) verify(ctx context.Context) {
 	switch {
 	case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 		return // it stays due
-	case errors.Is(err, zk.ErrNoNode): // and no child either
+	case errors.Is(err, zkclient.ErrNoNode): // and no child either
 		g.changed()
 		return
 	case err == nil && !slices.Contains(record.Holders, g.guid):

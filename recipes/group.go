@@ -8,8 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -127,7 +125,7 @@ func (g *Group) apply(ctx context.Context) (changed bool, err error) {
 		}
 		data, stat, err := g.c.Get(ctx, g.path)
 		switch {
-		case errors.Is(err, zk.ErrNoNode) || err == nil && len(data) == 0:
+		case errors.Is(err, zkclient.ErrNoNode) || err == nil && len(data) == 0:
 			// What belongs to it comes first: the spec says that all is there.
 			if err := g.found(ctx); err != nil {
 				return false, err
@@ -144,13 +142,13 @@ func (g *Group) apply(ctx context.Context) (changed bool, err error) {
 				return false, zkclient.InNode(err, g.path) // of a newer version: not ours to overwrite
 			}
 		}
-		_, err = g.c.Multi(ctx, &zk.SetDataRequest{Path: g.path, Data: g.data, Version: stat.Version})
+		_, err = g.c.Multi(ctx, &zkclient.SetDataRequest{Path: g.path, Data: g.data, Version: stat.Version})
 		switch {
 		case err == nil:
 			return true, nil
 		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			changed = true // perhaps: the next look tells
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode):
 		default:
 			return false, err
 		}
@@ -177,8 +175,8 @@ func (g *Group) restore(ctx context.Context) error {
 	if err != nil || len(data) > 0 {
 		return err
 	}
-	_, err = g.c.Multi(ctx, &zk.SetDataRequest{Path: g.path, Data: g.data, Version: stat.Version})
-	if errors.Is(err, zk.ErrBadVersion) {
+	_, err = g.c.Multi(ctx, &zkclient.SetDataRequest{Path: g.path, Data: g.data, Version: stat.Version})
+	if errors.Is(err, zkclient.ErrBadVersion) {
 		return nil
 	}
 	return err

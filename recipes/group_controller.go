@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -251,8 +249,8 @@ func (c *controller) write(next *groupAssignment) error {
 		return fmt.Errorf("group %q: %w (%d bytes)", c.spec.Name, errGroupTooLarge, len(data))
 	}
 	replies, failed, err := inc.s.Multi(inc.ctx,
-		&zk.CheckVersionRequest{Path: inc.path, Version: -1},
-		&zk.SetDataRequest{Path: inc.m.g.assignment(), Data: data, Version: c.version})
+		&zkclient.CheckVersionRequest{Path: inc.path, Version: -1},
+		&zkclient.SetDataRequest{Path: inc.m.g.assignment(), Data: data, Version: c.version})
 	switch {
 	case err == nil:
 		c.version = replies[1].Stat.Version
@@ -261,13 +259,13 @@ func (c *controller) write(next *groupAssignment) error {
 		c.a = next
 		c.round.writes++
 		return nil
-	case errors.Is(err, zk.ErrBadVersion):
+	case errors.Is(err, zkclient.ErrBadVersion):
 		c.placeNews.Store(true)
 		c.poke()
 		return zkclient.ErrAmbiguous
-	case errors.Is(err, zk.ErrNoNode) && failed == 0:
+	case errors.Is(err, zkclient.ErrNoNode) && failed == 0:
 		return inc.gone("its node was deleted")
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		return inc.ruined("the group's assignment was deleted")
 	case errors.Is(err, zkclient.ErrAmbiguous):
 		c.placeNews.Store(true)
@@ -306,7 +304,7 @@ func (c *controller) read() error {
 		case strange: // it is there, and more is not known
 			inc.m.tell(GroupFault{Err: fmt.Errorf("participant %s: %w", w.path, err)})
 			continue
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			c.forget(guid)
 			continue
 		case err != nil:
@@ -329,7 +327,7 @@ func (c *controller) read() error {
 
 func (c *controller) readPlaces() error {
 	data, stat, err := c.inc.s.Get(c.inc.ctx, c.inc.m.g.assignment())
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return c.inc.ruined("the group's assignment was deleted")
 	}
 	if err != nil {
@@ -352,7 +350,7 @@ func (c *controller) learn(a *groupAssignment, version int32) {
 
 func (c *controller) readSpec() error {
 	data, stat, err := c.inc.s.Look(c.inc.ctx, c.inc.m.g.path, &c.specWatch)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return c.inc.ruined("the group was deleted")
 	}
 	if err != nil {
@@ -375,7 +373,7 @@ func (c *controller) readList() error {
 	inc := c.inc
 	members := inc.m.g.members()
 	nodes, _, err := inc.s.LookAtChildren(inc.ctx, members, &c.listWatch)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return inc.ruined("the group was deleted")
 	}
 	if err != nil {

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -230,7 +228,7 @@ func (inc *incarnation) follow() error {
 			return inc.gone(err.Error())
 		case inc.ctx.Err() != nil:
 			return errGroupLost
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			return inc.ruined("the group was deleted")
 		default:
 			m.tell(GroupFault{Err: err})
@@ -268,7 +266,7 @@ func (inc *incarnation) rest(timer *time.Timer) {
 // lookAtSelf finds out whether the own node is there.
 func (inc *incarnation) lookAtSelf() error {
 	_, _, err := inc.s.Look(inc.ctx, inc.path, &inc.ownWatch)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return inc.gone("its node was deleted")
 	}
 	return err
@@ -278,7 +276,7 @@ func (inc *incarnation) lookAtSelf() error {
 func (inc *incarnation) lookAtPlaces() error {
 	m := inc.m
 	data, stat, err := inc.s.Look(inc.ctx, m.g.assignment(), &inc.placeWatch)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return inc.ruined("the group's assignment was deleted")
 	}
 	if err != nil {
@@ -365,7 +363,7 @@ func (inc *incarnation) write() (wait time.Duration, err error) {
 	data := inc.record().encode()
 	m.mu.Unlock()
 	_, err = inc.s.Set(inc.ctx, inc.path, data, -1)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return 0, inc.gone("its node was deleted")
 	}
 	if err != nil {
@@ -384,7 +382,7 @@ func (inc *incarnation) lookAhead() error {
 	}
 	if inc.front != "" {
 		_, stat, err := inc.s.Look(inc.ctx, inc.front, &inc.frontWatch)
-		if strange := m.ghosts.judge(inc.front, stat, err); !strange && !errors.Is(err, zk.ErrNoNode) {
+		if strange := m.ghosts.judge(inc.front, stat, err); !strange && !errors.Is(err, zkclient.ErrNoNode) {
 			return err
 		}
 		inc.s.Unwatch(inc.front, &inc.frontWatch)

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -25,7 +24,7 @@ func idleSession(c *Client) *zkclient.Session {
 
 // shareOf returns what a participant reads of an assignment.
 func shareOf(t *testing.T, a *groupAssignment, inc *incarnation) groupShare {
-	share, err := decodeShare(a.encode(), &zk.Stat{Mzxid: 99}, inc.guid)
+	share, err := decodeShare(a.encode(), &zkclient.Stat{Mzxid: 99}, inc.guid)
 	require.NoError(t, err)
 	return share
 }

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -254,7 +252,7 @@ func (m *Member) run() {
 			<-m.work.Done()
 			return
 		}
-		if errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zkclient.ErrNoNode) {
 			m.wrecked = true
 			err = nil
 		}
@@ -340,12 +338,12 @@ func (inc *incarnation) create() error {
 			}
 			m.wrecked = false
 		}
-		path, err := s.Create(m.stopped, m.g.members()+"/"+memberNode(m.escaped, inc.guid), inc.record().encode(), zk.FlagEphemeral|zk.FlagSequence)
+		path, err := s.Create(m.stopped, m.g.members()+"/"+memberNode(m.escaped, inc.guid), inc.record().encode(), zkclient.FlagEphemeral|zkclient.FlagSequence)
 		switch {
 		case err == nil:
 			inc.setPath(path)
 			return nil
-		case errors.Is(err, zk.ErrNoNode): // somebody has deleted the group
+		case errors.Is(err, zkclient.ErrNoNode): // somebody has deleted the group
 			m.wrecked = true
 			continue
 		case !errors.Is(err, zkclient.ErrAmbiguous):
@@ -454,7 +452,7 @@ func (inc *incarnation) first() error {
 			}
 		}
 		s.Unwatch(rival, &w)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zkclient.ErrAmbiguous) {
+		if err != nil && !errors.Is(err, zkclient.ErrNoNode) && !errors.Is(err, zkclient.ErrAmbiguous) {
 			return err
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -97,7 +96,7 @@ func TestShareOfAParticipantIsWhatTheAssignmentSays(t *testing.T) {
 			}
 			a.locks[p.lock] = l
 		}
-		stat := &zk.Stat{Mzxid: 99}
+		stat := &zkclient.Stat{Mzxid: 99}
 		data := a.encode()
 		read, err := decodeAssignment(data, stat)
 		require.NoError(t, err)
@@ -123,16 +122,16 @@ func TestShareOfAParticipantIsWhatTheAssignmentSays(t *testing.T) {
 		}
 	}
 	for _, data := range []string{`{"format":2}`, `{`, `{"format":1,"members":[],"locks":{"a":{"h":[[0,1]]}}}`, `{"format":1,"locks":{"a":{"p":[0]}}}`, `{"format":1,"members":[{"id":"x"}],"locks":{"a":{"h":[[0]]}}}`} {
-		_, err := decodeShare([]byte(data), &zk.Stat{}, "x")
+		_, err := decodeShare([]byte(data), &zkclient.Stat{}, "x")
 		require.Error(t, err, data)
 	}
 	a := newAssignment()
 	a.locks["lock"] = &groupLock{holders: []groupEntry{{guid: "x", name: "x", token: 1}}}
-	share, err := decodeShare(a.encode(), &zk.Stat{}, "x")
+	share, err := decodeShare(a.encode(), &zkclient.Stat{}, "x")
 	require.NoError(t, err)
 	require.NotSame(t, unsafe.StringData(share.locks[0].lock), unsafe.StringData(share.entries[0].grant.Lock), "a grant keeps the whole assignment in memory")
 
-	share, err = decodeShare(nil, &zk.Stat{}, "x")
+	share, err = decodeShare(nil, &zkclient.Stat{}, "x")
 	require.NoError(t, err)
 	require.Empty(t, share.entries)
 	require.False(t, share.has("a"))

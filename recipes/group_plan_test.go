@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
@@ -27,13 +26,13 @@ func TestAssignmentIsReadAsItWasWritten(t *testing.T) {
 	a.locks["fresh"] = &groupLock{holders: []groupEntry{{guid: "g2", name: "n2"}}, plan: []string{"n2"}}
 	a.locks["to be dropped"] = &groupLock{holders: []groupEntry{{guid: "g2", name: "n2", token: 3, revoking: true}}, plan: []string{}}
 
-	b, err := decodeAssignment(a.encode(), &zk.Stat{Mzxid: 99})
+	b, err := decodeAssignment(a.encode(), &zkclient.Stat{Mzxid: 99})
 	require.NoError(t, err)
 
 	// what was granted by the write has its zxid as token, in later writes, too
-	a.freeze(&zk.Stat{Mzxid: 99})
+	a.freeze(&zkclient.Stat{Mzxid: 99})
 	require.EqualValues(t, 99, b.locks["fresh"].holders[0].token)
-	c, err := decodeAssignment(b.encode(), &zk.Stat{Mzxid: 100})
+	c, err := decodeAssignment(b.encode(), &zkclient.Stat{Mzxid: 100})
 	require.NoError(t, err)
 	for lock, l := range a.locks {
 		if l.holders == nil {
@@ -94,7 +93,7 @@ func TestAdvanceNeverGrantsBesideAHolder(t *testing.T) {
 			a.adopt(&spec, next)
 			a.advance(&spec, spec.declared(), live)
 			zxid++
-			a.freeze(&zk.Stat{Mzxid: zxid})
+			a.freeze(&zkclient.Stat{Mzxid: zxid})
 
 			// each participant obeys, sooner or later
 			for lock, l := range a.locks {

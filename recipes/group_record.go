@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -279,7 +277,7 @@ func decodeAssignmentRecord(data []byte) (r assignmentRecord, err error) {
 
 // decodeAssignment reads what stands in ZooKeeper. The tokens of what the last
 // write granted are its zxid.
-func decodeAssignment(data []byte, stat *zk.Stat) (*groupAssignment, error) {
+func decodeAssignment(data []byte, stat *zkclient.Stat) (*groupAssignment, error) {
 	if len(data) == 0 {
 		return newAssignment(), nil
 	}
@@ -312,7 +310,7 @@ func decodeAssignment(data []byte, stat *zk.Stat) (*groupAssignment, error) {
 }
 
 // freeze puts in the token of what was granted by the write that stat tells of.
-func (a *groupAssignment) freeze(stat *zk.Stat) {
+func (a *groupAssignment) freeze(stat *zkclient.Stat) {
 	for _, l := range a.locks {
 		for i := range l.holders {
 			if l.holders[i].token == 0 {
@@ -339,7 +337,7 @@ type groupOrder struct {
 }
 
 // decodeShare reads what stands in ZooKeeper for the participant with a guid.
-func decodeShare(data []byte, stat *zk.Stat, guid string) (share groupShare, err error) {
+func decodeShare(data []byte, stat *zkclient.Stat, guid string) (share groupShare, err error) {
 	if len(data) == 0 {
 		return share, nil
 	}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -89,7 +87,7 @@ func (c *Client) Groups(ctx context.Context) (states []GroupState, left []zkclie
 		return nil, nil, fmt.Errorf("groups not listed: %w", err)
 	}
 	nodes, err := c.Children(ctx, c.Root()+"/groups")
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, nil, nil
 	}
 	if err != nil {
@@ -127,7 +125,7 @@ func (c *Client) Groups(ctx context.Context) (states []GroupState, left []zkclie
 func (c *Client) halfGroup(ctx context.Context, path string) error {
 	_, err := c.Stat(ctx, path)
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		return nil
 	case err != nil:
 		return fmt.Errorf("groups not listed: %w", err)
@@ -142,7 +140,7 @@ func (c *Client) GroupState(ctx context.Context, name string) (GroupState, error
 	switch {
 	case err == nil:
 		return state, nil
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		return state, &GroupNotFoundError{Group: name}
 	case errors.As(err, &bad):
 		return state, err
@@ -160,7 +158,7 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 	}
 	data, _, err := c.Get(ctx, path)
 	if err == nil && len(data) == 0 {
-		err = zk.ErrNoNode
+		err = zkclient.ErrNoNode
 	}
 	if err != nil {
 		return state, err
@@ -193,7 +191,7 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 			unread = err
 			stat, err = c.Stat(ctx, node)
 		}
-		if errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zkclient.ErrNoNode) {
 			continue
 		}
 		if err != nil {

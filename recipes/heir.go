@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -56,7 +55,7 @@ const maxHeirs = 64
 const maxHeirsBytes = 512 << 10
 
 // successors finds out whom the holder would grant now. The nodes are not read
-// again if they are of the one that is known; most bounds how many. It returns zk.ErrNoNode when the
+// again if they are of the one that is known; most bounds how many. It returns zkclient.ErrNoNode when the
 // holder itself is gone.
 func (g *Grant) successors(ctx context.Context, known *heir, most int) (succession, error) {
 	return g.successorsAmong(ctx, known, most, func() (company, error) { return contendersAt(ctx, g.s, g.lock.path) })
@@ -66,7 +65,7 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 func (g *Grant) successorsAmong(ctx context.Context, known *heir, most int, list func() (company, error)) (succession, error) {
 	next := g.unseen()
 	var held lockRecord
-	var heldAt *zk.Stat
+	var heldAt *zkclient.Stat
 	if g.several() {
 		// Before the children are listed: one that is not seen there and
 		// comes to hold raises the version.
@@ -198,8 +197,8 @@ func (g *Grant) soleLength() int {
 }
 
 // queueAround lists the contenders in order, and tells which of them is guid;
-// zk.ErrNoNode: none. The stat is the lock node's, of the same snapshot.
-func (l *PriorityLock) queueAround(ctx context.Context, s *zkclient.Session, guid string) (children []child, me int, stat *zk.Stat, err error) {
+// zkclient.ErrNoNode: none. The stat is the lock node's, of the same snapshot.
+func (l *PriorityLock) queueAround(ctx context.Context, s *zkclient.Session, guid string) (children []child, me int, stat *zkclient.Stat, err error) {
 	there, err := contendersAt(ctx, s, l.path)
 	if err != nil {
 		return nil, 0, nil, err
@@ -208,11 +207,11 @@ func (l *PriorityLock) queueAround(ctx context.Context, s *zkclient.Session, gui
 }
 
 // around is queueAround with a list.
-func (l *PriorityLock) around(there company, guid string) (children []child, me int, stat *zk.Stat, err error) {
+func (l *PriorityLock) around(there company, guid string) (children []child, me int, stat *zkclient.Stat, err error) {
 	children, stat = there.children, there.stat
 	me = slices.IndexFunc(children, func(c child) bool { return c.guid == guid })
 	if me < 0 {
-		return nil, 0, nil, zk.ErrNoNode
+		return nil, 0, nil, zkclient.ErrNoNode
 	}
 	l.cache.hints.update(l.path, func(h *hint) {
 		h.waiting, h.waitingAt, h.blind = len(children)-1, time.Now(), 0
@@ -224,7 +223,7 @@ func (l *PriorityLock) around(there company, guid string) (children []child, me 
 // news is what a grant keeps of the lock node: what those who were evicted a
 // moment ago may not have read yet. It costs nothing where there is none: the node
 // is as long as usual.
-func (l *PriorityLock) news(ctx context.Context, s *zkclient.Session, seen *zk.Stat, usual int) ([]evictionNote, error) {
+func (l *PriorityLock) news(ctx context.Context, s *zkclient.Session, seen *zkclient.Stat, usual int) ([]evictionNote, error) {
 	if int(seen.DataLength) <= usual {
 		return nil, nil
 	}
@@ -257,7 +256,7 @@ func (l *PriorityLock) inherit(ctx context.Context, s *zkclient.Session, c child
 	if why := whyStranger(data, stat, err); why != "" {
 		l.pass(c.name, why)
 		return nil, errStranger
-	} else if errors.Is(err, zk.ErrNoNode) {
+	} else if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, errAgain
 	} else if err != nil {
 		return nil, err

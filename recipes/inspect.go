@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -49,12 +48,12 @@ func (c *Client) locks(ctx context.Context) (states []LockState, left []zkclient
 	err = c.Inspecting(ctx, func(s *zkclient.Session) error {
 		states, left = nil, nil
 		buckets, _, err := s.List(ctx, c.Root()+"/locks")
-		if errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zkclient.ErrNoNode) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		if _, err := c.ServerNow(ctx, s); err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		if _, err := c.ServerNow(ctx, s); err != nil && !errors.Is(err, zkclient.ErrNoAuth) {
 			return err
 		}
 		var mu sync.Mutex
@@ -72,7 +71,7 @@ func (c *Client) locks(ctx context.Context) (states []LockState, left []zkclient
 					left = append(left, bad)
 					mu.Unlock()
 					return nil
-				} else if errors.Is(err, zk.ErrNoNode) {
+				} else if errors.Is(err, zkclient.ErrNoNode) {
 					return nil
 				} else if err != nil {
 					return err
@@ -151,7 +150,7 @@ func (c *Client) snapshot(ctx context.Context, s *zkclient.Session, scope, path 
 	var names []string
 	var err error
 	look.g, names, err = lockAt(ctx, s, newPriorityLock(c, scope, path))
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return LockState{Scope: scope}, nil
 	} else if errors.As(err, new(*zkclient.RecordError)) {
 		look.damage = err
@@ -161,7 +160,7 @@ func (c *Client) snapshot(ctx context.Context, s *zkclient.Session, scope, path 
 	look.children, look.foreign = parseChildren(names)
 	var now int64
 	if look.asksForTime() {
-		if now, err = c.ServerNow(ctx, s); errors.Is(err, zk.ErrNoAuth) {
+		if now, err = c.ServerNow(ctx, s); errors.Is(err, zkclient.ErrNoAuth) {
 			now = time.Now().UnixMilli() // an onlooker that may not write: nearly right
 		} else if err != nil {
 			return LockState{Scope: scope}, err
@@ -204,7 +203,7 @@ func readRequest(ctx context.Context, s *zkclient.Session, node string) (request
 	n := newRequestNode(data, stat, err)
 	if errors.As(err, new(*zkclient.AccessError)) {
 		n.stat, err = s.Stat(ctx, node)
-		if errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zkclient.ErrNoNode) {
 			n.err = err
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -21,7 +20,7 @@ import (
 // the lock, and G itself where shared holders or members of a hold are in its way:
 // others may come to hold beside them. As long as any other holder is exclusive, G cannot change
 // without a change of the holder's node or of this one's.
-func (p *place) lead(ctx context.Context, stat *zk.Stat, g lockRecord, children, alive []child) (*Grant, time.Duration, error) {
+func (p *place) lead(ctx context.Context, stat *zkclient.Stat, g lockRecord, children, alive []child) (*Grant, time.Duration, error) {
 	l := p.a.l
 	delayed, err := p.heed(ctx, stat, g, children)
 	if err != nil {
@@ -167,7 +166,7 @@ func (p *place) lookAt(ctx context.Context, g lockRecord, alive []child) ([]*hol
 		looks.Go(func() error {
 			node, err := p.lookAtHolder(ctx, h.path)
 			switch {
-			case errors.Is(err, zk.ErrNoNode):
+			case errors.Is(err, zkclient.ErrNoNode):
 				return errAgain
 			case err != nil:
 				return err
@@ -246,7 +245,7 @@ type holding struct {
 	child
 	path string
 	rec  contenderRecord
-	stat *zk.Stat
+	stat *zkclient.Stat
 }
 
 // hold names the hold of which this one is a member: companions have one name.
@@ -331,7 +330,7 @@ func (p *place) oldestAsk() time.Duration {
 
 // grantSelf is T3: every holder in G is dead, or admits this request and is
 // kept.
-func (p *place) grantSelf(ctx context.Context, stat *zk.Stat, g lockRecord, children, keep []child) (*Grant, error) {
+func (p *place) grantSelf(ctx context.Context, stat *zkclient.Stat, g lockRecord, children, keep []child) (*Grant, error) {
 	if err := p.a.vouch(ctx, &p.a.req); err != nil {
 		return nil, err
 	}
@@ -344,10 +343,10 @@ func (p *place) grantSelf(ctx context.Context, stat *zk.Stat, g lockRecord, chil
 			next.Holders = append(next.Holders, c.guid)
 		}
 	}
-	// planted-bug self-grant-without-version: stat = &zk.Stat{Version: -1}
+	// planted-bug self-grant-without-version: stat = &zkclient.Stat{Version: -1}
 	r, _, err := p.s.Multi(ctx,
-		&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version}, // planted-bug dead-waiter-goes-on:
-		&zk.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: stat.Version})
+		&zkclient.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version}, // planted-bug dead-waiter-goes-on:
+		&zkclient.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: stat.Version})
 	if err == nil {
 		// planted-bug dead-waiter-goes-on: r = p.mark(ctx, r)
 		p.makePeace()
@@ -367,7 +366,7 @@ func (p *place) makePeace() {
 // an exclusive one has the lock alone, and shared ones are in the way of an
 // exclusive request alone. It returns errAgain when those had a lock-delay: the
 // lock is free then, and nobody's until that is over.
-func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, children []child, holders []*holding) (*Grant, error) {
+func (p *place) takeOver(ctx context.Context, stat *zkclient.Stat, g lockRecord, children []child, holders []*holding) (*Grant, error) {
 	if err := p.a.vouch(ctx, &p.a.req); err != nil {
 		return nil, err
 	}
@@ -381,7 +380,7 @@ func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, child
 	var evicted []evictionNote
 	var from []Contender
 	for _, h := range holders {
-		ops = append(ops, &zk.DeleteRequest{Path: h.path, Version: -1})
+		ops = append(ops, &zkclient.DeleteRequest{Path: h.path, Version: -1})
 		reason := priority.Outranked
 		if ask := p.asks[h.guid]; ask != nil {
 			if _, lease := ask.reasons[priority.LeaseExpired]; lease {
@@ -401,12 +400,12 @@ func (p *place) takeOver(ctx context.Context, stat *zk.Stat, g lockRecord, child
 	if delayed {
 		next.Delays = g.carry(stat, left)
 		ops = append(ops,
-			&zk.CheckVersionRequest{Path: p.path, Version: -1},
-			&zk.SetDataRequest{Path: p.a.l.path, Data: next.encode(), Version: stat.Version})
+			&zkclient.CheckVersionRequest{Path: p.path, Version: -1},
+			&zkclient.SetDataRequest{Path: p.a.l.path, Data: next.encode(), Version: stat.Version})
 	} else {
 		ops = append(ops,
-			&zk.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version}, // planted-bug dead-waiter-goes-on:
-			&zk.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: stat.Version})
+			&zkclient.SetDataRequest{Path: p.path, Data: p.grantedData(), Version: p.version}, // planted-bug dead-waiter-goes-on:
+			&zkclient.SetDataRequest{Path: p.a.l.path, Data: p.joining(next).encode(), Version: stat.Version})
 	}
 	p.seizure = &seizure{evicted: evicted, from: from, delayed: delayed}
 	r, _, err := p.s.Multi(ctx, ops...)
@@ -511,7 +510,7 @@ func (p *place) grantedData() []byte {
 // ownGrant reads the reply of a transaction in which the request granted
 // itself, beside those of kept: ops own and own+1 wrote its node and the
 // lock node.
-func (p *place) ownGrant(r []zk.MultiResponse, own int, kept lockRecord, err error) (*Grant, error) {
+func (p *place) ownGrant(r []zkclient.MultiResponse, own int, kept lockRecord, err error) (*Grant, error) {
 	switch {
 	case err == nil:
 		p.a.l.cache.hints.crowded(p.a.l.path)
@@ -523,7 +522,7 @@ func (p *place) ownGrant(r []zk.MultiResponse, own int, kept lockRecord, err err
 			g.version = -1 // at which the lock is not idle when this one leaves
 		}
 		return p.a.granted(g)
-	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode):
 		p.stale.Store(true)
 		p.beaten = !p.knocked
 		return nil, errAgain
@@ -547,10 +546,10 @@ func (p *place) preempt(ctx context.Context, children []child, h *holding, ask p
 		Forceful: p.a.req.Forceful, Grace: ask.Grace.Milliseconds(), Trace: p.a.req.Trace, Override: p.a.req.Override,
 	})
 	r, _, err := p.s.Multi(ctx,
-		&zk.CheckVersionRequest{Path: p.path, Version: -1}, // planted-bug dead-waiter-goes-on:
-		&zk.SetDataRequest{Path: h.path, Data: rec.encode(), Version: h.stat.Version})
+		&zkclient.CheckVersionRequest{Path: p.path, Version: -1}, // planted-bug dead-waiter-goes-on:
+		&zkclient.SetDataRequest{Path: h.path, Data: rec.encode(), Version: h.stat.Version})
 	switch {
-	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode):
 		return errAgain
 	case err != nil:
 		return err
@@ -582,7 +581,7 @@ func (p *place) withdrawFrom(ctx context.Context, asks []*standingAsk) {
 			err := p.withdrawOne(ctx, ask.path)
 			switch {
 			case errors.Is(err, zkclient.ErrAmbiguous): // done or not, when there is a connection
-			case errors.Is(err, zk.ErrBadVersion):
+			case errors.Is(err, zkclient.ErrBadVersion):
 				tries++
 			default:
 				tries = 3

@@ -8,8 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -90,7 +88,7 @@ func (p *place) awaitRoom(ctx context.Context, alive []child) error {
 	}
 	p.watchOnly(paths...)
 	for _, path := range paths {
-		if _, _, err := p.s.Look(ctx, path, &p.others); errors.Is(err, zk.ErrNoNode) {
+		if _, _, err := p.s.Look(ctx, path, &p.others); errors.Is(err, zkclient.ErrNoNode) {
 			return errAgain
 		} else if err != nil {
 			return err
@@ -118,7 +116,7 @@ func (r lockRecord) holds(c child) bool { return c.walked || slices.Contains(r.H
 
 // planted reports whether a node that is there has the name of one that has walked in, and is nobody's: such
 // nodes are ephemeral. stat may be nil, then it does not tell. What G names holds, whoever has made it.
-func (r lockRecord) planted(c child, stat *zk.Stat) bool {
+func (r lockRecord) planted(c child, stat *zkclient.Stat) bool {
 	return c.walked && stat != nil && !zkclient.IsEphemeral(stat) && !slices.Contains(r.Holders, c.guid)
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -16,12 +15,12 @@ import (
 )
 
 func TestRequestThatIsTooLongIsRefusedWithWhatIsTooLong(t *testing.T) {
-	require.NoError(t, zkclient.Fits(&zk.SetDataRequest{Path: "/a", Data: make([]byte, 1_000_000-200)}))
+	require.NoError(t, zkclient.Fits(&zkclient.SetDataRequest{Path: "/a", Data: make([]byte, 1_000_000-200)}))
 	large := []any{
-		&zk.CheckVersionRequest{Path: "/root"},
-		&zk.SetDataRequest{Path: "/a", Data: make([]byte, 400_000)},
-		&zk.CreateRequest{Path: "/b", Data: make([]byte, 600_000), Acl: zk.WorldACL(zk.PermAll)},
-		&zk.DeleteRequest{Path: "/c"},
+		&zkclient.CheckVersionRequest{Path: "/root"},
+		&zkclient.SetDataRequest{Path: "/a", Data: make([]byte, 400_000)},
+		&zkclient.CreateRequest{Path: "/b", Data: make([]byte, 600_000)},
+		&zkclient.DeleteRequest{Path: "/c"},
 	}
 	err := zkclient.Fits(large...)
 	var tooLarge *zkclient.TooLargeError
@@ -35,7 +34,7 @@ func TestRequestThatIsTooLongIsRefusedWithWhatIsTooLong(t *testing.T) {
 
 	paths := make([]any, 0, 8000)
 	for i := range 8000 {
-		paths = append(paths, &zk.DeleteRequest{Path: fmt.Sprintf("/%0100d", i)})
+		paths = append(paths, &zkclient.DeleteRequest{Path: fmt.Sprintf("/%0100d", i)})
 	}
 	require.ErrorAs(t, zkclient.Fits(paths...), &tooLarge, "many small operations are one large request")
 }
@@ -108,13 +107,13 @@ func TestTakeoverOfAllWhoMayShareFits(t *testing.T) {
 		guid := fmt.Sprintf("%024x", i)
 		rec := newRecord(c, Request{Identity: priority.Identity{Owner: worst(priority.MaxOwner)}, Terms: priority.Terms{Mode: priority.Shared, LockDelay: priority.MaxLockDelay}})
 		g = g.with(guid, rec.delayNotes(guid))
-		ops = append(ops, &zk.DeleteRequest{Path: l.path + "/" + contenderName(1, priority.Shared, guid) + "0000000000"})
+		ops = append(ops, &zkclient.DeleteRequest{Path: l.path + "/" + contenderName(1, priority.Shared, guid) + "0000000000"})
 		notes = append(notes, evictionNote{
 			ID: guid, Owner: rec.Owner, By: worst(priority.MaxOwner), Reason: priority.LeaseExpired, At: time.Now().UnixMilli(),
 			Override: &Mark{ID: worst(maxMarkID), By: worst(maxMarkBy), Reason: worst(maxMarkReason)},
 		})
 	}
-	require.Error(t, zkclient.Fits(&zk.SetDataRequest{Data: lockRecord{Evicted: notes}.encode()}), "as it is, it does not")
+	require.Error(t, zkclient.Fits(&zkclient.SetDataRequest{Data: lockRecord{Evicted: notes}.encode()}), "as it is, it does not")
 	short := brief(notes)
 	require.Len(t, short, maxSharing)
 	for i, n := range short {
@@ -126,7 +125,7 @@ func TestTakeoverOfAllWhoMayShareFits(t *testing.T) {
 	stat := writtenAt(7000, firstLeader)
 	next := lockRecord{Evicted: g.evict(short...), Delays: g.carry(stat, nil)}
 	require.Len(t, next.Delays, maxSharing)
-	ops = append(ops, &zk.CheckVersionRequest{Path: l.path}, &zk.SetDataRequest{Path: l.path, Data: next.encode()})
+	ops = append(ops, &zkclient.CheckVersionRequest{Path: l.path}, &zkclient.SetDataRequest{Path: l.path, Data: next.encode()})
 	require.NoError(t, zkclient.Fits(ops...))
 
 	few := notes[:10]
@@ -158,8 +157,8 @@ func TestReaderBesideAsManyAsMayShareWaitsForRoom(t *testing.T) {
 		for i := range ops {
 			guid := zkclient.NewGUID()
 			g.Holders = append(g.Holders, guid)
-			ops[i] = &zk.CreateRequest{
-				Path: l.path + "/" + contenderName(0, priority.Shared, guid), Data: rec.encode(), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral | zk.FlagSequence,
+			ops[i] = &zkclient.CreateRequest{
+				Path: l.path + "/" + contenderName(0, priority.Shared, guid), Data: rec.encode(), Acl: other.ACL(), Flags: zkclient.FlagEphemeral | zkclient.FlagSequence,
 			}
 		}
 		replies, _, err := s.Multi(t.Context(), ops...)

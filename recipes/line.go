@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -129,7 +127,7 @@ func (l *line) order(names []string) []ticket {
 // queue lists who stands in line; nobody where there is no directory.
 func (l *line) queue(ctx context.Context, s *zkclient.Session) ([]ticket, error) {
 	names, _, err := s.List(ctx, l.path)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, nil
 	}
 	return l.order(names), err
@@ -157,7 +155,7 @@ func newUUID() string {
 }
 
 // access returns the ACL of a node to be created.
-func (l *line) access(node string) []zk.ACL {
+func (l *line) access(node string) []zkclient.ACLEntry {
 	if l.acl == nil {
 		return l.c.ACL()
 	}
@@ -165,9 +163,9 @@ func (l *line) access(node string) []zk.ACL {
 	if len(entries) == 0 {
 		return l.c.ACL()
 	}
-	list := make([]zk.ACL, 0, len(entries))
+	list := make([]zkclient.ACLEntry, 0, len(entries))
 	for _, e := range entries {
-		list = append(list, zk.ACL{Perms: int32(e.Permissions), Scheme: e.Scheme, ID: e.ID})
+		list = append(list, zkclient.ACLEntry{Perms: int32(e.Permissions), Scheme: e.Scheme, ID: e.ID})
 	}
 	return list
 }
@@ -184,8 +182,8 @@ func (l *line) ensureNode(ctx context.Context, s *zkclient.Session, node string,
 	}
 	for {
 		err := l.createDirectory(ctx, s, node, container)
-		if !errors.Is(err, zk.ErrNoNode) || path.Dir(node) == "/" {
-			if errors.Is(err, zk.ErrNodeExists) {
+		if !errors.Is(err, zkclient.ErrNoNode) || path.Dir(node) == "/" {
+			if errors.Is(err, zkclient.ErrNodeExists) {
 				return nil
 			}
 			return err
@@ -202,11 +200,11 @@ func (l *line) createDirectory(ctx context.Context, s *zkclient.Session, node st
 		// the connection, and servers before 3.5 hang up on it. Of a transaction
 		// such a server refuses the flag, and a newer one commits it, only that
 		// go-zookeeper cannot read the answer.
-		_, _, err := s.Multi(ctx, &zk.CreateRequest{Path: node, Acl: l.access(node), Flags: zk.FlagContainer})
+		_, _, err := s.Multi(ctx, &zkclient.CreateRequest{Path: node, Acl: l.access(node), Flags: zkclient.FlagContainer})
 		switch {
-		case errors.Is(err, zk.ErrAPIError):
+		case errors.Is(err, zkclient.ErrAPI):
 			return nil
-		case !errors.Is(err, zk.ErrBadArguments):
+		case !errors.Is(err, zkclient.ErrBadArguments):
 			return err
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -159,7 +157,7 @@ func (b *bid) glance(ctx context.Context, s *zkclient.Session, l *line, e *entry
 			return nil
 		}
 		data, _, err := s.Get(ctx, l.path+"/"+queue[front].name)
-		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zkclient.ErrAmbiguous) {
+		if errors.Is(err, zkclient.ErrNoNode) || errors.Is(err, zkclient.ErrAmbiguous) {
 			continue
 		}
 		b.ahead, b.front = front+1, Contender{ID: queue[front].name, Identity: priority.Identity{Owner: string(data)}}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -80,9 +78,9 @@ func (l *line) join(ctx context.Context, s *zkclient.Session, e *entry) (*stand,
 			return l.newStand(s, found, e), nil
 		}
 	}
-	flags := int32(zk.FlagSequence)
+	flags := int32(zkclient.FlagSequence)
 	if !e.lasting {
-		flags |= zk.FlagEphemeral
+		flags |= zkclient.FlagEphemeral
 	}
 	for tries := 0; ; {
 		e.guid = newUUID()
@@ -91,7 +89,7 @@ func (l *line) join(ctx context.Context, s *zkclient.Session, e *entry) (*stand,
 		switch {
 		case err == nil:
 			return l.newStand(s, created, e), nil
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			// A container may be removed again before anybody stands in it; a
 			// directory that stays is the last resort.
 			tries++
@@ -141,7 +139,7 @@ func (l *line) find(ctx context.Context, s *zkclient.Session, guid string, lasti
 		switch {
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			return "", nil
 		case err != nil:
 			return "", err
@@ -159,7 +157,7 @@ func (l *line) find(ctx context.Context, s *zkclient.Session, guid string, lasti
 		switch {
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			return "", nil
 		case err != nil:
 			return "", err
@@ -269,7 +267,7 @@ func (p *stand) look(ctx context.Context, r rule, patient bool) error {
 	// could not be taken back.
 	data, _, err := p.s.Look(ctx, node, &p.others)
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		return errAgain
 	case err != nil:
 		return err
@@ -290,7 +288,7 @@ func (p *stand) watch(node string) {
 func (l *line) giveUp(e *entry) {
 	switch {
 	case e.place != nil:
-		if err := l.c.DeleteSurely(context.Background(), e.place.path); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := l.c.DeleteSurely(context.Background(), e.place.path); err != nil && !errors.Is(err, zkclient.ErrNoNode) {
 			l.c.Log().Error("cannot leave the line; delete the node by hand", "node", e.place.path, "error", err)
 		}
 	case e.guid != "":

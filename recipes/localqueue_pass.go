@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
@@ -197,8 +195,8 @@ func (g *Grant) passingOn(t *localTurn, at dataVersion, behind int) []any {
 		}
 	}
 	return []any{
-		&zk.SetDataRequest{Path: g.path, Data: rec.encode(), Version: at.version},
-		&zk.SetDataRequest{Path: g.lock.path, Data: record, Version: -1},
+		&zkclient.SetDataRequest{Path: g.path, Data: rec.encode(), Version: at.version},
+		&zkclient.SetDataRequest{Path: g.lock.path, Data: record, Version: -1},
 	}
 }
 
@@ -209,14 +207,14 @@ type dataVersion struct {
 }
 
 // learn takes note of a look; one that is older than another says nothing.
-func (v *dataVersion) learn(stat *zk.Stat) {
+func (v *dataVersion) learn(stat *zkclient.Stat) {
 	if !v.known || stat.Version > v.version {
 		*v = dataVersion{stat.Version, true}
 	}
 }
 
 // own reads the holder's node.
-func (g *Grant) own(ctx context.Context) (contenderRecord, *zk.Stat, error) {
+func (g *Grant) own(ctx context.Context) (contenderRecord, *zkclient.Stat, error) {
 	data, stat, err := g.s.Get(ctx, g.path)
 	if err != nil {
 		return contenderRecord{}, nil, err
@@ -226,7 +224,7 @@ func (g *Grant) own(ctx context.Context) (contenderRecord, *zk.Stat, error) {
 }
 
 // inTurn is the grant of the next in line, on the node of this one.
-func (g *Grant) inTurn(t *localTurn, r []zk.MultiResponse, sent zkclient.Instant) *Grant {
+func (g *Grant) inTurn(t *localTurn, r []zkclient.MultiResponse, sent zkclient.Instant) *Grant {
 	stat, version := r[0].Stat, r[1].Stat.Version
 	return &Grant{
 		lock: g.lock, s: g.s, req: t.a.req, mode: t.a.req.Mode, guid: g.guid, path: g.path, epoch: g.epoch, version: version, evicted: g.evicted,

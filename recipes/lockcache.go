@@ -5,8 +5,6 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -46,7 +44,7 @@ func (k *lockCache) rootEpoch(ctx context.Context, s *zkclient.Session) (int32, 
 			}
 			k.epoch.Store(stat.Version)
 			return stat.Version, nil
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			if err := s.Ensure(ctx, k.c.Root()); err != nil {
 				return 0, err
 			}
@@ -64,7 +62,7 @@ func (k *lockCache) fireIdle(ctx context.Context, s *zkclient.Session, path stri
 	for try := 0; try < tries && s.WatchIdle(path); {
 		switch err := k.rewrite(ctx, s, path); {
 		case errors.Is(err, zkclient.ErrAmbiguous): // the watch is set again with the connection
-		case err == nil, errors.Is(err, zk.ErrBadVersion):
+		case err == nil, errors.Is(err, zkclient.ErrBadVersion):
 			try++
 		default:
 			return
@@ -85,9 +83,9 @@ func (k *lockCache) rewrite(ctx context.Context, s *zkclient.Session, path strin
 		return err
 	}
 	_, failed, err := s.Multi(ctx,
-		&zk.CheckVersionRequest{Path: s.Client().Root(), Version: epoch},
-		&zk.SetDataRequest{Path: path, Data: again(data, stat), Version: stat.Version})
-	if failed == 0 && errors.Is(err, zk.ErrBadVersion) {
+		&zkclient.CheckVersionRequest{Path: s.Client().Root(), Version: epoch},
+		&zkclient.SetDataRequest{Path: path, Data: again(data, stat), Version: stat.Version})
+	if failed == 0 && errors.Is(err, zkclient.ErrBadVersion) {
 		k.epoch.CompareAndSwap(epoch, -1)
 	}
 	return err

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -49,7 +47,7 @@ func (l *lockLook) state(now int64, nodes func(int) *requestNode) (LockState, er
 	for i, child := range l.children {
 		n, holds := nodes(i), holding(child)
 		holds = holds && !l.g.planted(child, n.stat)
-		if errors.Is(n.err, zk.ErrNoNode) {
+		if errors.Is(n.err, zkclient.ErrNoNode) {
 			continue // left meanwhile
 		}
 		unread := cmp.Or(n.err, n.bad)
@@ -94,13 +92,13 @@ func (l *lockLook) damaged() LockState {
 // A requestNode is what was read of a contender's node.
 type requestNode struct {
 	rec     contenderRecord
-	stat    *zk.Stat // also of one that may not be read
-	err     error    // of the read
-	bad     error    // *RecordError: the data cannot be read
-	strange bool     // it is no request, unless it holds the lock
+	stat    *zkclient.Stat // also of one that may not be read
+	err     error          // of the read
+	bad     error          // *RecordError: the data cannot be read
+	strange bool           // it is no request, unless it holds the lock
 }
 
-func newRequestNode(data []byte, stat *zk.Stat, err error) requestNode {
+func newRequestNode(data []byte, stat *zkclient.Stat, err error) requestNode {
 	n := requestNode{stat: stat, err: err, strange: whyStranger(data, stat, err) != ""}
 	if err == nil {
 		n.rec, n.bad = decodeContender(data)
@@ -121,7 +119,7 @@ func told(err error, bad zkclient.Unreadable) string {
 
 // unreadableContender describes a request that this program cannot read, as far as
 // its name and its node's stat tell.
-func unreadableContender(c child, stat *zk.Stat, why string, holds bool) Contender {
+func unreadableContender(c child, stat *zkclient.Stat, why string, holds bool) Contender {
 	out := Contender{
 		ID: c.guid, Identity: priority.Identity{Owner: "<unreadable>", Message: why}, Terms: priority.Terms{Priority: c.level(), Mode: c.mode},
 		Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),

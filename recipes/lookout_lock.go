@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -23,8 +22,8 @@ type lookLock struct {
 	onG, onList       zkclient.Watcher
 	staleG, staleList atomic.Bool
 
-	stat   *zk.Stat // of G as read
-	listed *zk.Stat // of the list as read
+	stat   *zkclient.Stat // of G as read
+	listed *zkclient.Stat // of the list as read
 	seen   lockLook
 	nodes  map[string]*watchedNode // by the name of the child
 
@@ -70,7 +69,7 @@ func (l *lookLock) look(ctx context.Context, s *zkclient.Session, at *site) erro
 	was := l.damaged
 	l.damaged = nil
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		l.forget(s, at)
 		clear(l.nodes)
 		l.absent, l.stat, l.listed = true, nil, nil
@@ -183,7 +182,7 @@ func (l *lookLock) readLock(ctx context.Context, s *zkclient.Session, at *site, 
 	for range 4 {
 		l.staleG.Store(false)
 		var data []byte
-		var stat *zk.Stat
+		var stat *zkclient.Stat
 		err := at.v.read(ctx, func() (err error) {
 			data, stat, err = s.Look(ctx, at.path, &l.onG)
 			return err
@@ -203,7 +202,7 @@ func (l *lookLock) readLock(ctx context.Context, s *zkclient.Session, at *site, 
 		}
 		l.staleList.Store(false)
 		var names []string
-		var listed *zk.Stat
+		var listed *zkclient.Stat
 		err = at.v.read(ctx, func() (err error) {
 			names, listed, err = s.LookAtChildren(ctx, at.path, &l.onList)
 			return err
@@ -227,7 +226,7 @@ func (l *lookLock) readLock(ctx context.Context, s *zkclient.Session, at *site, 
 }
 
 // decode makes use of the data of the lock node.
-func (l *lookLock) decode(ctx context.Context, s *zkclient.Session, at *site, data []byte, stat *zk.Stat) error {
+func (l *lookLock) decode(ctx context.Context, s *zkclient.Session, at *site, data []byte, stat *zkclient.Stat) error {
 	g, bad := decodeLock(data)
 	l.seen.damage = nil
 	if bad != nil {
@@ -243,7 +242,7 @@ func (l *lookLock) decode(ctx context.Context, s *zkclient.Session, at *site, da
 }
 
 // sameList reports whether the children of a node were the same at both times.
-func sameList(a, b *zk.Stat) bool {
+func sameList(a, b *zkclient.Stat) bool {
 	return a.Czxid == b.Czxid && a.Pzxid == b.Pzxid && a.Cversion == b.Cversion && a.NumChildren == b.NumChildren
 }
 
@@ -260,8 +259,8 @@ func (l *lookLock) readNodes(ctx context.Context, s *zkclient.Session, at *site,
 	for _, n := range nodes {
 		work.Go(func() error {
 			var data []byte
-			var stat *zk.Stat
-			err := zk.ErrNoNode
+			var stat *zkclient.Stat
+			err := zkclient.ErrNoNode
 			path := at.path + "/" + n.name
 			if !l.knowsGone(n) {
 				err = at.v.read(inner, func() (err error) {
@@ -278,7 +277,7 @@ func (l *lookLock) readNodes(ctx context.Context, s *zkclient.Session, at *site,
 			if isOutage(err) || inner.Err() != nil {
 				return errors.Join(err, context.Cause(inner))
 			}
-			if errors.Is(err, zk.ErrNoNode) {
+			if errors.Is(err, zkclient.ErrNoNode) {
 				s.Unwatch(path, &n.onNode)
 				if holds(n.child) {
 					gone.Store(true)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -25,7 +23,7 @@ func (r *lookRoot) look(ctx context.Context, s *zkclient.Session, at *site) erro
 	}
 	for {
 		names, _, err := s.LookAtChildren(ctx, at.path, &r.onList)
-		if !errors.Is(err, zk.ErrNoNode) {
+		if !errors.Is(err, zkclient.ErrNoNode) {
 			s.Unwatch(at.path, &r.onNode)
 			r.names = names
 			return err
@@ -82,7 +80,7 @@ func (b *lookBucket) look(ctx context.Context, s *zkclient.Session, at *site) er
 		at.markLater()
 		return nil
 	}
-	if b.absent = errors.Is(err, zk.ErrNoNode); b.absent {
+	if b.absent = errors.Is(err, zkclient.ErrNoNode); b.absent {
 		s.UnwatchChildren(at.path, &b.onList)
 		names, err = nil, nil
 	}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -171,7 +169,7 @@ func (l *line) participants(ctx context.Context) ([]Participant, error) {
 			for _, t := range queue {
 				data, stat, err := s.Get(ctx, l.path+"/"+t.name)
 				switch {
-				case errors.Is(err, zk.ErrNoNode):
+				case errors.Is(err, zkclient.ErrNoNode):
 					continue
 				case err != nil:
 					return err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -42,7 +40,7 @@ func findContender(ctx context.Context, s *zkclient.Session, lock, guid string) 
 				}
 			}
 			return "", nil
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			return "", nil
 		case !errors.Is(err, zkclient.ErrAmbiguous):
 			return "", err

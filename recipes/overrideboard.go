@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -230,8 +228,8 @@ type boardSight struct {
 	rec   boardRecord
 	doubt error // *UntrustedError, or why it cannot be read
 
-	root    []zk.ACL // of the root
-	rootErr error    // why that is not to be trusted
+	root    []zkclient.ACLEntry // of the root
+	rootErr error               // why that is not to be trusted
 }
 
 // nodeVersion tells one state of a node from all others. The zero value: there
@@ -241,7 +239,7 @@ type nodeVersion struct {
 	data, acl        int32
 }
 
-func versionOf(stat *zk.Stat) nodeVersion {
+func versionOf(stat *zkclient.Stat) nodeVersion {
 	return nodeVersion{stat.Czxid, stat.Mzxid, stat.Version, stat.Aversion}
 }
 
@@ -255,12 +253,12 @@ func (b *OverrideBoard) sight(ctx context.Context, s *zkclient.Session, w *zkcli
 			return sight, sight.rootErr
 		}
 		data, stat, err := b.read(ctx, s, w)
-		if errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zkclient.ErrNoNode) {
 			return sight, nil
 		} else if err != nil {
 			return sight, err
 		}
-		if errors.Is(sight.rootErr, zk.ErrNoNode) {
+		if errors.Is(sight.rootErr, zkclient.ErrNoNode) {
 			continue // made meanwhile
 		}
 		sight.id, sight.doubt = versionOf(stat), sight.rootErr
@@ -272,7 +270,7 @@ func (b *OverrideBoard) sight(ctx context.Context, s *zkclient.Session, w *zkcli
 		}
 		now, err := s.Stat(ctx, b.path())
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			continue
 		case err != nil:
 			return sight, err
@@ -288,21 +286,21 @@ func (b *OverrideBoard) sight(ctx context.Context, s *zkclient.Session, w *zkcli
 
 // isConnection reports whether err says nothing about the data.
 func isConnection(err error) bool {
-	return err != nil && !zkclient.IsUntrusted(err) && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth)
+	return err != nil && !zkclient.IsUntrusted(err) && !errors.Is(err, zkclient.ErrNoNode) && !errors.Is(err, zkclient.ErrNoAuth)
 }
 
-func (b *OverrideBoard) read(ctx context.Context, s *zkclient.Session, w *zkclient.Watcher) ([]byte, *zk.Stat, error) {
+func (b *OverrideBoard) read(ctx context.Context, s *zkclient.Session, w *zkclient.Watcher) ([]byte, *zkclient.Stat, error) {
 	if w == nil {
 		return s.Get(ctx, b.path())
 	}
 	data, stat, err := s.Look(ctx, b.path(), w)
-	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
+	if errors.Is(err, zkclient.ErrNoNode) || errors.Is(err, zkclient.ErrNoAuth) {
 		// Only a look for it hears of a node that is not there, or that may not be read.
 		there, _, lookErr := s.LookFor(ctx, b.path(), w)
 		switch {
 		case lookErr != nil:
 			return nil, nil, lookErr
-		case there && errors.Is(err, zk.ErrNoNode):
+		case there && errors.Is(err, zkclient.ErrNoNode):
 			return s.Look(ctx, b.path(), w)
 		}
 	}
@@ -343,7 +341,7 @@ func (b *OverrideBoard) updateOn(ctx context.Context, s *zkclient.Session, chang
 		if err != nil {
 			return err
 		}
-		if err := b.write(ctx, s, sight, data); !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoNode) {
+		if err := b.write(ctx, s, sight, data); !errors.Is(err, zkclient.ErrBadVersion) && !errors.Is(err, zkclient.ErrNodeExists) && !errors.Is(err, zkclient.ErrNoNode) {
 			return err
 		}
 	}
@@ -366,7 +364,7 @@ func (b *OverrideBoard) write(ctx context.Context, s *zkclient.Session, seen boa
 	}
 	if !sameACL(has, acl) && stat.Aversion == seen.id.acl {
 		// One who is an operator by the configuration alone cannot change it, nor write.
-		if err := s.SetACL(ctx, b.path(), acl, stat.Aversion); err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		if err := s.SetACL(ctx, b.path(), acl, stat.Aversion); err != nil && !errors.Is(err, zkclient.ErrNoAuth) {
 			return err
 		}
 	}
@@ -374,9 +372,9 @@ func (b *OverrideBoard) write(ctx context.Context, s *zkclient.Session, seen boa
 	return err
 }
 
-func sameACL(a, b []zk.ACL) bool {
-	in := func(b []zk.ACL) func(zk.ACL) bool {
-		return func(e zk.ACL) bool { return !slices.Contains(b, e) }
+func sameACL(a, b []zkclient.ACLEntry) bool {
+	in := func(b []zkclient.ACLEntry) func(zkclient.ACLEntry) bool {
+		return func(e zkclient.ACLEntry) bool { return !slices.Contains(b, e) }
 	}
 	return !slices.ContainsFunc(a, in(b)) && !slices.ContainsFunc(b, in(a))
 }

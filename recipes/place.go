@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -106,7 +104,7 @@ func (p *place) poke() {
 	}
 }
 
-func (p *place) learn(stat *zk.Stat) {
+func (p *place) learn(stat *zkclient.Stat) {
 	p.version = stat.Version
 	if !p.known {
 		p.known = true
@@ -115,7 +113,7 @@ func (p *place) learn(stat *zk.Stat) {
 }
 
 // mend writes the own node anew that somebody else has overwritten.
-func (p *place) mend(ctx context.Context, seen *zk.Stat) error {
+func (p *place) mend(ctx context.Context, seen *zkclient.Stat) error {
 	p.a.l.c.Log().Warn("the request's node is overwritten: writing it anew", "node", p.path)
 	p.rewritten.Store(true) // before its event can come
 	p.stale.Store(true)
@@ -124,7 +122,7 @@ func (p *place) mend(ctx context.Context, seen *zk.Stat) error {
 	case err == nil:
 		p.version = stat.Version
 		return nil
-	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode):
 		return errAgain
 	}
 	return err

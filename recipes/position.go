@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -50,7 +48,7 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 		data, stat, err := p.s.Look(ctx, front, &p.others)
 		if why := whyStranger(data, stat, err); why != "" {
 			return nil, 0, nil // a closer look tells whether it holds the lock
-		} else if errors.Is(err, zk.ErrNoNode) {
+		} else if errors.Is(err, zkclient.ErrNoNode) {
 			return nil, 0, errAgain
 		} else if err != nil {
 			return nil, 0, err
@@ -159,7 +157,7 @@ func (p *place) follow(ctx context.Context, first, pred child, pos int, alive []
 		return errAgain
 	}
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		return errAgain
 	case err != nil:
 		return err
@@ -180,7 +178,7 @@ func (p *place) follow(ctx context.Context, first, pred child, pos int, alive []
 func (p *place) isNext(ctx context.Context, front string) (bool, error) {
 	data, stat, err := p.s.Look(ctx, front, &p.others)
 	switch {
-	case whyStranger(data, stat, err) != "", errors.Is(err, zk.ErrNoNode):
+	case whyStranger(data, stat, err) != "", errors.Is(err, zkclient.ErrNoNode):
 		return false, nil
 	case err != nil:
 		return false, err
@@ -195,7 +193,7 @@ func (p *place) isNext(ctx context.Context, front string) (bool, error) {
 func (p *place) undisturbed(ctx context.Context) (bool, error) {
 	_, own, err := p.s.Get(ctx, p.path)
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		return false, nil
 	case err != nil:
 		return false, err
@@ -205,7 +203,7 @@ func (p *place) undisturbed(ctx context.Context) (bool, error) {
 	}
 	data, stat, err := p.s.Get(ctx, p.follows)
 	switch {
-	case whyStranger(data, stat, err) != "", errors.Is(err, zk.ErrNoNode):
+	case whyStranger(data, stat, err) != "", errors.Is(err, zkclient.ErrNoNode):
 		return false, nil
 	case err != nil:
 		return false, err
@@ -230,14 +228,14 @@ func (p *place) knock(ctx context.Context) error {
 		if err == nil {
 			// With its own node, so that the lock is the one that was read.
 			_, _, err = p.s.Multi(ctx,
-				&zk.SetDataRequest{Path: p.a.l.path, Data: again(data, stat), Version: stat.Version},
-				&zk.CheckVersionRequest{Path: p.path, Version: -1})
+				&zkclient.SetDataRequest{Path: p.a.l.path, Data: again(data, stat), Version: stat.Version},
+				&zkclient.CheckVersionRequest{Path: p.path, Version: -1})
 		}
 		switch {
-		case errors.Is(err, zk.ErrNoNode): // its own is gone
+		case errors.Is(err, zkclient.ErrNoNode): // its own is gone
 			p.stale.Store(true) // the look at it tells why
 			return errAgain
-		case !errors.Is(err, zk.ErrBadVersion):
+		case !errors.Is(err, zkclient.ErrBadVersion):
 			p.knocked = err == nil
 			return err
 		}

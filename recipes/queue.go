@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -34,9 +32,9 @@ func (a *attempt) queue(ctx context.Context, s *zkclient.Session) (*Grant, error
 		data := newRecord(l.c, a.req).encode()
 		guid := newRequestGUID(data)
 		sent := s.Now()
-		path, err := s.Create(ctx, l.path+"/"+contenderName(a.req.Priority, a.req.Mode, guid), data, zk.FlagEphemeral|zk.FlagSequence)
+		path, err := s.Create(ctx, l.path+"/"+contenderName(a.req.Priority, a.req.Mode, guid), data, zkclient.FlagEphemeral|zkclient.FlagSequence)
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			if err := s.Ensure(ctx, l.path); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {
 				return nil, err
 			}
@@ -142,7 +140,7 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 		}
 		data, stat, err := p.s.Look(ctx, p.path, &p.own)
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			return nil, 0, p.evicted(ctx) // planted-bug dead-waiter-goes-on: return p.weigh(ctx)
 		case err != nil:
 			p.stale.Store(true)

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -249,7 +247,7 @@ func decodeLock(data []byte) (r lockRecord, err error) {
 }
 
 // token returns the token of the grant.
-func (r *contenderRecord) token(stat *zk.Stat) Token {
+func (r *contenderRecord) token(stat *zkclient.Stat) Token {
 	if r.Token != 0 {
 		return r.Token
 	}
@@ -257,7 +255,7 @@ func (r *contenderRecord) token(stat *zk.Stat) Token {
 }
 
 // grantedAt returns when the lock was granted, in server time.
-func (r *contenderRecord) grantedAt(stat *zk.Stat) int64 {
+func (r *contenderRecord) grantedAt(stat *zkclient.Stat) int64 {
 	if r.GrantedAt != 0 {
 		return r.GrantedAt
 	}
@@ -265,7 +263,7 @@ func (r *contenderRecord) grantedAt(stat *zk.Stat) int64 {
 }
 
 // leaseFrom returns when the lease began, in server time.
-func (r *contenderRecord) leaseFrom(stat *zk.Stat) int64 {
+func (r *contenderRecord) leaseFrom(stat *zkclient.Stat) int64 {
 	if r.LeaseFrom != 0 {
 		return r.LeaseFrom
 	}
@@ -274,7 +272,7 @@ func (r *contenderRecord) leaseFrom(stat *zk.Stat) int64 {
 
 // leaseLeft returns what is left of the lease at a server time. Two servers'
 // clocks may meet in it: it is kept between nothing and the whole lease.
-func (r *contenderRecord) leaseLeft(stat *zk.Stat, now int64) time.Duration {
+func (r *contenderRecord) leaseLeft(stat *zkclient.Stat, now int64) time.Duration {
 	return timeLeft(r.leaseFrom(stat), r.LeaseTimeout, now)
 }
 
@@ -292,7 +290,7 @@ func timeLeft(from, length, now int64) time.Duration {
 }
 
 // runsFrom returns when the minimum runtime began, in server time.
-func (r *contenderRecord) runsFrom(stat *zk.Stat) int64 {
+func (r *contenderRecord) runsFrom(stat *zkclient.Stat) int64 {
 	switch r.RunsFrom {
 	case 0:
 		return r.grantedAt(stat)
@@ -306,7 +304,7 @@ func (r *contenderRecord) runsFrom(stat *zk.Stat) int64 {
 const runsFromLastWrite = -1
 
 // remaining returns what is left at a server time of the lease, and within the same bounds of the minimum runtime.
-func (r *contenderRecord) remaining(stat *zk.Stat, now int64) priority.Remaining {
+func (r *contenderRecord) remaining(stat *zkclient.Stat, now int64) priority.Remaining {
 	left := priority.Remaining{LeaseLeft: r.leaseLeft(stat, now)}
 	left.MinRuntimeLeft = left.LeaseLeft
 	if !r.LeaseOnly {
@@ -316,7 +314,7 @@ func (r *contenderRecord) remaining(stat *zk.Stat, now int64) priority.Remaining
 }
 
 // freeze writes down what the last write meant, before another write.
-func (r *contenderRecord) freeze(stat *zk.Stat) {
+func (r *contenderRecord) freeze(stat *zkclient.Stat) {
 	if r.Granted {
 		r.Token, r.GrantedAt, r.LeaseFrom = r.token(stat), r.grantedAt(stat), r.leaseFrom(stat)
 		if r.RunsFrom == runsFromLastWrite {
@@ -351,7 +349,7 @@ func (r *contenderRecord) withdraw(id string) bool {
 }
 
 // asks is what the holder is told of a note, by about the server's time.
-func (n *askingNote) asks(stat *zk.Stat, now time.Time) PreemptRequested {
+func (n *askingNote) asks(stat *zkclient.Stat, now time.Time) PreemptRequested {
 	grace := zkclient.Milliseconds(n.Grace)
 	left := max(0, min(grace, grace-now.Sub(time.UnixMilli(n.at(stat)))))
 	return PreemptRequested{
@@ -388,7 +386,7 @@ func (n evictionNote) loss(scope string) *LostError {
 }
 
 // at returns when a note was written, in server time.
-func (n *askingNote) at(stat *zk.Stat) int64 {
+func (n *askingNote) at(stat *zkclient.Stat) int64 {
 	if n.At != 0 {
 		return n.At
 	}
@@ -396,7 +394,7 @@ func (n *askingNote) at(stat *zk.Stat) int64 {
 }
 
 // contender describes the node for people and for the rulebook.
-func (r *contenderRecord) contender(c child, stat *zk.Stat) Contender {
+func (r *contenderRecord) contender(c child, stat *zkclient.Stat) Contender {
 	out := Contender{
 		ID: c.guid, Identity: r.identity(), Terms: r.terms(), Patient: r.Patient, Under: r.Under, Override: r.Override,
 		Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -33,7 +32,7 @@ func TestRecordIsReadableAndComesBackWhole(t *testing.T) {
 		back, err := decodeContender(rec.encode())
 		require.NoError(t, err)
 		require.Equal(t, rec, back)
-		told := back.contender(child{}, &zk.Stat{})
+		told := back.contender(child{}, &zkclient.Stat{})
 		require.Equal(t, []any{r.Class, r.NeverPreempts}, []any{told.Class, told.NeverPreempts})
 		require.Equal(t, (r.MinRuntime + time.Millisecond - 1).Truncate(time.Millisecond), told.MinRuntime)
 	}
@@ -42,7 +41,7 @@ func TestRecordIsReadableAndComesBackWhole(t *testing.T) {
 func TestClassThatCannotBeOneIsNotShown(t *testing.T) {
 	for _, class := range []string{strings.Repeat("x", priority.MaxClass+1), "a\x00b", "a\nb"} {
 		rec := contenderRecord{Format: zkclient.RecordFormat, Class: class}
-		require.Empty(t, rec.contender(child{}, &zk.Stat{}).Class, "%q", class)
+		require.Empty(t, rec.contender(child{}, &zkclient.Stat{}).Class, "%q", class)
 		require.ErrorContains(t, priority.CheckClass(class), "class: ")
 		require.ErrorContains(t, (&Request{Identity: priority.Identity{Class: class}}).complete(unconnected(t)), "class: ")
 	}
@@ -54,7 +53,7 @@ func TestMinimumRuntimeCountsFromTheGrantWhoeverWritesLater(t *testing.T) {
 	const second = int64(1000)
 	rec := contenderRecord{Granted: true, LeaseTimeout: 60 * second}
 	rec.protect(10 * time.Second)
-	grant := &zk.Stat{Mtime: 50 * second}
+	grant := &zkclient.Stat{Mtime: 50 * second}
 	require.Equal(t, 4*time.Second, rec.remaining(grant, 56*second).MinRuntimeLeft)
 	require.Zero(t, rec.remaining(grant, 60*second).MinRuntimeLeft)
 	require.Zero(t, rec.remaining(grant, 99*second).MinRuntimeLeft)
@@ -63,17 +62,17 @@ func TestMinimumRuntimeCountsFromTheGrantWhoeverWritesLater(t *testing.T) {
 	// a new lease does not begin it anew
 	rec.freeze(grant)
 	rec.LeaseFrom = 0
-	extended := &zk.Stat{Mtime: 55 * second}
+	extended := &zkclient.Stat{Mtime: 55 * second}
 	require.Equal(t, 4*time.Second, rec.remaining(extended, 56*second).MinRuntimeLeft)
 
 	// but it can be begun anew
 	rec.freeze(extended)
 	rec.protect(20 * time.Second)
 	rec.RunsFrom = runsFromLastWrite
-	protected := &zk.Stat{Mtime: 58 * second}
+	protected := &zkclient.Stat{Mtime: 58 * second}
 	require.Equal(t, 19*time.Second, rec.remaining(protected, 59*second).MinRuntimeLeft)
 	rec.freeze(protected)
-	later := &zk.Stat{Mtime: 70 * second}
+	later := &zkclient.Stat{Mtime: 70 * second}
 	require.Equal(t, 7*time.Second, rec.remaining(later, 71*second).MinRuntimeLeft)
 }
 
@@ -82,11 +81,11 @@ func TestMinimumRuntimeEndsWithTheLeaseAtTheLatest(t *testing.T) {
 	rec := contenderRecord{Granted: true, LeaseTimeout: 10 * second}
 	rec.protect(10 * time.Second)
 	require.True(t, rec.LeaseOnly)
-	grant := &zk.Stat{Mtime: 50 * second}
+	grant := &zkclient.Stat{Mtime: 50 * second}
 	require.Equal(t, 3*time.Second, rec.remaining(grant, 57*second).MinRuntimeLeft)
 	rec.freeze(grant)
 	rec.LeaseTimeout, rec.LeaseFrom = 60*second, 0
-	extended := &zk.Stat{Mtime: 58 * second}
+	extended := &zkclient.Stat{Mtime: 58 * second}
 	require.Equal(t, 58*time.Second, rec.remaining(extended, 60*second).MinRuntimeLeft, "it is the lease, however long")
 
 	short := contenderRecord{Granted: true, LeaseTimeout: 60 * second}
@@ -97,19 +96,19 @@ func TestMinimumRuntimeEndsWithTheLeaseAtTheLatest(t *testing.T) {
 
 func TestTokenAndLeaseStayThoseOfTheGrantWhoeverWritesLater(t *testing.T) {
 	rec := contenderRecord{Granted: true, LeaseTimeout: 1000}
-	grant := &zk.Stat{Mzxid: 7, Mtime: 50_000}
+	grant := &zkclient.Stat{Mzxid: 7, Mtime: 50_000}
 	require.Equal(t, Token(7), rec.token(grant))
 
 	rec.freeze(grant)
 	rec.ask(askingNote{ID: "a", Reason: priority.Outranked})
-	second := &zk.Stat{Mzxid: 9, Mtime: 50_400}
+	second := &zkclient.Stat{Mzxid: 9, Mtime: 50_400}
 	require.Equal(t, Token(7), rec.token(second))
 	require.Equal(t, 500*time.Millisecond, rec.leaseLeft(second, 50_500))
 	require.Equal(t, int64(50_400), rec.Preempt[0].at(second))
 
 	rec.freeze(second)
 	rec.ask(askingNote{ID: "b", Reason: priority.Outranked})
-	third := &zk.Stat{Mzxid: 12, Mtime: 50_900}
+	third := &zkclient.Stat{Mzxid: 12, Mtime: 50_900}
 	require.Equal(t, Token(7), rec.token(third))
 	require.Equal(t, int64(50_400), rec.Preempt[0].at(third), "the first note keeps its own time")
 	require.Equal(t, int64(50_900), rec.Preempt[1].at(third))
@@ -121,14 +120,14 @@ func TestTokenAndLeaseStayThoseOfTheGrantWhoeverWritesLater(t *testing.T) {
 
 func TestWaitersRecordIsNotFrozen(t *testing.T) {
 	rec := contenderRecord{}
-	rec.freeze(&zk.Stat{Mzxid: 7, Mtime: 50})
+	rec.freeze(&zkclient.Stat{Mzxid: 7, Mtime: 50})
 	require.Zero(t, rec.Token)
 	require.Zero(t, rec.LeaseFrom)
 }
 
 func TestLeaseLeftStaysWithinTheLeaseWhenServersClocksDiffer(t *testing.T) {
 	rec := contenderRecord{Granted: true, LeaseTimeout: 1000}
-	stat := &zk.Stat{Mtime: 50_000}
+	stat := &zkclient.Stat{Mtime: 50_000}
 	require.Equal(t, time.Second, rec.leaseLeft(stat, 40_000))
 	require.Zero(t, rec.leaseLeft(stat, 60_000))
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zkwire"
@@ -104,7 +102,7 @@ func (g *Grant) leaveAtOnce(next *heir) *zkclient.Parcel {
 	case g.walkedIn.known:
 		ops = g.walkingOut()
 	case next == nil:
-		return g.s.Post(zkwire.OpDelete, []any{&zk.DeleteRequest{Path: g.path, Version: -1}}, true)
+		return g.s.Post(zkwire.OpDelete, []any{&zkclient.DeleteRequest{Path: g.path, Version: -1}}, true)
 	default:
 		ops = g.handOverTo(g.known(next))
 	}
@@ -138,9 +136,9 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 		switch {
 		case unsure && errors.Is(err, zkclient.ErrClosed): // the client has not waited for the servers
 			return fmt.Errorf("release of lock %q has not been confirmed, it ends with its session: %w", l.scope, zkclient.ErrClosed)
-		case unsure && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zkclient.ErrSessionOver)):
+		case unsure && (errors.Is(err, zkclient.ErrNoNode) || errors.Is(err, zkclient.ErrSessionOver)):
 			return nil
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zkclient.ErrSessionOver):
+		case errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrSessionOver):
 			loss := g.whyGone(ctx)
 			loss.Token = token
 			return loss
@@ -155,7 +153,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 			return nil
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			unsure = true
-		case !errors.Is(err, zk.ErrBadVersion): // else somebody wants to be next, or is in its turn
+		case !errors.Is(err, zkclient.ErrBadVersion): // else somebody wants to be next, or is in its turn
 			return gone(err)
 		}
 		look = true
@@ -177,7 +175,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 					}
 				})
 				return nil
-			case errors.Is(err, zk.ErrBadVersion): // of several holders, another was faster
+			case errors.Is(err, zkclient.ErrBadVersion): // of several holders, another was faster
 				look = true
 				continue
 			case errors.Is(err, zkclient.ErrAmbiguous):
@@ -202,7 +200,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 				// Whoever was here just now may be on the way back, and not have reached the
 				// server that this client reads from.
 				l.cache.hints.update(l.path, func(h *hint) { h.busy-- })
-				_, _ = zkclient.Call(ctx, g.s, func(c *zk.Conn) (string, error) { return c.Sync(l.path) }) // the list fails likewise
+				_ = g.s.Sync(ctx, l.path) // the list fails likewise
 				continue
 			case len(line.heirs) == 0:
 				if !line.others { // else they hold as well, or are nobody that this version understands
@@ -219,7 +217,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 			return nil
 		case errors.Is(err, errHolderGone) && !unsure:
 			return gone(err)
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+		case errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrBadVersion):
 			// A successor left or was written to, or another came to hold: look again.
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			unsure = true
@@ -235,7 +233,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 }
 
 // errHolderGone: the node of the holder that hands over is not there.
-var errHolderGone = fmt.Errorf("the holder is gone: %w", zk.ErrNoNode)
+var errHolderGone = fmt.Errorf("the holder is gone: %w", zkclient.ErrNoNode)
 
 // vacate is T5: it removes the holder's node. One that has a lock-delay takes its
 // note out of G with it: a note that stays tells of an unclean end. A member of a hold
@@ -256,8 +254,8 @@ func (g *Grant) vacate(ctx context.Context, line succession, sent *zkclient.Parc
 		return g.version, remove()
 	}
 	r, _, err := g.s.Multi(ctx,
-		&zk.DeleteRequest{Path: g.path, Version: -1},
-		&zk.SetDataRequest{Path: g.lock.path, Data: line.rest.encode(), Version: line.version})
+		&zkclient.DeleteRequest{Path: g.path, Version: -1},
+		&zkclient.SetDataRequest{Path: g.lock.path, Data: line.rest.encode(), Version: line.version})
 	switch {
 	case err == nil && g.version >= 0 && !line.rest.occupied():
 		return r[1].Stat.Version, nil
@@ -279,7 +277,7 @@ func (g *Grant) handOver(ctx context.Context, line succession, sent *zkclient.Pa
 		_, failed, err = g.s.Multi(ctx, g.handOverTo(line)...)
 	}
 	// planted-bug hand-over-without-own-node: if err == nil { err = g.s.DeleteSurely(ctx, g.path) }
-	if failed == len(line.heirs) && errors.Is(err, zk.ErrNoNode) {
+	if failed == len(line.heirs) && errors.Is(err, zkclient.ErrNoNode) {
 		return errHolderGone
 	}
 	return err
@@ -292,11 +290,11 @@ func (g *Grant) handOverTo(line succession) []any {
 		next.Delays = slices.Clone(line.rest.Delays)
 	}
 	for _, h := range line.heirs {
-		ops = append(ops, &zk.SetDataRequest{Path: h.path, Data: h.data, Version: h.version})
+		ops = append(ops, &zkclient.SetDataRequest{Path: h.path, Data: h.data, Version: h.version})
 		next.Holders, next.Delays = append(next.Holders, h.guid), append(next.Delays, h.notes...)
 	}
 	// planted-bug readers-hand-over-without-version: line.version = -1
 	return append(ops,
-		&zk.DeleteRequest{Path: g.path, Version: -1}, // planted-bug hand-over-without-own-node:
-		&zk.SetDataRequest{Path: g.lock.path, Data: next.encode(), Version: line.version})
+		&zkclient.DeleteRequest{Path: g.path, Version: -1}, // planted-bug hand-over-without-own-node:
+		&zkclient.SetDataRequest{Path: g.lock.path, Data: next.encode(), Version: line.version})
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -34,7 +32,7 @@ func (c *Client) Revoke(ctx context.Context, path string) error {
 			return err
 		})
 	}, nil)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return &GoneError{Path: path}
 	}
 	return err

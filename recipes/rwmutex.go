@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -154,12 +152,12 @@ func (h *classicHold) beside(ctx context.Context, s *zkclient.Session, e *entry,
 		e.guid = newUUID()
 		node := l.path + "/" + l.prefix(e.guid, e.mark) + t.number
 		_, _, err := s.Multi(ctx,
-			&zk.CheckVersionRequest{Path: h.path, Version: -1},
-			&zk.CreateRequest{Path: node, Data: e.data, Acl: l.access(node), Flags: zk.FlagEphemeral})
+			&zkclient.CheckVersionRequest{Path: h.path, Version: -1},
+			&zkclient.CreateRequest{Path: node, Data: e.data, Acl: l.access(node), Flags: zkclient.FlagEphemeral})
 		switch {
 		case err == nil:
 			return l.newStand(s, node, e).hold(n)
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			h.lose(&LostError{Scope: l.label, Reason: LossDeleted})
 			return nil, h.gone()
 		case errors.Is(err, zkclient.ErrAmbiguous):

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -152,7 +150,7 @@ func (d *draw) lead(ctx context.Context, p *stand) error {
 		switch {
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			return errEvicted
 		case err != nil:
 			return err
@@ -180,18 +178,18 @@ func (m *Semaphore) unwatch(s *zkclient.Session, p *stand, bell *zkclient.Bell) 
 // nobody comes between, and nobody waits for two things.
 func (m *Semaphore) take(ctx context.Context, p *stand, pool pool, n int) ([]*ClassicGrant, error) {
 	s := p.s
-	ops := []any{&zk.DeleteRequest{Path: p.path, Version: -1}}
+	ops := []any{&zkclient.DeleteRequest{Path: p.path, Version: -1}}
 	if pool.version != nil {
 		ops = append(ops, pool.version)
 	}
 	first := len(ops)
 	for range n {
 		guid := newUUID()
-		node, flags := m.leases.path+"/"+m.leases.prefix(guid, curatorLease), int32(zk.FlagEphemeral|zk.FlagSequence)
+		node, flags := m.leases.path+"/"+m.leases.prefix(guid, curatorLease), int32(zkclient.FlagEphemeral|zkclient.FlagSequence)
 		if m.o.Naming == NamingKazoo {
-			node, flags = m.leases.path+"/"+m.leases.prefix(guid, mark{}), zk.FlagEphemeral
+			node, flags = m.leases.path+"/"+m.leases.prefix(guid, mark{}), zkclient.FlagEphemeral
 		}
-		ops = append(ops, &zk.CreateRequest{Path: node, Data: []byte(m.o.ID), Acl: m.c.ACL(), Flags: flags})
+		ops = append(ops, &zkclient.CreateRequest{Path: node, Data: []byte(m.o.ID), Acl: m.c.ACL(), Flags: flags})
 	}
 	r, failed, err := s.Multi(ctx, ops...)
 	switch {
@@ -201,14 +199,14 @@ func (m *Semaphore) take(ctx context.Context, p *stand, pool pool, n int) ([]*Cl
 			nodes = append(nodes, created.String)
 		}
 		return m.hold(s, nodes)
-	case errors.Is(err, zk.ErrNoNode) && failed == 0:
+	case errors.Is(err, zkclient.ErrNoNode) && failed == 0:
 		return nil, errEvicted
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		if err := m.leases.ensure(ctx, s, m.o.Naming == NamingCurator); err != nil {
 			return nil, err
 		}
 		return nil, errAgain
-	case errors.Is(err, zk.ErrBadVersion):
+	case errors.Is(err, zkclient.ErrBadVersion):
 		return nil, errAgain // the limit was changed
 	case errors.Is(err, zkclient.ErrAmbiguous):
 		nodes, err := m.drawn(s, ops[first:])
@@ -234,14 +232,14 @@ func (m *Semaphore) drawn(s *zkclient.Session, creates []any) ([]string, error) 
 		switch {
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			continue
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			return nil, nil
 		case err != nil:
 			return nil, err
 		}
 		var nodes []string
 		for _, op := range creates {
-			prefix := strings.TrimPrefix(op.(*zk.CreateRequest).Path, m.leases.path+"/")
+			prefix := strings.TrimPrefix(op.(*zkclient.CreateRequest).Path, m.leases.path+"/")
 			for _, name := range names {
 				if strings.HasPrefix(name, prefix) {
 					nodes = append(nodes, m.leases.path+"/"+name)

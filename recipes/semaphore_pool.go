@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -19,7 +17,7 @@ import (
 type pool struct {
 	limit   int
 	taken   int
-	version *zk.CheckVersionRequest // of the limit; nil when nothing says it
+	version *zkclient.CheckVersionRequest // of the limit; nil when nothing says it
 }
 
 func (p pool) left() int { return max(0, p.limit-p.taken) }
@@ -35,7 +33,7 @@ func (m *Semaphore) look(ctx context.Context, s *zkclient.Session, w *zkclient.W
 	} else {
 		names, _, err = s.LookAtChildren(ctx, m.leases.path, w)
 	}
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		err = nil // nobody ever had one
 	}
 	p.taken = len(names)
@@ -49,14 +47,14 @@ func (m *Semaphore) readLimit(ctx context.Context, s *zkclient.Session, w *zkcli
 	}
 	for {
 		var data []byte
-		var stat *zk.Stat
+		var stat *zkclient.Stat
 		var err error
 		if w == nil {
 			data, stat, err = s.Get(ctx, m.count)
 		} else {
 			data, stat, err = s.Look(ctx, m.count, w)
 		}
-		if errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zkclient.ErrNoNode) {
 			err = m.createLimit(ctx, s)
 			if err == nil {
 				continue
@@ -68,7 +66,7 @@ func (m *Semaphore) readLimit(ctx context.Context, s *zkclient.Session, w *zkcli
 		if m.o.Naming == NamingKazoo && len(data) == 0 {
 			// Somebody has made the node, and will write the limit, or does not care.
 			_, err := s.Set(ctx, m.count, m.encodeLimit(m.o.Limit), stat.Version)
-			if err != nil && !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) {
+			if err != nil && !errors.Is(err, zkclient.ErrBadVersion) && !errors.Is(err, zkclient.ErrNoNode) {
 				return err
 			}
 			continue
@@ -77,7 +75,7 @@ func (m *Semaphore) readLimit(ctx context.Context, s *zkclient.Session, w *zkcli
 		if !ok {
 			return &LimitError{Path: m.name, Node: strings.TrimPrefix(m.count, m.c.Config().Chroot), Data: string(data), Wanted: m.o.Limit}
 		}
-		p.limit, p.version = limit, &zk.CheckVersionRequest{Path: m.count, Version: stat.Version}
+		p.limit, p.version = limit, &zkclient.CheckVersionRequest{Path: m.count, Version: stat.Version}
 		return nil
 	}
 }
@@ -85,9 +83,9 @@ func (m *Semaphore) readLimit(ctx context.Context, s *zkclient.Session, w *zkcli
 func (m *Semaphore) createLimit(ctx context.Context, s *zkclient.Session) error {
 	_, err := s.Create(ctx, m.count, m.encodeLimit(m.o.Limit), 0)
 	switch {
-	case errors.Is(err, zk.ErrNodeExists):
+	case errors.Is(err, zkclient.ErrNodeExists):
 		return nil
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		return ensureParent(ctx, s, m.count)
 	}
 	return err
@@ -96,7 +94,7 @@ func (m *Semaphore) createLimit(ctx context.Context, s *zkclient.Session) error 
 func (m *Semaphore) writeLimit(ctx context.Context, s *zkclient.Session, limit int) error {
 	for {
 		_, err := s.Set(ctx, m.count, m.encodeLimit(limit), -1)
-		if !errors.Is(err, zk.ErrNoNode) {
+		if !errors.Is(err, zkclient.ErrNoNode) {
 			return err
 		}
 		if err := m.createLimit(ctx, s); err != nil {
@@ -130,7 +128,7 @@ func (m *Semaphore) decodeLimit(data []byte) (int, bool) {
 // permits reads who holds them.
 func (m *Semaphore) permits(ctx context.Context, s *zkclient.Session) ([]Permit, error) {
 	names, _, err := s.List(ctx, m.leases.path)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, nil
 	}
 	if err != nil {
@@ -141,7 +139,7 @@ func (m *Semaphore) permits(ctx context.Context, s *zkclient.Session) ([]Permit,
 		node := m.leases.path + "/" + name
 		id, stat, err := s.Get(ctx, node)
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			continue // returned meanwhile
 		case err != nil:
 			return nil, err

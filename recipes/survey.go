@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -92,7 +91,7 @@ func (c *Client) Survey(ctx context.Context, o SurveyOptions) (Survey, error) {
 	v.o.Nodes = cmp.Or(o.Nodes, surveyNodes)
 	_, err := c.Stat(ctx, c.Root())
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		return v.survey, nil
 	case err != nil:
 		return v.survey, err
@@ -162,9 +161,9 @@ func (v *surveyor) look(ctx context.Context, at visit) ([]visit, error) {
 	if !v.mayLook() {
 		return nil, nil
 	}
-	acl, stat, err := readACL(ctx, v.s, at.path)
+	acl, stat, err := v.s.ReadACL(ctx, at.path)
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		return nil, nil // gone since
 	case errors.As(err, new(*zkclient.AccessError)): // nor may it list the children, usually
 		if at.kind == nil {
@@ -189,7 +188,7 @@ func (v *surveyor) look(ctx context.Context, at visit) ([]visit, error) {
 	}
 	names, stat, err := v.s.List(ctx, at.path)
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		return nil, nil
 	case errors.As(err, new(*zkclient.AccessError)):
 		v.refused(at.path, err)
@@ -231,7 +230,7 @@ func (v *surveyor) readRecord(ctx context.Context, node string) error {
 		v.refused(node, err)
 	case isBad:
 		v.note(func(s *Survey) { s.Unreadable = append(s.Unreadable, bad) })
-	case errors.Is(err, zk.ErrNoNode): // gone since
+	case errors.Is(err, zkclient.ErrNoNode): // gone since
 	default:
 		return err
 	}
@@ -266,7 +265,7 @@ func (v *surveyor) note(f func(*Survey)) {
 }
 
 // idle counts a scope that nobody uses.
-func (v *surveyor) idle(at visit, stat *zk.Stat) {
+func (v *surveyor) idle(at visit, stat *zkclient.Stat) {
 	if stat == nil || !isLockNode(v.survey.Root, at.path) || v.o.IdleSince.IsZero() {
 		return
 	}
@@ -313,26 +312,6 @@ func (v *surveyor) result() Survey {
 	return s
 }
 
-// readACL returns the ACL of a node.
-func readACL(ctx context.Context, s *zkclient.Session, path string) ([]zkclient.ACL, *zk.Stat, error) {
-	type answer struct {
-		acl  []zk.ACL
-		stat *zk.Stat
-	}
-	r, err := zkclient.Call(ctx, s, func(c *zk.Conn) (answer, error) {
-		acl, stat, err := c.GetACL(path)
-		return answer{acl, stat}, err
-	})
-	if err != nil {
-		return nil, nil, zkclient.Denied(err, path, zkclient.PermissionRead)
-	}
-	list := make([]zkclient.ACL, len(r.acl))
-	for i, a := range r.acl {
-		list[i] = zkclient.ACL{Permissions: zkclient.Permission(a.Perms), Scheme: a.Scheme, ID: a.ID}
-	}
-	return list, r.stat, nil
-}
-
 // --- what belongs where ------------------------------------------------------------
 
 // kinds are the rooms below the root, each with what its children are.
@@ -368,13 +347,13 @@ func recordAt(path string) func(data []byte) error {
 			return err
 		}
 	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "frozen/"):
-		return func(data []byte) error { _, err := decodeFrozen(data, new(zk.Stat)); return err }
+		return func(data []byte) error { _, err := decodeFrozen(data, new(zkclient.Stat)); return err }
 	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "notes/"):
 		return decodeErrandNote
 	case room == "groups" && deep == 1:
 		return func(data []byte) error { _, err := decodeSpec(data); return err }
 	case room == "groups" && deep == 2 && last == "assignment":
-		return func(data []byte) error { _, err := decodeAssignment(data, new(zk.Stat)); return err }
+		return func(data []byte) error { _, err := decodeAssignment(data, new(zkclient.Stat)); return err }
 	case room == "groups" && deep == 3:
 		return func(data []byte) error { _, err := decodeMember(data); return err }
 	case room == zkclient.RoomIdentities && deep == 0:
@@ -390,7 +369,7 @@ func recordAt(path string) func(data []byte) error {
 	case room == "seal" && deep == 0:
 		return func(data []byte) error { var r zkclient.SealRecord; return zkclient.Decode(data, &r, &r.Format) }
 	case room == "ticks" && deep == 1:
-		return func(data []byte) error { _, err := decodeTick(data, new(zk.Stat)); return err }
+		return func(data []byte) error { _, err := decodeTick(data, new(zkclient.Stat)); return err }
 	}
 	return nil
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -173,7 +171,7 @@ func (p *place) rewrite(ctx context.Context, r *revision) error {
 	case errors.Is(err, zkclient.ErrAmbiguous):
 		p.unsettled = r // the node tells
 		p.stale.Store(true)
-	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode):
 		p.stale.Store(true)
 		return errAgain
 	}
@@ -208,12 +206,12 @@ func (p *place) move(ctx context.Context, r *revision) error {
 	guid := newRequestGUID(data)
 	sent := s.Now()
 	reply, _, err := s.Multi(ctx,
-		&zk.DeleteRequest{Path: p.path, Version: p.version},
-		&zk.CreateRequest{Path: l.path + "/" + contenderName(r.req.Priority, r.req.Mode, guid), Data: data, Acl: l.c.ACL(), Flags: zk.FlagEphemeral | zk.FlagSequence})
+		&zkclient.DeleteRequest{Path: p.path, Version: p.version},
+		&zkclient.CreateRequest{Path: l.path + "/" + contenderName(r.req.Priority, r.req.Mode, guid), Data: data, Acl: l.c.ACL(), Flags: zkclient.FlagEphemeral | zkclient.FlagSequence})
 	switch {
 	case err == nil:
 		return p.movedTo(r, guid, reply[1].String, sent)
-	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode):
 		p.stale.Store(true)
 		return errAgain
 	case !errors.Is(err, zkclient.ErrAmbiguous):

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -41,7 +39,7 @@ type TickLedger struct {
 	store    tickStore
 	root     string // of the jobs
 	requests string
-	acl      func() []zk.ACL // of what is made; nil: none
+	acl      func() []zkclient.ACLEntry // of what is made; nil: none
 	self     tickOwner
 
 	mu     sync.Mutex
@@ -60,10 +58,10 @@ func (c *Client) TickLedger(owner string) *TickLedger {
 		owner = fmt.Sprintf("%s:%d", c.Host(), c.PID())
 	}
 	self := tickOwner{Ledger: zkclient.NewGUID(), Owner: owner, Host: c.Host(), PID: c.PID()}
-	return newTickLedger(c, c.Root(), func() []zk.ACL { return c.ACL() }, self)
+	return newTickLedger(c, c.Root(), func() []zkclient.ACLEntry { return c.ACL() }, self)
 }
 
-func newTickLedger(store tickStore, root string, acl func() []zk.ACL, self tickOwner) *TickLedger {
+func newTickLedger(store tickStore, root string, acl func() []zkclient.ACLEntry, self tickOwner) *TickLedger {
 	return &TickLedger{
 		store: store, root: root + "/ticks", requests: root + "/requests", acl: acl, self: self,
 		open: make(map[string]*openTick), jobs: make(map[string]*tickMemory),

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -97,22 +96,22 @@ func (s *tickServer) markers() (paths []string) {
 	return paths
 }
 
-func (c *tickSession) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+func (c *tickSession) Get(ctx context.Context, path string) ([]byte, *zkclient.Stat, error) {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	c.requests.Add(1)
 	n := c.server.nodes[path]
 	if n == nil {
-		return nil, nil, zk.ErrNoNode
+		return nil, nil, zkclient.ErrNoNode
 	}
 	return n.data, n.stat(), ctx.Err()
 }
 
-func (n *tickNode) stat() *zk.Stat {
-	return &zk.Stat{Version: n.version, Ctime: n.ctime, Mtime: n.mtime}
+func (n *tickNode) stat() *zkclient.Stat {
+	return &zkclient.Stat{Version: n.version, Ctime: n.ctime, Mtime: n.mtime}
 }
 
-func (c *tickSession) List(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+func (c *tickSession) List(ctx context.Context, path string) ([]string, *zkclient.Stat, error) {
 	if before := c.onList; before != nil {
 		c.onList = nil
 		before()
@@ -122,7 +121,7 @@ func (c *tickSession) List(ctx context.Context, path string) ([]string, *zk.Stat
 	c.requests.Add(1)
 	n := c.server.nodes[path]
 	if n == nil {
-		return nil, nil, zk.ErrNoNode
+		return nil, nil, zkclient.ErrNoNode
 	}
 	return c.server.children(path), n.stat(), ctx.Err()
 }
@@ -173,14 +172,14 @@ func (c *tickSession) Create(_ context.Context, path string, data []byte, flags 
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	if c.server.nodes[path] != nil {
-		return "", zk.ErrNodeExists
+		return "", zkclient.ErrNodeExists
 	}
 	if parent := path[:strings.LastIndexByte(path, '/')]; c.server.nodes[parent] == nil && parent != "/lk/ticks" {
-		return "", zk.ErrNoNode
+		return "", zkclient.ErrNoNode
 	}
 	now := c.server.now.UnixMilli()
 	c.server.nodes[path] = &tickNode{data: data, ctime: now, mtime: now}
-	if flags&zk.FlagEphemeral != 0 {
+	if flags&zkclient.FlagEphemeral != 0 {
 		c.server.nodes[path].session = c
 	}
 	c.server.changed()
@@ -202,13 +201,13 @@ func (c *tickSession) Unavailable() *zkclient.UnavailableError {
 	return &zkclient.UnavailableError{Servers: []string{"zk1:2181"}, Since: time.Second}
 }
 
-func (c *tickSession) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+func (c *tickSession) Multi(ctx context.Context, ops ...any) ([]zkclient.MultiResponse, error) {
 	c.requests.Add(1)
 	f := none
 	if c.fault != nil {
 		f = c.fault()
 	}
-	var replies []zk.MultiResponse
+	var replies []zkclient.MultiResponse
 	var err error
 	if f != lostBefore && f != down {
 		replies, err = c.commit(ops...)
@@ -231,34 +230,34 @@ func (c *tickSession) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse
 	return replies, err
 }
 
-func (c *tickSession) commit(ops ...any) ([]zk.MultiResponse, error) {
+func (c *tickSession) commit(ops ...any) ([]zkclient.MultiResponse, error) {
 	s := c.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = s.now.Add(time.Second)
 	now := s.now.UnixMilli()
 	nodes := maps.Clone(s.nodes)
-	replies := make([]zk.MultiResponse, len(ops))
+	replies := make([]zkclient.MultiResponse, len(ops))
 	for i, op := range ops {
 		switch op := op.(type) {
-		case *zk.SetDataRequest:
+		case *zkclient.SetDataRequest:
 			n := nodes[op.Path]
 			if n == nil {
-				return nil, zk.ErrNoNode
+				return nil, zkclient.ErrNoNode
 			} else if n.version != op.Version {
-				return nil, zk.ErrBadVersion
+				return nil, zkclient.ErrBadVersion
 			}
 			written := &tickNode{data: op.Data, version: n.version + 1, ctime: n.ctime, mtime: now, session: n.session}
 			nodes[op.Path] = written
 			replies[i].Stat = written.stat()
-		case *zk.DeleteRequest:
+		case *zkclient.DeleteRequest:
 			if nodes[op.Path] == nil {
-				return nil, zk.ErrNoNode
+				return nil, zkclient.ErrNoNode
 			}
 			delete(nodes, op.Path)
-		case *zk.CreateRequest:
+		case *zkclient.CreateRequest:
 			if nodes[op.Path] != nil {
-				return nil, zk.ErrNodeExists
+				return nil, zkclient.ErrNodeExists
 			}
 			nodes[op.Path] = &tickNode{data: op.Data, session: c, ctime: now, mtime: now}
 		}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // tickMemory is what a ledger remembers of a job to save requests. Being wrong
@@ -76,7 +76,7 @@ func (l *TickLedger) saw(job string, rec *tickRecord, version int32) {
 }
 
 // wrote takes note of a record that this ledger has written.
-func (l *TickLedger) wrote(job string, rec *tickRecord, data []byte, stat *zk.Stat) {
+func (l *TickLedger) wrote(job string, rec *tickRecord, data []byte, stat *zkclient.Stat) {
 	l.saw(job, rec, stat.Version)
 	l.mu.Lock()
 	m := l.memory(job)
@@ -131,7 +131,7 @@ func (l *TickLedger) recall(job string, strangers bool) *tickView {
 		l.mu.Unlock()
 		return nil
 	}
-	data, packed, stat := m.data, m.packed, &zk.Stat{Version: m.version, Mtime: m.mtime}
+	data, packed, stat := m.data, m.packed, &zkclient.Stat{Version: m.version, Mtime: m.mtime}
 	l.mu.Unlock()
 	if packed {
 		var err error

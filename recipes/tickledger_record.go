@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -123,7 +121,7 @@ func (r *tickRecord) encode() []byte {
 	return r.history.appendTo(data)
 }
 
-func decodeTick(data []byte, stat *zk.Stat) (r tickRecord, err error) {
+func decodeTick(data []byte, stat *zkclient.Stat) (r tickRecord, err error) {
 	data, history, _ := bytes.Cut(data, []byte{'\n'})
 	if err := zkclient.DecodeUpTo(tickFormatLeftOut, data, &r, &r.Format); err != nil {
 		return r, err

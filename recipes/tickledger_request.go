@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -65,12 +63,12 @@ func (l *TickLedger) Request(ctx context.Context, r TickRequest) (*TickRequestHa
 	for try := 0; ; try++ {
 		err := zkclient.PauseBefore(ctx, try)
 		if err == nil {
-			_, err = l.store.Create(ctx, l.requestPath(r.ID), data, zk.FlagEphemeral)
+			_, err = l.store.Create(ctx, l.requestPath(r.ID), data, zkclient.FlagEphemeral)
 		}
 		switch {
-		case err == nil, errors.Is(err, zk.ErrNodeExists):
+		case err == nil, errors.Is(err, zkclient.ErrNodeExists):
 			return &TickRequestHandle{l: l, request: r}, nil
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			err = l.store.Ensure(ctx, l.requests)
 		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			err = nil
@@ -92,14 +90,14 @@ func (h *TickRequestHandle) Withdraw(ctx context.Context) (taken bool, err error
 	l, path := h.l, h.l.requestPath(h.request.ID)
 	for try := 0; ; try++ {
 		if err = zkclient.PauseBefore(ctx, try); err == nil {
-			_, err = l.store.Multi(ctx, &zk.DeleteRequest{Path: path, Version: -1})
+			_, err = l.store.Multi(ctx, &zkclient.DeleteRequest{Path: path, Version: -1})
 		}
 		switch {
 		case err == nil:
 			return false, nil
 		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			continue
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zkclient.ErrNoNode):
 			if taken, err = h.taken(ctx); err == nil {
 				return taken, nil
 			}
@@ -135,7 +133,7 @@ func (h *TickRequestHandle) taken(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	data, stat, err := h.l.store.Get(ctx, path)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return false, nil
 	} else if err != nil {
 		return false, err
@@ -161,12 +159,12 @@ func (l *TickLedger) AwaitRequests(ctx context.Context, seen TickRequests) (all 
 	for {
 		err = l.store.Await(ctx, l.requests, true, func(sight zkclient.NodeSight) (bool, error) {
 			if sight.Stat == nil {
-				return false, zk.ErrNoNode
+				return false, zkclient.ErrNoNode
 			}
 			all, err = l.readRequests(ctx, sight.Names, seen)
 			return !all.same(seen), err
 		})
-		if errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zkclient.ErrNoNode) {
 			err = l.store.Ensure(ctx, l.requests)
 			if err == nil {
 				continue
@@ -199,7 +197,7 @@ func (l *TickLedger) readRequests(ctx context.Context, names []string, known Tic
 		}
 		bad, isBad := zkclient.LeftOut(err, path, "")
 		switch {
-		case errors.Is(err, zk.ErrNoNode): // gone meanwhile
+		case errors.Is(err, zkclient.ErrNoNode): // gone meanwhile
 		case isBad:
 			all.Unreadable = append(all.Unreadable, bad)
 		case err != nil:
@@ -235,7 +233,7 @@ func (l *TickLedger) ClaimRequest(ctx context.Context, r TickRequest, limit int)
 	var unread error
 	claim, err := c.do(ctx, nil, func(v *tickView) tickWrite {
 		_, _, err := l.store.Get(ctx, path)
-		if unread = err; errors.Is(err, zk.ErrNoNode) {
+		if unread = err; errors.Is(err, zkclient.ErrNoNode) {
 			unread = nil
 		}
 		if unread != nil {

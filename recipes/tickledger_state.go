@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -206,7 +205,7 @@ func (l *TickLedger) States(ctx context.Context) ([]TickState, []zkclient.Unread
 
 func (l *TickLedger) states(ctx context.Context) (states []TickState, left []zkclient.Unreadable, err error) {
 	names, _, err := l.store.List(ctx, l.root)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, nil, nil
 	} else if err != nil {
 		return nil, nil, err
@@ -246,7 +245,7 @@ func (l *TickLedger) states(ctx context.Context) (states []TickState, left []zkc
 
 func (l *TickLedger) stateAt(ctx context.Context, path, job string) (TickState, error) {
 	v, err := l.look(ctx, path)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zkclient.ErrNoNode) {
 		return TickState{Job: job}, nil
 	}
 	if err != nil {

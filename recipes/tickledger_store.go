@@ -3,8 +3,6 @@ package recipes
 import (
 	"context"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -12,9 +10,9 @@ import (
 type tickStore interface {
 	Create(ctx context.Context, path string, data []byte, flags int32) (string, error)
 	Ensure(ctx context.Context, path string) error
-	Get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
-	List(ctx context.Context, path string) ([]string, *zk.Stat, error)
-	Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error)
+	Get(ctx context.Context, path string) ([]byte, *zkclient.Stat, error)
+	List(ctx context.Context, path string) ([]string, *zkclient.Stat, error)
+	Multi(ctx context.Context, ops ...any) ([]zkclient.MultiResponse, error)
 	Unavailable() *zkclient.UnavailableError
 
 	// ServerTime is what is known of the leader's clock, if anything is;

@@ -8,15 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // tickView is a job's node as one look shows it.
 type tickView struct {
 	record  tickRecord
-	stat    *zk.Stat
+	stat    *zkclient.Stat
 	markers []string // ids of runs whose marker stands, in ascending order
 }
 
@@ -90,7 +88,7 @@ func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, en
 		remembered := v != nil
 		if !remembered {
 			v, err = l.read(ctx, path)
-			if errors.Is(err, zk.ErrNoNode) {
+			if errors.Is(err, zkclient.ErrNoNode) {
 				if err := l.found(ctx, path, job); err != nil {
 					return nil, err
 				}
@@ -126,7 +124,7 @@ func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, en
 			v.record.stamp(stat.Mtime)
 			l.wrote(job, &v.record, data, stat)
 			return &v.record, nil
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists):
+		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrNodeExists):
 			// Somebody was faster, or a marker has just gone: look again.
 		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			lost = true // the next look tells
@@ -139,17 +137,17 @@ func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, en
 }
 
 func (l *TickLedger) transaction(path string, data []byte, version int32, w tickWrite) []any {
-	ops := []any{&zk.SetDataRequest{Path: path, Data: data, Version: version}}
+	ops := []any{&zkclient.SetDataRequest{Path: path, Data: data, Version: version}}
 	for _, run := range w.deleteMarkers {
-		ops = append(ops, &zk.DeleteRequest{Path: markerPath(path, run), Version: -1})
+		ops = append(ops, &zkclient.DeleteRequest{Path: markerPath(path, run), Version: -1})
 	}
 	if w.createMarker != "" {
-		ops = append(ops, &zk.CreateRequest{
-			Path: markerPath(path, w.createMarker), Data: zkclient.Encode(l.self), Acl: l.markerACL(), Flags: zk.FlagEphemeral,
+		ops = append(ops, &zkclient.CreateRequest{
+			Path: markerPath(path, w.createMarker), Data: zkclient.Encode(l.self), Acl: l.markerACL(), Flags: zkclient.FlagEphemeral,
 		})
 	}
 	if w.deleteRequest != "" {
-		ops = append(ops, &zk.DeleteRequest{Path: w.deleteRequest, Version: -1})
+		ops = append(ops, &zkclient.DeleteRequest{Path: w.deleteRequest, Version: -1})
 	}
 	return ops
 }
@@ -204,7 +202,7 @@ func (l *TickLedger) found(ctx context.Context, path, job string) error {
 	}
 	rec := tickRecord{Job: job}
 	_, err := l.store.Create(ctx, path, rec.encode(), 0)
-	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrSessionOver) {
+	if errors.Is(err, zkclient.ErrNodeExists) || errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrSessionOver) {
 		return nil
 	}
 	return err
@@ -326,7 +324,7 @@ func (l *TickLedger) wasEnding(id string) bool {
 }
 
 // markerACL is the access control list of what marks a run.
-func (l *TickLedger) markerACL() []zk.ACL {
+func (l *TickLedger) markerACL() []zkclient.ACLEntry {
 	if l.acl == nil {
 		return nil
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -72,7 +70,7 @@ func (p *place) foresee(ctx context.Context) (behind bool, err error) {
 	p.heir = nil
 	children, me, stat, err := p.a.l.queueAround(ctx, p.s, p.guid)
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrNoNode):
 		p.stale.Store(true) // the look at the own node tells
 		return false, errAgain
 	case err != nil:

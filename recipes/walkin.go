@@ -6,8 +6,6 @@ import (
 	"path"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -102,9 +100,9 @@ func (a *attempt) walk(ctx context.Context, s *zkclient.Session, at walkIn) (*Gr
 	guid := zkclient.NewGUID()
 	sent := s.Now()
 	r, failed, err := s.Multi(ctx,
-		&zk.CheckVersionRequest{Path: l.c.Root(), Version: at.epoch},
-		&zk.CreateRequest{Path: l.path + "/" + walkerName(a.req.Priority, guid), Data: rec.encode(), Acl: l.c.ACL(), Flags: zk.FlagEphemeral | zk.FlagSequence},
-		&zk.CheckVersionRequest{
+		&zkclient.CheckVersionRequest{Path: l.c.Root(), Version: at.epoch},
+		&zkclient.CreateRequest{Path: l.path + "/" + walkerName(a.req.Priority, guid), Data: rec.encode(), Acl: l.c.ACL(), Flags: zkclient.FlagEphemeral | zkclient.FlagSequence},
+		&zkclient.CheckVersionRequest{
 			Path:    l.path,
 			Version: at.version, // planted-bug walk-in-without-version: Version: -1,
 		})
@@ -123,10 +121,10 @@ func (a *attempt) walk(ctx context.Context, s *zkclient.Session, at walkIn) (*Gr
 			lock: l, s: s, guid: guid, path: r[1].String, notices: a.notices, stamp: zkclient.ServerStamp{Sent: sent, Replied: s.Now()},
 			at: dataVersion{0, true}, version: -1, epoch: at.epoch, walkedIn: at,
 		})
-	case errors.Is(err, zk.ErrBadVersion) && failed == 0:
+	case errors.Is(err, zkclient.ErrBadVersion) && failed == 0:
 		l.cache.epoch.CompareAndSwap(at.epoch, -1)
 		return nil, errAgain
-	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode):
 		return nil, errCrowded
 	case errors.Is(err, zkclient.ErrAmbiguous):
 		own, lost := findContender(ctx, s, l.path, guid)
@@ -153,7 +151,7 @@ func (l *PriorityLock) admit() (admitted bool) {
 }
 
 // walkOut removes the node of one that walked in, if the lock is open as it was: then
-// nobody waits for that who has looked. It returns zk.ErrBadVersion when it is not.
+// nobody waits for that who has looked. It returns zkclient.ErrBadVersion when it is not.
 // What was sent already is sent.
 func (g *Grant) walkOut(ctx context.Context, sent *zkclient.Parcel) error {
 	var failed int
@@ -163,16 +161,16 @@ func (g *Grant) walkOut(ctx context.Context, sent *zkclient.Parcel) error {
 	} else {
 		_, failed, err = g.s.Multi(ctx, g.walkingOut()...)
 	}
-	if failed == 1 && errors.Is(err, zk.ErrNoNode) {
-		return zk.ErrBadVersion
+	if failed == 1 && errors.Is(err, zkclient.ErrNoNode) {
+		return zkclient.ErrBadVersion
 	}
 	return err
 }
 
 func (g *Grant) walkingOut() []any {
 	return []any{
-		&zk.DeleteRequest{Path: g.path, Version: -1},
-		&zk.CheckVersionRequest{Path: g.lock.path, Version: g.walkedIn.version},
+		&zkclient.DeleteRequest{Path: g.path, Version: -1},
+		&zkclient.CheckVersionRequest{Path: g.lock.path, Version: g.walkedIn.version},
 	}
 }
 

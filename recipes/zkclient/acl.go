@@ -1,6 +1,11 @@
 package zkclient
 
-import "strings"
+import (
+	"context"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
 
 // ACL is one entry of an access control list: who may do what with a node.
 type ACL struct {
@@ -35,4 +40,24 @@ func (p Permission) String() string {
 		}
 	}
 	return letters.String()
+}
+
+// ReadACL returns the ACL of a node.
+func (s *Session) ReadACL(ctx context.Context, path string) ([]ACL, *zk.Stat, error) {
+	type answer struct {
+		acl  []zk.ACL
+		stat *zk.Stat
+	}
+	r, err := call(ctx, s, func(c *zk.Conn) (answer, error) {
+		acl, stat, err := c.GetACL(path)
+		return answer{acl, stat}, err
+	})
+	if err != nil {
+		return nil, nil, denied(err, path, PermissionRead)
+	}
+	list := make([]ACL, len(r.acl))
+	for i, a := range r.acl {
+		list[i] = ACL{Permissions: Permission(a.Perms), Scheme: a.Scheme, ID: a.ID}
+	}
+	return list, r.stat, nil
 }

@@ -117,9 +117,9 @@ func (c *Client) forbidden(err error) error {
 	return e
 }
 
-// Denied says which node it was, and which right is missing, if err says that
+// denied says which node it was, and which right is missing, if err says that
 // access was refused there.
-func Denied(err error, node string, right Permission) error {
+func denied(err error, node string, right Permission) error {
 	if e, ok := errors.AsType[*AccessError](err); ok {
 		return &AccessError{Node: node, User: e.User, Reader: e.Reader, Listed: e.Listed, Right: right, Err: e.Err}
 	}

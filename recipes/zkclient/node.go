@@ -19,10 +19,10 @@ type NodeData struct {
 	Stat *zk.Stat
 }
 
-// NodePresence says whether a node is there.
-type NodePresence struct {
-	There bool
-	Stat  *zk.Stat
+// nodePresence says whether a node is there.
+type nodePresence struct {
+	there bool
+	stat  *zk.Stat
 }
 
 type nodeList struct {
@@ -31,8 +31,8 @@ type nodeList struct {
 }
 
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	r, err := Call(ctx, s, func(c *zk.Conn) (NodeData, error) { return s.read(c, path) })
-	return r.Data, r.Stat, Denied(err, path, PermissionRead)
+	r, err := call(ctx, s, func(c *zk.Conn) (NodeData, error) { return s.read(c, path) })
+	return r.Data, r.Stat, denied(err, path, PermissionRead)
 }
 
 func (s *Session) read(c *zk.Conn, path string) (NodeData, error) {
@@ -49,8 +49,8 @@ func (s *Session) read(c *zk.Conn, path string) (NodeData, error) {
 
 // List returns the children of path together with its stat, from one snapshot.
 func (s *Session) List(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	r, err := Call(ctx, s, func(c *zk.Conn) (nodeList, error) { return s.readList(c, path) })
-	return r.names, r.stat, Denied(err, path, PermissionRead)
+	r, err := call(ctx, s, func(c *zk.Conn) (nodeList, error) { return s.readList(c, path) })
+	return r.names, r.stat, denied(err, path, PermissionRead)
 }
 
 func (s *Session) readList(c *zk.Conn, path string) (nodeList, error) {
@@ -66,7 +66,7 @@ func (s *Session) readList(c *zk.Conn, path string) (nodeList, error) {
 }
 
 func (s *Session) Delete(ctx context.Context, node string, version int32) error {
-	_, err := Call(ctx, s, func(c *zk.Conn) (struct{}, error) {
+	_, err := call(ctx, s, func(c *zk.Conn) (struct{}, error) {
 		if p := s.Post(zkwire.OpDelete, []any{&zk.DeleteRequest{Path: node, Version: version}}, false); p != nil {
 			_, err := p.reply(s)
 			return struct{}{}, err
@@ -76,13 +76,13 @@ func (s *Session) Delete(ctx context.Context, node string, version int32) error 
 	if err == nil {
 		return nil
 	}
-	return Denied(err, path.Dir(node), PermissionDelete)
+	return denied(err, path.Dir(node), PermissionDelete)
 }
 
 // Deleted waits for the reply to a delete of node.
 func (s *Session) Deleted(sent *Parcel, node string) error {
 	if _, err := sent.reply(s); err != nil {
-		return Denied(s.classify(err), path.Dir(node), PermissionDelete)
+		return denied(s.classify(err), path.Dir(node), PermissionDelete)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (s *Session) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, in
 	if err := Fits(ops...); err != nil {
 		return nil, -1, err
 	}
-	r, err := Call(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) {
+	r, err := call(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) {
 		if p := s.Post(zkwire.OpMulti, ops, false); p != nil {
 			return p.reply(s)
 		}
@@ -109,7 +109,7 @@ func (s *Session) concluded(ops []any, sent Instant, r []zk.MultiResponse, err e
 		failed := culprit(r, err)
 		if failed >= 0 {
 			node, right := operand(ops[failed])
-			err = Denied(err, node, right)
+			err = denied(err, node, right)
 		}
 		return nil, failed, err
 	}
@@ -214,7 +214,7 @@ func (s *Session) Create(ctx context.Context, node string, data []byte, flags in
 	if err := Fits(&zk.CreateRequest{Path: node, Data: data, Acl: acl}); err != nil {
 		return "", err
 	}
-	created, err := Call(ctx, s, func(c *zk.Conn) (string, error) {
+	created, err := call(ctx, s, func(c *zk.Conn) (string, error) {
 		if p := s.Post(zkwire.OpCreate, []any{&zk.CreateRequest{Path: node, Data: data, Acl: acl, Flags: flags}}, false); p != nil {
 			r, err := p.reply(s)
 			if err != nil {
@@ -224,7 +224,7 @@ func (s *Session) Create(ctx context.Context, node string, data []byte, flags in
 		}
 		return c.Create(node, data, flags, acl)
 	})
-	return created, Denied(err, path.Dir(node), PermissionCreate)
+	return created, denied(err, path.Dir(node), PermissionCreate)
 }
 
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
@@ -232,7 +232,7 @@ func (s *Session) Set(ctx context.Context, path string, data []byte, version int
 	if err := Fits(&zk.SetDataRequest{Path: path, Data: data}); err != nil {
 		return nil, err
 	}
-	stat, err := Call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) {
+	stat, err := call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) {
 		if p := s.Post(zkwire.OpSetData, []any{&zk.SetDataRequest{Path: path, Data: data, Version: version}}, false); p != nil {
 			r, err := p.reply(s)
 			if err != nil {
@@ -245,7 +245,7 @@ func (s *Session) Set(ctx context.Context, path string, data []byte, version int
 	if err == nil {
 		s.c.time.learn(stat.Mtime, sent, s.c.time.clock.now())
 	}
-	return stat, Denied(err, path, PermissionWrite)
+	return stat, denied(err, path, PermissionWrite)
 }
 
 // --- the same on whatever session there is, for what is bound to none ------
@@ -346,8 +346,8 @@ func (s *Session) CreateNamed(ctx context.Context, node string, data []byte, fla
 	if err := Fits(&zk.CreateRequest{Path: node, Data: data, Acl: acl}); err != nil {
 		return "", err
 	}
-	created, err := Call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(node, data, flags, acl) })
-	return created, Denied(err, path.Dir(node), PermissionCreate)
+	created, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Create(node, data, flags, acl) })
+	return created, denied(err, path.Dir(node), PermissionCreate)
 }
 
 // Fits returns a *TooLargeError for operations that do not fit into one request.
@@ -413,3 +413,9 @@ func (c *Client) Inspecting(ctx context.Context, op func(*Session) error) error 
 // when they pass it on among themselves. They may be set to less: then, too, what is longer costs the connection. Answers may
 // be longer: the servers send them and this client reads them, but clients in Java, zkCli.sh among them, do not.
 const maxRequestBytes = 1_000_000
+
+// Sync waits until the server knows what the leader knew. It returns no error that says something about path.
+func (s *Session) Sync(ctx context.Context, path string) error {
+	_, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Sync(path) })
+	return err
+}

@@ -37,7 +37,7 @@ func (c *Client) Probe(ctx context.Context) (*Probe, error) {
 func (p *Probe) Sync(ctx context.Context) error {
 	_, err := Promptly(ctx, p.c, func() (struct{}, error) {
 		return struct{}{}, p.on(ctx, func(s *Session) error {
-			_, err := Call(ctx, s, func(c *zk.Conn) (string, error) { return c.Sync(p.parent) })
+			_, err := call(ctx, s, func(c *zk.Conn) (string, error) { return c.Sync(p.parent) })
 			return err
 		})
 	}, nil)
@@ -151,12 +151,12 @@ func (c *Client) Stat(ctx context.Context, path string) (*zk.Stat, error) {
 }
 
 func (s *Session) Stat(ctx context.Context, path string) (*zk.Stat, error) {
-	r, err := Call(ctx, s, func(c *zk.Conn) (NodePresence, error) {
+	r, err := call(ctx, s, func(c *zk.Conn) (nodePresence, error) {
 		there, stat, err := c.Exists(path)
-		return NodePresence{there, stat}, err
+		return nodePresence{there, stat}, err
 	})
-	if err == nil && !r.There {
+	if err == nil && !r.there {
 		err = zk.ErrNoNode
 	}
-	return r.Stat, err
+	return r.stat, err
 }

@@ -418,11 +418,11 @@ func (s *Session) Await(ctx context.Context) error {
 	}
 }
 
-// Call sends one request in this session and waits for its outcome. It does
+// call sends one request in this session and waits for its outcome. It does
 // not return early when ctx ends after the request was sent: the outcome has
 // to be known. That takes no longer than the watchdog needs to find the
 // connection dead; callers that must leave sooner use promptly.
-func Call[T any](ctx context.Context, s *Session, op func(*zk.Conn) (T, error)) (T, error) {
+func call[T any](ctx context.Context, s *Session, op func(*zk.Conn) (T, error)) (T, error) {
 	var none T
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)

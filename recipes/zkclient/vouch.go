@@ -224,14 +224,14 @@ func (s *Session) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, 
 		acl  []zk.ACL
 		stat *zk.Stat
 	}
-	r, err := Call(ctx, s, func(c *zk.Conn) (list, error) {
+	r, err := call(ctx, s, func(c *zk.Conn) (list, error) {
 		acl, stat, err := c.GetACL(path)
 		return list{acl, stat}, err
 	})
-	return r.acl, r.stat, Denied(err, path, PermissionRead)
+	return r.acl, r.stat, denied(err, path, PermissionRead)
 }
 
 func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) error {
-	_, err := Call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) { return c.SetACL(path, acl, version) })
-	return Denied(err, path, PermissionAdmin)
+	_, err := call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) { return c.SetACL(path, acl, version) })
+	return denied(err, path, PermissionAdmin)
 }

@@ -65,15 +65,15 @@ func (s *Session) Look(ctx context.Context, path string, w *Watcher) ([]byte, *z
 // back, so LookFor is for nodes that come, or of which there are few.
 func (s *Session) LookFor(ctx context.Context, path string, w *Watcher) (bool, *zk.Stat, error) {
 	r, err := lookWith(ctx, s, watchKey{path: path}, w,
-		func(c *zk.Conn) (r NodePresence, err error) {
-			r.There, r.Stat, err = c.Exists(path)
+		func(c *zk.Conn) (r nodePresence, err error) {
+			r.there, r.stat, err = c.Exists(path)
 			return r, err
 		},
-		func(c *zk.Conn) (r NodePresence, err error) {
-			r.There, r.Stat, _, err = c.ExistsW(path)
+		func(c *zk.Conn) (r nodePresence, err error) {
+			r.there, r.stat, _, err = c.ExistsW(path)
 			return r, err
 		})
-	return r.There, r.Stat, err
+	return r.there, r.stat, err
 }
 
 // LookAtChildren lists the children of a node and makes w hear of the next
@@ -96,7 +96,7 @@ func lookWith[T any](ctx context.Context, s *Session, key watchKey, w *Watcher, 
 	t.entry(key).readers[w] = struct{}{}
 	t.mu.Unlock()
 
-	r, err := Call(ctx, s, func(c *zk.Conn) (T, error) {
+	r, err := call(ctx, s, func(c *zk.Conn) (T, error) {
 		t.mu.Lock()
 		e := t.entry(key)
 		changes, fired, armed := e.changes, e.fired, e.armed
@@ -120,7 +120,7 @@ func lookWith[T any](ctx context.Context, s *Session, key watchKey, w *Watcher, 
 		t.sweep(key, e)
 		return r, err
 	})
-	return r, Denied(err, key.path, PermissionRead)
+	return r, denied(err, key.path, PermissionRead)
 }
 
 // entry returns what is known of a key. The caller holds t.mu, and gives the
