@@ -67,7 +67,7 @@ func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	// could show a holder as alive that G no longer knows.
 	at, there, together := p.report()
 	// planted-bug list-before-version: together = false
-	// planted-bug list-before-version: there, _ = s.contenders(ctx, l.path)
+	// planted-bug list-before-version: there, _ = contendersAt(ctx, s, l.path)
 	if !together {
 		var err error
 		if at.Data, at.Stat, err = s.Get(ctx, l.path); err != nil {

@@ -31,7 +31,7 @@ var tables = []string{
 // inventory tells which tables of a client are not empty.
 func inventory(name string, c *recipes.Client) (left []string) {
 	for _, table := range tables {
-		if n := size(reflect.ValueOf(c).Elem(), strings.Split(table, ".")); n != 0 {
+		if n := size(reflect.ValueOf(c.Client).Elem(), strings.Split(table, ".")); n != 0 {
 			left = append(left, fmt.Sprintf("%d in %s of %s", n, table, name))
 		}
 	}

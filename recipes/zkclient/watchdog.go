@@ -21,7 +21,7 @@ func (s *Session) Deadline() Instant {
 }
 
 func (s *Session) deadlineLocked() Instant {
-	// planted-bug answer-is-a-touch: return s.lastAck.add(s.timeout - s.c.margin(s.timeout))
+	// planted-bug answer-is-a-touch: return s.lastAck.Add(s.timeout - s.c.margin(s.timeout))
 	return s.touches.known().Add(s.timeout - s.c.margin(s.timeout))
 }
 

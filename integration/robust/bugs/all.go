@@ -94,17 +94,17 @@ func All() []Bug {
 			Kinds: []nemesis.Kind{nemesis.LinkBlackhole, nemesis.LinkMute, nemesis.LinkHalfOpen, nemesis.SessionExpire, nemesis.SessionsExpire, nemesis.ClientKill},
 			Extra: `
 // mark writes the own node apart.
-func (p *place) mark(ctx context.Context, r []zk.MultiResponse) []zk.MultiResponse {
-	_, _ = p.s.set(ctx, p.path, p.grantedData(), p.version)
+func (p *place) mark(ctx context.Context, r []zkclient.MultiResponse) []zkclient.MultiResponse {
+	_, _ = p.s.Set(ctx, p.path, p.grantedData(), p.version)
 	return append(r, r[len(r)-1])
 }
 
 // goesOn goes on in the next session.
 func (p *place) goesOn(ctx context.Context, err error) bool {
-	if !errors.Is(err, errSessionOver) {
+	if !errors.Is(err, zkclient.ErrSessionOver) {
 		return false
 	}
-	s, err := p.a.l.c.session(ctx)
+	s, err := p.a.l.c.Usable(ctx)
 	if err == nil {
 		p.s = s
 	}
@@ -125,7 +125,7 @@ func (p *place) formerPosition(children []child, holding func(child) bool) (pos 
 	return pos, pred
 }
 `,
-			Imports: []string{"context", "errors", "github.com/go-zookeeper/zk"},
+			Imports: []string{"context", "errors", "github.com/lockkeeper/lockkeeper/recipes/zkclient"},
 		},
 		{
 			Name:   "grant-of-another-session",
