@@ -452,7 +452,7 @@ func (b *ApprovalBoard) list(ctx context.Context, s *zkclient.Session) (nodes []
 	}
 	for _, name := range names {
 		if !isApprovalID(name) {
-			left = append(left, zkclient.Misplaced(b.node(name), zkclient.NotAQuestion))
+			left = append(left, zkclient.Misplaced(b.node(name), notAQuestion))
 			continue
 		}
 		n, err := b.read(ctx, s, name)

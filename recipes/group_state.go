@@ -98,7 +98,7 @@ func (c *Client) Groups(ctx context.Context) (states []GroupState, left []zkclie
 		path := c.Root() + "/groups/" + node
 		name, ok := zkclient.UnescapeScope(node)
 		if !ok {
-			left = append(left, zkclient.Misplaced(path, zkclient.NotAGroup))
+			left = append(left, zkclient.Misplaced(path, notAGroup))
 			continue
 		}
 		state, err := c.GroupState(ctx, name)
@@ -198,7 +198,7 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 			return state, err
 		}
 		if !zkclient.IsEphemeral(stat) { // nobody's
-			state.Unreadable = append(state.Unreadable, zkclient.Misplaced(node, zkclient.NoSessions))
+			state.Unreadable = append(state.Unreadable, zkclient.Misplaced(node, noSessions))
 			continue
 		}
 		rec, err := decodeMember(data)
@@ -225,7 +225,7 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 func notMembers(members string, nodes []string, children []groupChild) (left []zkclient.Unreadable) {
 	for _, node := range nodes {
 		if !slices.ContainsFunc(children, func(c groupChild) bool { return c.node == node }) {
-			left = append(left, zkclient.Misplaced(members+node, zkclient.NotAMember))
+			left = append(left, zkclient.Misplaced(members+node, notAMember))
 		}
 	}
 	return left

@@ -109,10 +109,10 @@ func (c *Client) locks(ctx context.Context) (states []LockState, left []zkclient
 func scopeIn(root, bucket, name string) (scope, why string) {
 	scope, ok := zkclient.UnescapeScope(name)
 	if !ok {
-		return "", zkclient.NotAScope
+		return "", notAScope
 	}
 	if right := lockPath(root, name); right != bucket+"/"+name {
-		return "", zkclient.InWrongBucket(right)
+		return "", inWrongBucket(right)
 	}
 	return scope, ""
 }

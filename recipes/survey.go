@@ -414,7 +414,7 @@ func nothing(_ *surveyor, _ visit, _ string) (nodeKind, string) {
 
 func childOfApprovals(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if !isApprovalID(name) {
-		return nil, zkclient.NotAQuestion
+		return nil, notAQuestion
 	}
 	return nil, ""
 }
@@ -462,7 +462,7 @@ func childOfLock(v *surveyor, parent visit, name string) (nodeKind, string) {
 
 func childOfTicks(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if _, ok := zkclient.UnescapeScope(name); !ok {
-		return nil, zkclient.NotAJob
+		return nil, notAJob
 	}
 	return childOfJob, ""
 }
@@ -476,7 +476,7 @@ func childOfJob(_ *surveyor, _ visit, name string) (nodeKind, string) {
 
 func childOfGroups(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if _, ok := zkclient.UnescapeScope(name); !ok {
-		return nil, zkclient.NotAGroup
+		return nil, notAGroup
 	}
 	return childOfGroup, ""
 }
@@ -493,7 +493,7 @@ func childOfGroup(_ *surveyor, _ visit, name string) (nodeKind, string) {
 
 func childOfMembers(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if _, ok := parseMember(name); !ok {
-		return nil, zkclient.NotAMember
+		return nil, notAMember
 	}
 	return nil, ""
 }

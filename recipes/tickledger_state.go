@@ -218,7 +218,7 @@ func (l *TickLedger) states(ctx context.Context) (states []TickState, left []zkc
 		job, ok := zkclient.UnescapeScope(name)
 		if !ok {
 			mu.Lock()
-			left = append(left, zkclient.Misplaced(path, zkclient.NotAJob))
+			left = append(left, zkclient.Misplaced(path, notAJob))
 			mu.Unlock()
 			continue
 		}

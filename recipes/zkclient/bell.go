@@ -13,6 +13,7 @@ type Bell struct {
 	watch Watcher
 }
 
+// NewBell returns one that has not rung.
 func NewBell() *Bell {
 	b := &Bell{rung: make(chan struct{}, 1)}
 	b.watch = func(WatchKind) { b.Ring() }
@@ -22,6 +23,7 @@ func NewBell() *Bell {
 // Watcher is to be told of what happens to a node.
 func (b *Bell) Watcher() *Watcher { return &b.watch }
 
+// Ring wakes whoever waits, or will.
 func (b *Bell) Ring() {
 	select {
 	case b.rung <- struct{}{}:

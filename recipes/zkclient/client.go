@@ -208,6 +208,7 @@ func (c *Client) Untroubled() bool {
 	return !c.IsClosing() && c.introduced.Load() && c.breaker.State() == gobreaker.StateClosed && c.breaker.Counts().ConsecutiveFailures == 0
 }
 
+// IsClosing reports whether Close was called.
 func (c *Client) IsClosing() bool { return c.closing.Err() != nil }
 
 // replace starts a new session after old has ended.
@@ -306,6 +307,7 @@ func (c *Client) admitFor(ctx context.Context, makes bool) (*Session, error) {
 }
 
 var (
+	// ErrSlow is the cause of an *UnavailableError when no server has answered in time.
 	ErrSlow  = errors.New("no answer within the connect timeout")
 	errHurry = errors.New("the caller left before the connect timeout")
 )
@@ -329,6 +331,7 @@ func (c *Client) margin(timeout time.Duration) time.Duration {
 	return c.cfg.MarginOf(timeout)
 }
 
+// Requested counts n requests more, or fewer, for something that people call scope: while there are any, Close returns a *BusyError.
 func (c *Client) Requested(scope string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,10 @@ import (
 // on while the machine is suspended. Wall clocks play no part in the protocol.
 type Instant time.Duration
 
+// Add is the instant a time later.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
+
+// Sub is the time since j.
 func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i - j) }
 
 // clock reads instants. Go's monotonic clock stands still during a suspend, so

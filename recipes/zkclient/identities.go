@@ -164,6 +164,7 @@ func (s *Session) identities(ctx context.Context, node string) (access, error) {
 	return a, InNode(err, node)
 }
 
+// DecodeIdentities reads the lists that stand in a node. The error is a *RecordError without the node.
 func DecodeIdentities(data []byte) (a access, err error) {
 	var rec identitiesRecord
 	if err := Decode(data, &rec, &rec.Format); err != nil {

@@ -49,6 +49,7 @@ func IsNewer(err error) bool {
 	return ok && e.Format != 0
 }
 
+// Encode writes a record: plain data only.
 func Encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -57,6 +58,7 @@ func Encode(v any) []byte {
 	return b
 }
 
+// Decode reads a record of the present format. The error is a *RecordError without the node.
 func Decode(data []byte, v any, format *int) error { return DecodeUpTo(RecordFormat, data, v, format) }
 
 var errEmpty = errors.New("it is empty")
@@ -92,6 +94,7 @@ func Milliseconds(n int64) time.Duration {
 	return time.Duration(max(-most, min(n, most))) * time.Millisecond
 }
 
+// SomeMilliseconds is Milliseconds of a number that need not be there.
 func SomeMilliseconds(n *int64) *time.Duration {
 	if n == nil {
 		return nil
@@ -99,6 +102,7 @@ func SomeMilliseconds(n *int64) *time.Duration {
 	return new(Milliseconds(*n))
 }
 
+// Millis is a duration that need not be there as a record has it.
 func Millis(d *time.Duration) *int64 {
 	if d == nil {
 		return nil
@@ -126,6 +130,7 @@ func Writable(t time.Time) time.Time {
 	return t
 }
 
+// Valid is a text without bytes that are no UTF-8.
 func Valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // RecordFormat is the version of what is written into znodes. A reader refuses

@@ -30,6 +30,7 @@ type nodeList struct {
 	stat  *zk.Stat
 }
 
+// Get reads a node.
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	r, err := call(ctx, s, func(c *zk.Conn) (NodeData, error) { return s.read(c, path) })
 	return r.Data, r.Stat, denied(err, path, PermissionRead)
@@ -65,6 +66,7 @@ func (s *Session) readList(c *zk.Conn, path string) (nodeList, error) {
 	return nodeList{names, stat}, err
 }
 
+// Delete removes a node at a version; -1: any.
 func (s *Session) Delete(ctx context.Context, node string, version int32) error {
 	_, err := call(ctx, s, func(c *zk.Conn) (struct{}, error) {
 		if p := s.Post(zkwire.OpDelete, []any{&zk.DeleteRequest{Path: node, Version: version}}, false); p != nil {
@@ -209,6 +211,7 @@ func (s *Session) Ensure(ctx context.Context, path string) error {
 	return nil
 }
 
+// Create makes a node for those of Client.ACL, and returns its path: with FlagSequence it is longer.
 func (s *Session) Create(ctx context.Context, node string, data []byte, flags int32) (string, error) {
 	acl := s.c.ACLOf(node)
 	if err := Fits(&zk.CreateRequest{Path: node, Data: data, Acl: acl}); err != nil {
@@ -227,6 +230,7 @@ func (s *Session) Create(ctx context.Context, node string, data []byte, flags in
 	return created, denied(err, path.Dir(node), PermissionCreate)
 }
 
+// Set writes a node at a version; -1: any.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
 	sent := s.c.time.clock.now()
 	if err := Fits(&zk.SetDataRequest{Path: path, Data: data}); err != nil {
@@ -250,6 +254,7 @@ func (s *Session) Set(ctx context.Context, path string, data []byte, version int
 
 // --- the same on whatever session there is, for what is bound to none ------
 
+// Get is Session.Get in one session after the other.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	r, err := Promptly(ctx, c, func() (r NodeData, err error) {
 		err = c.ReadingFor(ctx, false, func(s *Session) error {
@@ -261,6 +266,7 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
 	return r.Data, r.Stat, err
 }
 
+// Ensure makes a node and those above it, as far as they are not there.
 func (c *Client) Ensure(ctx context.Context, path string) error {
 	_, err := Promptly(ctx, c, func() (struct{}, error) {
 		return struct{}{}, c.Reading(ctx, func(s *Session) error { return s.Ensure(ctx, path) })
@@ -268,6 +274,7 @@ func (c *Client) Ensure(ctx context.Context, path string) error {
 	return err
 }
 
+// Create is Session.Create in one session. It is not repeated when nobody knows what became of it: ErrAmbiguous.
 func (c *Client) Create(ctx context.Context, path string, data []byte, flags int32) (string, error) {
 	return Promptly(ctx, c, func() (string, error) {
 		s, err := c.Usable(ctx)
@@ -281,6 +288,7 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, flags int
 	}, nil)
 }
 
+// Multi is Session.Multi in one session. It is not repeated when nobody knows what became of it: ErrAmbiguous.
 func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	return Promptly(ctx, c, func() ([]zk.MultiResponse, error) {
 		s, err := c.Usable(ctx)

@@ -118,6 +118,7 @@ func NewGUID() string {
 	return hex.EncodeToString(b[:])
 }
 
+// IsGUID reports whether NewGUID could have made it.
 func IsGUID(s string) bool {
 	return len(s) == GUIDLength && strings.Trim(s, "0123456789abcdefABCDEF") == ""
 }

@@ -150,6 +150,7 @@ func (c *Client) Stat(ctx context.Context, path string) (*zk.Stat, error) {
 	}, nil)
 }
 
+// Stat returns the stat of a node; ErrNoNode: there is none.
 func (s *Session) Stat(ctx context.Context, path string) (*zk.Stat, error) {
 	r, err := call(ctx, s, func(c *zk.Conn) (nodePresence, error) {
 		there, stat, err := c.Exists(path)

@@ -22,6 +22,7 @@ func (cfg Config) Scratch() (Config, error) {
 
 const scratchName = "scratch-"
 
+// IsScratch reports whether a node below the root is the root of a Config.Scratch.
 func IsScratch(name string) bool {
 	guid, ok := strings.CutPrefix(name, scratchName)
 	return ok && len(guid) == GUIDLength

@@ -333,6 +333,7 @@ func (s *Session) disconnectedIf(concerned func() bool) {
 
 // --- end ---------------------------------------------------------------------
 
+// IsOver reports whether the session has ended.
 func (s *Session) IsOver() bool {
 	select {
 	case <-s.over:
@@ -525,6 +526,7 @@ func (s *Session) Over() <-chan struct{} { return s.over }
 // Err is why the session has ended. It may be called after that only.
 func (s *Session) Err() error { return s.overErr }
 
+// SessionID is its number at the servers; 0 before the first connection.
 func (s *Session) SessionID() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

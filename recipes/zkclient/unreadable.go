@@ -62,15 +62,3 @@ func ByPath(all []Unreadable) []Unreadable {
 	slices.SortFunc(all, func(a, b Unreadable) int { return strings.Compare(a.Path, b.Path) })
 	return all
 }
-
-// Why nodes do not belong where they are, by their names.
-const (
-	NotAGroup    = "its name is no group's"
-	NotAJob      = "its name is no job's"
-	NotAMember   = "its name is no participant's"
-	NotAQuestion = "its name is no question's"
-	NotAScope    = "its name is no scope"
-	NoSessions   = "it is not ephemeral: no session keeps it"
-)
-
-func InWrongBucket(right string) string { return "the lock of this scope is " + right }

@@ -63,6 +63,7 @@ func (c *Client) Vouching(ctx context.Context, op func(*Session) error) error {
 	return err
 }
 
+// IsUntrusted reports whether an error is an *UntrustedError.
 func IsUntrusted(err error) bool {
 	_, is := errors.AsType[*UntrustedError](err)
 	return is
@@ -219,6 +220,7 @@ func (c *Client) OperatorACL(root []zk.ACL) []zk.ACL {
 	return acl
 }
 
+// GetACL returns the ACL of a node as the servers have it.
 func (s *Session) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	type list struct {
 		acl  []zk.ACL
@@ -231,6 +233,7 @@ func (s *Session) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, 
 	return r.acl, r.stat, denied(err, path, PermissionRead)
 }
 
+// SetACL sets the ACL of a node at a version of it; -1: any.
 func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) error {
 	_, err := call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) { return c.SetACL(path, acl, version) })
 	return denied(err, path, PermissionAdmin)

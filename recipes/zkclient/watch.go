@@ -11,6 +11,7 @@ import (
 // WatchKind is what a watcher is told.
 type WatchKind uint8
 
+// What happened, as far as a watcher is told.
 const (
 	WatchChanged WatchKind = iota // the node was written or created, or a child came or went
 	WatchDeleted                  // the node is gone

@@ -174,6 +174,7 @@ func (s *Session) timesDialled() int {
 	return s.tries
 }
 
+// TimeoutNow is the timeout that the servers have granted; before they have, the one that is asked for.
 func (s *Session) TimeoutNow() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,6 +326,7 @@ func (s *Session) Hold(t Tenant) bool {
 	return true
 }
 
+// Unhold forgets a tenant, which has ended.
 func (s *Session) Unhold(t Tenant) {
 	s.mu.Lock()
 	delete(s.tenants, t)
