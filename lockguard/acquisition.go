@@ -10,15 +10,15 @@ import (
 )
 
 // announce tells that a request is made, once.
-func (t *tenure) announce() {
-	if t.announced {
+func (l *heldLock) announce() {
+	if l.announced {
 		return
 	}
-	t.announced = true
-	about := t.aboutLocked() // nobody else knows t yet
-	t.stream.add(Event{about, Waiting{since(t.stream.ctx, about.At)}})
-	t.stream.deliver()
-	t.subject.Trace = t.guard.trace(t.stream.ctx, t.subject)
+	l.announced = true
+	about := l.aboutLocked() // nobody else knows l yet
+	l.stream.add(Event{about, Waiting{since(l.stream.ctx, about.At)}})
+	l.stream.deliver()
+	l.subject.Trace = l.guard.trace(l.stream.ctx, l.subject)
 }
 
 // WaitingSince returns a context for requests of work that has wanted its lock
@@ -39,27 +39,27 @@ func since(ctx context.Context, now time.Time) time.Time {
 
 // begin acquires the lock and returns the first Hold, which derives from caller.
 // When it returns an error the lock is not held, or is being given away.
-func (t *tenure) begin(ctx, caller context.Context, hooks []Hook) (*Hold, error) {
-	t.announce()
+func (l *heldLock) begin(ctx, caller context.Context, hooks []Hook) (*Hold, error) {
+	l.announce()
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err // and nothing is on record
 		}
-		effect, changed := t.weigh(ctx)
-		if effect.Frozen != nil && t.yields && !t.isTry() {
-			t.tellFrozen(*effect.Frozen)
-			return nil, &FrozenError{Scope: t.claim.about.Scope, Override: *effect.Frozen}
+		effect, changed := l.weigh(ctx)
+		if effect.Frozen != nil && l.yields && !l.isTry() {
+			l.tellFrozen(*effect.Frozen)
+			return nil, &FrozenError{Scope: l.claim.about.Scope, Override: *effect.Frozen}
 		}
-		effect, changed, err := t.endure(ctx, effect, changed)
+		effect, changed, err := l.endure(ctx, effect, changed)
 		switch {
 		case err != nil:
 			return nil, err
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case effect.Bypass != nil:
-			return t.pass(caller, *effect.Bypass, hooks), nil
+			return l.pass(caller, *effect.Bypass, hooks), nil
 		}
-		hold, err := t.try(ctx, caller, effect, changed, hooks)
+		hold, err := l.try(ctx, caller, effect, changed, hooks)
 		if !errors.Is(err, errWithdrawn) {
 			return hold, err
 		}
@@ -68,44 +68,44 @@ func (t *tenure) begin(ctx, caller context.Context, hooks []Hook) (*Hold, error)
 
 // weigh returns what becomes of the request now. The acquire timeout is what it
 // is at the first time.
-func (t *tenure) weigh(ctx context.Context) (override.Effect, <-chan struct{}) {
-	effect, changed := override.Effect{Terms: t.claim.asked}, (<-chan struct{})(nil)
-	if t.mark == nil {
-		if limit := t.patience(); limit != nil && *limit > 0 { // not longer for the audit either
+func (l *heldLock) weigh(ctx context.Context) (override.Effect, <-chan struct{}) {
+	effect, changed := override.Effect{Terms: l.claim.asked}, (<-chan struct{})(nil)
+	if l.mark == nil {
+		if limit := l.patience(); limit != nil && *limit > 0 { // not longer for the audit either
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, *limit)
 			defer cancel()
 		}
-		effect, changed = t.claim.weigh(ctx)
+		effect, changed = l.claim.weigh(ctx)
 	}
-	if !t.limited {
-		t.timeout, t.limited = effect.Terms.AcquireTimeout, true
+	if !l.limited {
+		l.timeout, l.limited = effect.Terms.AcquireTimeout, true
 	}
 	return effect, changed
 }
 
 // patience is left, or what was asked for as long as that is not known.
-func (t *tenure) patience() *time.Duration {
-	if t.limited {
-		return t.left()
+func (l *heldLock) patience() *time.Duration {
+	if l.limited {
+		return l.left()
 	}
-	return t.claim.asked.AcquireTimeout
+	return l.claim.asked.AcquireTimeout
 }
 
-func (t *tenure) isTry() bool { return t.timeout != nil && *t.timeout == 0 }
+func (l *heldLock) isTry() bool { return l.timeout != nil && *l.timeout == 0 }
 
 // left is how long the request may still wait.
-func (t *tenure) left() *time.Duration {
-	if t.timeout == nil || t.isTry() || t.guard.overrides == nil {
-		return t.timeout
+func (l *heldLock) left() *time.Duration {
+	if l.timeout == nil || l.isTry() || l.guard.overrides == nil {
+		return l.timeout
 	}
-	return new(max(*t.timeout-time.Since(t.started), time.Nanosecond)) // 0 would be a try
+	return new(max(*l.timeout-time.Since(l.started), time.Nanosecond)) // 0 would be a try
 }
 
 // try makes the request. The error is, or wraps, errWithdrawn when it was to be
 // thought over.
-func (t *tenure) try(ctx, caller context.Context, effect override.Effect, changed <-chan struct{}, hooks []Hook) (hold *Hold, err error) {
-	following, unfollow := context.WithCancel(t.stream.ctx)
+func (l *heldLock) try(ctx, caller context.Context, effect override.Effect, changed <-chan struct{}, hooks []Hook) (hold *Hold, err error) {
+	following, unfollow := context.WithCancel(l.stream.ctx)
 	awaiting, decided := context.WithCancelCause(following)
 	defer func() {
 		if err == nil {
@@ -114,21 +114,21 @@ func (t *tenure) try(ctx, caller context.Context, effect override.Effect, change
 		decided(err)
 	}()
 
-	t.mu.Lock()
-	t.attempt++
-	t.awaiting, t.granted, t.unfollow = awaiting, make(chan struct{}), unfollow
-	t.asks = nil
-	t.thawLocked()
-	t.beginLocked(effect)
-	request := t.requestLocked()
-	granted := t.granted
-	t.mu.Unlock()
-	t.stream.deliver()
+	l.mu.Lock()
+	l.attempt++
+	l.awaiting, l.granted, l.unfollow = awaiting, make(chan struct{}), unfollow
+	l.asks = nil
+	l.thawLocked()
+	l.beginLocked(effect)
+	request := l.requestLocked()
+	granted := l.granted
+	l.mu.Unlock()
+	l.stream.deliver()
 	if changed != nil {
-		go t.follow(following, changed, granted)
+		go l.follow(following, changed, granted)
 	}
 
-	hold, err = t.acquire(ctx, caller, request, hooks)
+	hold, err = l.acquire(ctx, caller, request, hooks)
 	if err != nil {
 		unfollow()
 	}
@@ -136,43 +136,43 @@ func (t *tenure) try(ctx, caller context.Context, effect override.Effect, change
 }
 
 // requestLocked is the request that is made with the present terms.
-func (t *tenure) requestLocked() recipes.Request {
-	attempt := t.attempt
-	request := t.requirement.request(t.subject.Trace, func(n recipes.Notice) { t.notice(attempt, n) })
-	request.Terms, request.Override, request.Under = t.made.terms.Terms, t.made.terms.Override, t.under
-	request.AcquireTimeout = t.left()
-	if t.mark == nil {
-		request.Patient = t.guard.approver != nil
-		if t.guard.overrides != nil || request.Patient {
-			request.Revise = t.terms
+func (l *heldLock) requestLocked() recipes.Request {
+	attempt := l.attempt
+	request := l.requirement.request(l.subject.Trace, func(n recipes.Notice) { l.notice(attempt, n) })
+	request.Terms, request.Override, request.Under = l.made.terms.Terms, l.made.terms.Override, l.under
+	request.AcquireTimeout = l.left()
+	if l.mark == nil {
+		request.Patient = l.guard.approver != nil
+		if l.guard.overrides != nil || request.Patient {
+			request.Revise = l.terms
 		}
 	}
-	if t.guard.overrides != nil {
-		request.Vouch = t.guard.vouch
+	if l.guard.overrides != nil {
+		request.Vouch = l.guard.vouch
 	}
-	if t.guard.auditor != nil {
-		request.Authorize = t.authorize
+	if l.guard.auditor != nil {
+		request.Authorize = l.authorize
 	}
 	return request
 }
 
 // acquire waits for the grant and opens the first Hold on it.
-func (t *tenure) acquire(ctx, caller context.Context, request recipes.Request, hooks []Hook) (*Hold, error) {
-	g, err := t.guard.locker.acquire(ctx, t.claim.about.Scope, request)
+func (l *heldLock) acquire(ctx, caller context.Context, request recipes.Request, hooks []Hook) (*Hold, error) {
+	g, err := l.guard.locker.acquire(ctx, l.claim.about.Scope, request)
 	if err != nil {
-		return nil, t.unlessDenied(err)
+		return nil, l.unlessDenied(err)
 	}
 	since := time.Now()
 	token, err := g.Token(ctx)
 	var hold *Hold
 	if err == nil {
-		hold, err = t.open(ctx, caller, g, token, since, hooks)
+		hold, err = l.open(ctx, caller, g, token, since, hooks)
 	}
 	if err != nil {
 		giveBack(ctx, g)
 		return nil, err
 	}
-	t.stream.deliver()
+	l.stream.deliver()
 	return hold, nil
 }
 
@@ -185,61 +185,61 @@ func giveBack(ctx context.Context, g grant) {
 
 // open returns the first Hold, unless the lock has to be given away before any
 // work was done.
-func (t *tenure) open(ctx, caller context.Context, g grant, token Token, since time.Time, hooks []Hook) (*Hold, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (l *heldLock) open(ctx, caller context.Context, g grant, token Token, since time.Time, hooks []Hook) (*Hold, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
-	case t.lost != nil:
-		return nil, t.lost
-	case t.asked != nil:
-		return nil, t.asked
+	case l.lost != nil:
+		return nil, l.lost
+	case l.asked != nil:
+		return nil, l.asked
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case t.mark == nil && t.claim.frozen() != nil:
-		t.attempt++ // nobody cares what becomes of the grant
+	case l.mark == nil && l.claim.frozen() != nil:
+		l.attempt++ // nobody cares what becomes of the grant
 		return nil, errWithdrawn
 	}
-	t.grant = g
-	t.subject.Token = token
-	t.grantedLocked()
-	return t.openLocked(caller, since, hooks, Acquired{since.Sub(t.started)}), nil
+	l.grant = g
+	l.subject.Token = token
+	l.grantedLocked()
+	return l.openLocked(caller, since, hooks, Acquired{since.Sub(l.started)}), nil
 }
 
 // openLocked makes the first Hold.
-func (t *tenure) openLocked(caller context.Context, since time.Time, hooks []Hook, opened recipes.Notice) *Hold {
-	t.phase = holding
-	t.since = since
-	t.leaseEnd = since.Add(t.lease)
-	t.addLocked(opened)
-	t.first = t.addHoldLocked(caller, t.requirement, hooks)
-	if t.granted != nil {
-		close(t.granted)
+func (l *heldLock) openLocked(caller context.Context, since time.Time, hooks []Hook, opened recipes.Notice) *Hold {
+	l.phase = holding
+	l.since = since
+	l.leaseEnd = since.Add(l.lease)
+	l.addLocked(opened)
+	l.first = l.addHoldLocked(caller, l.requirement, hooks)
+	if l.granted != nil {
+		close(l.granted)
 	}
-	return t.first
+	return l.first
 }
 
 // refused tells that the request failed, and says why.
-func (t *tenure) refused(ctx context.Context, err error) error {
-	t.mu.Lock()
-	t.phase = leaving
-	t.unfollow()
+func (l *heldLock) refused(ctx context.Context, err error) error {
+	l.mu.Lock()
+	l.phase = leaving
+	l.unfollow()
 	switch {
-	case t.lost != nil:
-		err = t.lost // it explains whatever else failed
-	case t.asked == nil || !errors.Is(err, t.asked):
-		err = notAcquired(ctx, t.requirement.Scope, err)
+	case l.lost != nil:
+		err = l.lost // it explains whatever else failed
+	case l.asked == nil || !errors.Is(err, l.asked):
+		err = notAcquired(ctx, l.requirement.Scope, err)
 	}
-	t.addLocked(NotAcquired{time.Since(t.started), err})
-	t.mu.Unlock()
-	t.stream.deliver()
-	t.flush(ctx)
+	l.addLocked(NotAcquired{time.Since(l.started), err})
+	l.mu.Unlock()
+	l.stream.deliver()
+	l.flush(ctx)
 	return err
 }
 
 // isGone reports whether a request failed because the lock was granted, and had
 // to be given away or was lost at once.
-func (t *tenure) isGone(err error) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return errors.As(err, new(*LostError)) || t.asked != nil && errors.Is(err, t.asked)
+func (l *heldLock) isGone(err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return errors.As(err, new(*LostError)) || l.asked != nil && errors.Is(err, l.asked)
 }

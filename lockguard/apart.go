@@ -37,9 +37,9 @@ func (g *Guard) refuseApart(ctx context.Context, requirements []Requirement) err
 func (g *Guard) heldScopes(ctx context.Context) (scopes []string) {
 	p, _ := ctx.Value(placeKey{}).(place)
 	for ; p.hold != nil; p = p.hold.around {
-		for _, t := range p.hold.tenures() {
-			if t.guard.origin == g.origin && t.grantID() != "" {
-				scopes = append(scopes, t.requirement.Scope)
+		for _, l := range p.hold.locks() {
+			if l.guard.origin == g.origin && l.grantID() != "" {
+				scopes = append(scopes, l.requirement.Scope)
 			}
 		}
 	}

@@ -11,13 +11,13 @@ import (
 
 // pass returns the first Hold of work that runs without the lock. That the
 // override ends meanwhile changes nothing for it.
-func (t *tenure) pass(caller context.Context, by override.Override, hooks []Hook) *Hold {
-	t.mu.Lock()
-	t.grant, t.bypass, t.granted = noGrant{}, &by, nil
-	t.frozen = false
-	hold := t.openLocked(caller, time.Now(), hooks, Bypassed{by})
-	t.mu.Unlock()
-	t.stream.deliver()
+func (l *heldLock) pass(caller context.Context, by override.Override, hooks []Hook) *Hold {
+	l.mu.Lock()
+	l.grant, l.bypass, l.granted = noGrant{}, &by, nil
+	l.frozen = false
+	hold := l.openLocked(caller, time.Now(), hooks, Bypassed{by})
+	l.mu.Unlock()
+	l.stream.deliver()
 	return hold
 }
 

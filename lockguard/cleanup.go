@@ -10,17 +10,17 @@ import (
 
 // cleanUp runs the hooks of interrupted work that has returned.
 func (h *Hold) cleanUp() error {
-	t := h.tenure
-	t.mu.Lock()
+	l := h.lock
+	l.mu.Lock()
 	hooks := h.hooks
 	h.hooks = nil
 	if len(hooks) == 0 {
-		t.mu.Unlock()
+		l.mu.Unlock()
 		return nil
 	}
 	h.startGraceLocked()
 	cause, deadline, since := h.cause, h.deadline, h.since
-	t.mu.Unlock()
+	l.mu.Unlock()
 	h.announce(CleanupStarted{cause, len(hooks), deadline, since})
 
 	started := time.Now()
@@ -35,11 +35,11 @@ func (h *Hold) cleanUp() error {
 
 // announce tells a notice of each lock that h is on.
 func (h *Hold) announce(n recipes.Notice) {
-	for _, t := range h.tenures() {
-		t.mu.Lock()
-		t.addLocked(n)
-		t.mu.Unlock()
-		t.stream.deliver()
+	for _, l := range h.locks() {
+		l.mu.Lock()
+		l.addLocked(n)
+		l.mu.Unlock()
+		l.stream.deliver()
 	}
 }
 
@@ -74,9 +74,9 @@ func (h *Hold) runHooks(hooks []Hook, failures *[]error) {
 
 // beginHook returns the context of one hook.
 func (h *Hold) beginHook() (ctx context.Context, done func()) {
-	t := h.tenure
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	l := h.lock
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	values := context.WithValue(context.WithoutCancel(h.values), placeKey{}, place{hold: h, inHook: true})
 	ctx, cancel := context.WithCancelCause(values)
 	if h.lost != nil {
@@ -89,9 +89,9 @@ func (h *Hold) beginHook() (ctx context.Context, done func()) {
 	h.hookCancel, h.hookDeadline = cancel, h.deadline
 
 	return ctx, func() {
-		t.mu.Lock()
+		l.mu.Lock()
 		h.hookCancel = nil
-		t.mu.Unlock()
+		l.mu.Unlock()
 		stop()
 		cancel(nil)
 	}
@@ -125,10 +125,10 @@ func (h *Hold) disarmLocked() {
 
 // overrun is called at the end of the grace of a Hold that is still there.
 func (h *Hold) overrun() {
-	t := h.tenure
-	t.mu.Lock()
+	l := h.lock
+	l.mu.Lock()
 	if h.deadline.IsZero() { // ended or lost meanwhile
-		t.mu.Unlock()
+		l.mu.Unlock()
 		return
 	}
 	if h.hookCancel != nil && h.deadline.Before(h.hookDeadline) {
@@ -138,17 +138,17 @@ func (h *Hold) overrun() {
 		h.interruptLocked(h.graceOverLocked())
 	}
 	grace, running := h.grace, h.phase == working
-	t.mu.Unlock()
+	l.mu.Unlock()
 	if grace <= 0 {
 		return
 	}
-	for _, t := range h.tenures() {
-		t.mu.Lock()
-		if !t.overran {
-			t.overran = true
-			t.addLocked(CleanupOverrun{grace, running})
+	for _, l := range h.locks() {
+		l.mu.Lock()
+		if !l.overran {
+			l.overran = true
+			l.addLocked(CleanupOverrun{grace, running})
 		}
-		t.mu.Unlock()
-		t.stream.deliver()
+		l.mu.Unlock()
+		l.stream.deliver()
 	}
 }

@@ -18,11 +18,11 @@ type Reference = recipes.Reference
 // Hold id: without one, and without the lock (Info.Bypass), its ID or its Hold is
 // empty, and nobody can.
 func (h *Hold) Reference() Reference {
-	t := h.tenures()[0]
-	if t.bypass != nil {
-		return Reference{Scope: t.requirement.Scope, Hold: t.requirement.Hold}
+	l := h.locks()[0]
+	if l.bypass != nil {
+		return Reference{Scope: l.requirement.Scope, Hold: l.requirement.Hold}
 	}
-	return t.grant.Reference()
+	return l.grant.Reference()
 }
 
 // A JoinOption changes what Join does.
@@ -54,7 +54,7 @@ func (g *Guard) Join(ctx context.Context, requirement Requirement, ref Reference
 	for _, option := range options {
 		option(&j)
 	}
-	return g.accede(ctx, requirement, ref, func(t *tenure, r recipes.Request) (grant, error) {
+	return g.accede(ctx, requirement, ref, func(l *heldLock, r recipes.Request) (grant, error) {
 		r.ForCleanup = j.cleanup
 		return g.locker.join(ctx, ref, r)
 	}, j.cleanup)
@@ -76,23 +76,23 @@ func (g *Guard) Join(ctx context.Context, requirement Requirement, ref Reference
 // terms count if the hold is resumed, Owner, Message, Job, Labels and AcquireTimeout
 // always. Other errors are those of Acquire. No override concerns it.
 func (g *Guard) Adopt(ctx context.Context, requirement Requirement, ref Reference) (*Hold, error) {
-	return g.accede(ctx, requirement, ref, func(_ *tenure, r recipes.Request) (grant, error) {
+	return g.accede(ctx, requirement, ref, func(_ *heldLock, r recipes.Request) (grant, error) {
 		return g.locker.adopt(ctx, ref, r)
 	}, false)
 }
 
 // accede acquires a Hold on a lock that is held already.
-func (g *Guard) accede(ctx context.Context, requirement Requirement, ref Reference, acquire func(*tenure, recipes.Request) (grant, error), cleanup bool) (*Hold, error) {
+func (g *Guard) accede(ctx context.Context, requirement Requirement, ref Reference, acquire func(*heldLock, recipes.Request) (grant, error), cleanup bool) (*Hold, error) {
 	requirement, err := requirement.of(ref)
 	if err != nil {
 		return nil, err
 	}
-	t := newTenure(ctx, g, requirement.withDefaults(g.owner))
-	t.under, t.cleansUp = heldBy(ctx), cleanup
-	t.announce()
-	hold, err := t.accede(ctx, acquire)
+	l := newHeldLock(ctx, g, requirement.withDefaults(g.owner))
+	l.under, l.cleansUp = heldBy(ctx), cleanup
+	l.announce()
+	hold, err := l.accede(ctx, acquire)
 	if err != nil {
-		return nil, t.refused(ctx, err)
+		return nil, l.refused(ctx, err)
 	}
 	hold.dress()
 	return hold, nil
@@ -114,24 +114,24 @@ func (r Requirement) of(ref Reference) (Requirement, error) {
 	return r, errors.Join(append(problems, r.Validate())...)
 }
 
-func (t *tenure) accede(ctx context.Context, acquire func(*tenure, recipes.Request) (grant, error)) (*Hold, error) {
+func (l *heldLock) accede(ctx context.Context, acquire func(*heldLock, recipes.Request) (grant, error)) (*Hold, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	t.attempt++
-	attempt := t.attempt
-	t.accedes = true
-	t.limited, t.timeout = true, t.requirement.AcquireTimeout
-	request := t.requirement.request(t.subject.Trace, func(n recipes.Notice) { t.notice(attempt, n) })
-	request.Under = t.under
-	t.mu.Unlock()
-	g, err := acquire(t, request)
+	l.mu.Lock()
+	l.attempt++
+	attempt := l.attempt
+	l.accedes = true
+	l.limited, l.timeout = true, l.requirement.AcquireTimeout
+	request := l.requirement.request(l.subject.Trace, func(n recipes.Notice) { l.notice(attempt, n) })
+	request.Under = l.under
+	l.mu.Unlock()
+	g, err := acquire(l, request)
 	if pending := (*recipes.PreemptPendingError)(nil); errors.As(err, &pending) {
-		t.mu.Lock()
-		t.asked = t.cause(pending.By)
-		err = t.asked
-		t.mu.Unlock()
+		l.mu.Lock()
+		l.asked = l.cause(pending.By)
+		err = l.asked
+		l.mu.Unlock()
 	}
 	if err != nil {
 		return nil, err
@@ -140,37 +140,37 @@ func (t *tenure) accede(ctx context.Context, acquire func(*tenure, recipes.Reque
 	token, err := g.Token(ctx)
 	var hold *Hold
 	if err == nil {
-		hold, err = t.openMember(ctx, g, token, since)
+		hold, err = l.openMember(ctx, g, token, since)
 	}
 	if err != nil {
 		giveBack(ctx, g)
 		return nil, err
 	}
-	t.stream.deliver()
+	l.stream.deliver()
 	return hold, nil
 }
 
 // openMember returns the first Hold on a grant that has joined or adopted: what
 // asked the hold to go before asks it, too.
-func (t *tenure) openMember(ctx context.Context, g grant, token Token, since time.Time) (*Hold, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (l *heldLock) openMember(ctx context.Context, g grant, token Token, since time.Time) (*Hold, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
-	case t.lost != nil:
-		return nil, t.lost
+	case l.lost != nil:
+		return nil, l.lost
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
-	t.grant = g
-	t.heldUnderLocked(g.Terms())
-	t.subject.Token, t.subject.Mode, t.subject.Priority = token, t.requirement.Mode, t.requirement.Priority
-	hold := t.openLocked(ctx, since, nil, Acquired{since.Sub(t.started)})
-	t.leaseEnd = g.LeaseDeadline()
-	hold.cleansUp = t.cleansUp
-	asked := t.askedBefore
-	t.asked, t.askedBefore = nil, nil
+	l.grant = g
+	l.heldUnderLocked(g.Terms())
+	l.subject.Token, l.subject.Mode, l.subject.Priority = token, l.requirement.Mode, l.requirement.Priority
+	hold := l.openLocked(ctx, since, nil, Acquired{since.Sub(l.started)})
+	l.leaseEnd = g.LeaseDeadline()
+	hold.cleansUp = l.cleansUp
+	asked := l.askedBefore
+	l.asked, l.askedBefore = nil, nil
 	for _, n := range asked {
-		t.askLocked(n)
+		l.askLocked(n)
 	}
 	return hold, nil
 }

@@ -19,23 +19,23 @@ import (
 // called again. A holder that was asked to go may downgrade: it goes on being
 // asked, unless the one that asks can share.
 func (h *Hold) Downgrade(ctx context.Context) error {
-	h.tenure.mu.Lock()
+	h.lock.mu.Lock()
 	over := h.phase == ended
-	h.tenure.mu.Unlock()
+	h.lock.mu.Unlock()
 	if over {
 		return ErrReleased
 	}
-	all := h.tenures()
-	for i, t := range all {
-		if err := t.mayShare(h); err != nil {
+	all := h.locks()
+	for i, l := range all {
+		if err := l.mayShare(h); err != nil {
 			for _, marked := range all[:i] {
 				marked.mayNotShare()
 			}
 			return err
 		}
 	}
-	for _, t := range all {
-		if err := t.downgrade(ctx); err != nil {
+	for _, l := range all {
+		if err := l.downgrade(ctx); err != nil {
 			return err
 		}
 	}
@@ -44,54 +44,54 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 
 // mayShare refuses a downgrade by one Hold that another counts on, and else
 // refuses exclusive nested requests from here on.
-func (t *tenure) mayShare(by *Hold) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.requirement.Hold != "" && t.requirement.Mode == priority.Exclusive && t.bypass == nil {
+func (l *heldLock) mayShare(by *Hold) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.requirement.Hold != "" && l.requirement.Mode == priority.Exclusive && l.bypass == nil {
 		return &RequestError{
 			Field:  "mode",
-			Reason: fmt.Sprintf("the lock %s cannot be shared: others may hold it by the same hold (%q); ask for shared mode from the beginning, or leave the hold out", t.requirement.Scope, t.requirement.Hold),
+			Reason: fmt.Sprintf("the lock %s cannot be shared: others may hold it by the same hold (%q); ask for shared mode from the beginning, or leave the hold out", l.requirement.Scope, l.requirement.Hold),
 		}
 	}
-	for _, h := range t.holds {
+	for _, h := range l.holds {
 		own := h == by || h.memberOf != nil && h.memberOf == by.bundle
-		if !own && h.mode == priority.Exclusive && t.requirement.Mode == priority.Exclusive {
+		if !own && h.mode == priority.Exclusive && l.requirement.Mode == priority.Exclusive {
 			return &RequestError{
 				Field:  "mode",
-				Reason: "the lock " + t.requirement.Scope + " cannot be shared while another Hold of the same context counts on being alone; release that one first, or let it ask for shared mode",
+				Reason: "the lock " + l.requirement.Scope + " cannot be shared while another Hold of the same context counts on being alone; release that one first, or let it ask for shared mode",
 			}
 		}
 	}
-	t.sharing++
+	l.sharing++
 	return nil
 }
 
-func (t *tenure) mayNotShare() {
-	t.mu.Lock()
-	t.sharing--
-	t.mu.Unlock()
+func (l *heldLock) mayNotShare() {
+	l.mu.Lock()
+	l.sharing--
+	l.mu.Unlock()
 }
 
-func (t *tenure) downgrade(ctx context.Context) error {
-	t.mu.Lock()
-	shared := t.requirement.Mode == priority.Shared
-	t.mu.Unlock()
+func (l *heldLock) downgrade(ctx context.Context) error {
+	l.mu.Lock()
+	shared := l.requirement.Mode == priority.Shared
+	l.mu.Unlock()
 	if shared {
 		return nil
 	}
-	err := t.grant.Downgrade(ctx)
-	t.mu.Lock()
-	defer t.stream.deliver()
-	defer t.mu.Unlock()
+	err := l.grant.Downgrade(ctx)
+	l.mu.Lock()
+	defer l.stream.deliver()
+	defer l.mu.Unlock()
 	switch {
-	case t.lost != nil:
-		return t.lost
+	case l.lost != nil:
+		return l.lost
 	case err != nil:
 		return err
-	case t.requirement.Mode == priority.Shared: // by another call meanwhile
+	case l.requirement.Mode == priority.Shared: // by another call meanwhile
 		return nil
 	}
-	t.requirement.Mode, t.subject.Mode = priority.Shared, priority.Shared
-	t.addLocked(Downgraded{})
+	l.requirement.Mode, l.subject.Mode = priority.Shared, priority.Shared
+	l.addLocked(Downgraded{})
 	return nil
 }

@@ -41,14 +41,14 @@ func (g *Guard) Override(ctx context.Context, o override.Override, work func(ctx
 			WaitingTimeout: o.WaitingTimeout, AcquireTimeout: &left, LeaseTimeout: left,
 		},
 	}.withDefaults("")
-	t := newTenure(ctx, g, r)
-	t.claim.about.Job = "" // a person's
-	t.mark = &recipes.Mark{ID: o.ID, By: o.By, Reason: o.Reason}
-	t.under = heldBy(ctx)
-	t.announce()
-	hold, err := t.beginOverride(ctx, o)
+	l := newHeldLock(ctx, g, r)
+	l.claim.about.Job = "" // a person's
+	l.mark = &recipes.Mark{ID: o.ID, By: o.By, Reason: o.Reason}
+	l.under = heldBy(ctx)
+	l.announce()
+	hold, err := l.beginOverride(ctx, o)
 	if err != nil {
-		return t.refused(ctx, err)
+		return l.refused(ctx, err)
 	}
 	var failure error
 	defer func() { // deferred for work that ends its goroutine
@@ -63,20 +63,20 @@ func (g *Guard) Override(ctx context.Context, o override.Override, work func(ctx
 }
 
 // beginOverride puts an override on record and acquires its lock.
-func (t *tenure) beginOverride(ctx context.Context, o override.Override) (*Hold, error) {
-	if t.guard.auditor != nil {
-		err := t.guard.audit(ctx, recipes.AuditEntry{
-			Act:    t.subject.ID,
+func (l *heldLock) beginOverride(ctx context.Context, o override.Override) (*Hold, error) {
+	if l.guard.auditor != nil {
+		err := l.guard.audit(ctx, recipes.AuditEntry{
+			Act:    l.subject.ID,
 			Action: recipes.AuditOverrideAct, Phase: recipes.AuditIntent,
-			Scope: t.subject.Scope, By: o.By, Reason: o.Reason, Override: o.ID,
-			Requestor: &recipes.AuditParty{Owner: o.By, Host: t.guard.host, PID: t.guard.pid, Priority: priority.Emergency},
+			Scope: l.subject.Scope, By: o.By, Reason: o.Reason, Override: o.ID,
+			Requestor: &recipes.AuditParty{Owner: o.By, Host: l.guard.host, PID: l.guard.pid, Priority: priority.Emergency},
 			After:     map[string]string{string(o.Kind): "until " + o.Until.UTC().Format(time.RFC3339)},
 		})
 		if err != nil {
-			return nil, fmt.Errorf("lock %q not taken for override %s: that could not be put on record, and is not done without: %w", t.subject.Scope, o.ID, err)
+			return nil, fmt.Errorf("lock %q not taken for override %s: that could not be put on record, and is not done without: %w", l.subject.Scope, o.ID, err)
 		}
 	}
-	return t.begin(ctx, ctx, nil)
+	return l.begin(ctx, ctx, nil)
 }
 
 func (g *Guard) refuseOverride(ctx context.Context, o override.Override, left time.Duration, work func(ctx context.Context) error) error {

@@ -11,20 +11,20 @@ import (
 // endure waits until no override keeps the request from being granted. It
 // returns what has become of it, or a *FrozenError when the acquire timeout or
 // ctx ends before that.
-func (t *tenure) endure(ctx context.Context, effect override.Effect, changed <-chan struct{}) (override.Effect, <-chan struct{}, error) {
+func (l *heldLock) endure(ctx context.Context, effect override.Effect, changed <-chan struct{}) (override.Effect, <-chan struct{}, error) {
 	var over <-chan time.Time
-	shown := t.showFrozen()
+	shown := l.showFrozen()
 	defer shown.end()
-	for ; effect.Frozen != nil; effect, changed = t.weigh(ctx) {
-		t.tellFrozen(*effect.Frozen)
+	for ; effect.Frozen != nil; effect, changed = l.weigh(ctx) {
+		l.tellFrozen(*effect.Frozen)
 		frozen := func(err error) error {
-			return &FrozenError{Scope: t.claim.about.Scope, Override: *effect.Frozen, Err: err}
+			return &FrozenError{Scope: l.claim.about.Scope, Override: *effect.Frozen, Err: err}
 		}
-		if t.isTry() {
-			return effect, nil, frozen(&recipes.NotAcquiredError{Scope: t.claim.about.Scope})
+		if l.isTry() {
+			return effect, nil, frozen(&recipes.NotAcquiredError{Scope: l.claim.about.Scope})
 		}
 		shown.by(*effect.Frozen)
-		if left := t.left(); left != nil && over == nil {
+		if left := l.left(); left != nil && over == nil {
 			timer := time.NewTimer(*left)
 			defer timer.Stop()
 			over = timer.C
@@ -34,29 +34,29 @@ func (t *tenure) endure(ctx context.Context, effect override.Effect, changed <-c
 		case <-ctx.Done():
 			return effect, nil, frozen(context.Cause(ctx))
 		case <-over:
-			return effect, nil, frozen(&recipes.NotAcquiredError{Scope: t.claim.about.Scope, Waited: time.Since(t.started)})
+			return effect, nil, frozen(&recipes.NotAcquiredError{Scope: l.claim.about.Scope, Waited: time.Since(l.started)})
 		}
 	}
 	return effect, changed, nil
 }
 
 // thawLocked tells of the end of the freeze, if there was one.
-func (t *tenure) thawLocked() {
-	if t.frozen {
-		t.frozen = false
-		t.addLocked(Thawed{})
+func (l *heldLock) thawLocked() {
+	if l.frozen {
+		l.frozen = false
+		l.addLocked(Thawed{})
 	}
 }
 
 // tellFrozen tells of the freeze, once until the request is made again.
-func (t *tenure) tellFrozen(by override.Override) {
-	t.mu.Lock()
-	if !t.frozen {
-		t.frozen = true
-		t.addLocked(Frozen{by})
+func (l *heldLock) tellFrozen(by override.Override) {
+	l.mu.Lock()
+	if !l.frozen {
+		l.frozen = true
+		l.addLocked(Frozen{by})
 	}
-	t.mu.Unlock()
-	t.stream.deliver()
+	l.mu.Unlock()
+	l.stream.deliver()
 }
 
 // A freezer shows in ZooKeeper which requests wait for the end of a freeze: a
@@ -67,33 +67,33 @@ type freezer interface {
 
 // shownFrozen is what others see of a request while it is frozen.
 type shownFrozen struct {
-	t    *tenure
+	l    *heldLock
 	now  override.Override
 	stop context.CancelFunc // nil: nothing is shown
 }
 
-func (t *tenure) showFrozen() *shownFrozen { return &shownFrozen{t: t} }
+func (l *heldLock) showFrozen() *shownFrozen { return &shownFrozen{l: l} }
 
 // by shows that an override keeps the request out, in place of the one before.
 // It waits for nothing: showing it is for people, and must not hold up the
 // request.
 func (s *shownFrozen) by(o override.Override) {
-	locker, able := s.t.guard.locker.(freezer)
+	locker, able := s.l.guard.locker.(freezer)
 	if !able || s.stop != nil && s.now.ID == o.ID && s.now.Until.Equal(o.Until) {
 		return
 	}
 	s.end()
-	ctx, stop := context.WithCancel(s.t.stream.ctx)
+	ctx, stop := context.WithCancel(s.l.stream.ctx)
 	s.now, s.stop = o, stop
-	t := s.t
+	l := s.l
 	r := recipes.FrozenRequest{
-		ID: t.subject.ID, Scope: t.claim.about.Scope, Identity: t.subject.Identity, Job: t.claim.about.Job,
-		Priority: t.claim.asked.Priority, Mode: t.requirement.Mode,
+		ID: l.subject.ID, Scope: l.claim.about.Scope, Identity: l.subject.Identity, Job: l.claim.about.Job,
+		Priority: l.claim.asked.Priority, Mode: l.requirement.Mode,
 		Override: recipes.Mark{ID: o.ID, By: o.By, Reason: o.Reason}, Until: o.Until,
 	}
 	go func() {
 		if err := locker.showFrozen(ctx, r); err != nil {
-			t.guard.logger.DebugContext(ctx, "others cannot see that a request is frozen", "scope", r.Scope, "owner", r.Owner, "override", r.Override.ID, "error", err)
+			l.guard.logger.DebugContext(ctx, "others cannot see that a request is frozen", "scope", r.Scope, "owner", r.Owner, "override", r.Override.ID, "error", err)
 		}
 	}()
 }

@@ -289,30 +289,30 @@ func (g *Guard) acquire(ctx, caller context.Context, requirement Requirement, ho
 			return hold, false, err
 		}
 	}
-	t := e.tenure(caller, g, requirement)
-	hold, err = t.begin(ctx, caller, hooks)
+	l := e.lock(caller, g, requirement)
+	hold, err = l.begin(ctx, caller, hooks)
 	if err == nil {
 		return hold, false, nil
 	}
-	if e.among.keeps(t, err) {
+	if e.among.keeps(l, err) {
 		return nil, true, err
 	}
-	err = t.refused(ctx, err)
-	return nil, t.isGone(err), err
+	err = l.refused(ctx, err)
+	return nil, l.isGone(err), err
 }
 
-// tenure returns what acquires the lock.
-func (e errand) tenure(caller context.Context, g *Guard, requirement Requirement) *tenure {
+// lock returns what acquires the lock.
+func (e errand) lock(caller context.Context, g *Guard, requirement Requirement) *heldLock {
 	b := e.among
 	if b == nil {
-		t := newTenure(caller, g, requirement)
-		t.under = heldBy(caller)
-		return t
+		l := newHeldLock(caller, g, requirement)
+		l.under = heldBy(caller)
+		return l
 	}
-	t := b.take(caller, requirement, e.timeout)
-	t.early, t.yields = !e.last, b.holdsAny()
-	t.under = append(heldBy(caller), b.ids()...)
-	return t
+	l := b.take(caller, requirement, e.timeout)
+	l.early, l.yields = !e.last, b.holdsAny()
+	l.under = append(heldBy(caller), b.ids()...)
+	return l
 }
 
 // refuse returns what is wrong with these requirements and hooks.

@@ -15,20 +15,20 @@ import (
 // A Hold is a lock that is held, or several that are held together (AcquireAll).
 // Its methods are safe for concurrent use.
 type Hold struct {
-	tenure         *tenure
+	lock           *heldLock
 	caller         context.Context // from which the Hold's context derives
 	values         context.Context // of the contexts of work and hooks
 	ctx            context.Context
 	cancel         context.CancelCauseFunc
 	unwatch        func() bool   // stops waiting for the end of caller
 	around         place         // what caller carries
-	inCleanup      bool          // acquired by a hook of the same tenure
+	inCleanup      bool          // acquired by a hook of the same lock
 	cleansUp       bool          // its work is a cleanup: it ends with the grace
-	cleanupTimeout time.Duration // at most the tenure's
+	cleanupTimeout time.Duration // at most the lock's
 	mode           priority.Mode // as asked for
 	bundle         *bundle       // of the locks that are held together, if this Hold is on all of them
 
-	// Guarded by tenure.mu.
+	// Guarded by lock.mu.
 	memberOf     *bundle // whose Hold has the work and the hooks of this one
 	phase        holdPhase
 	cause        error     // why the work was interrupted
@@ -81,19 +81,19 @@ func (h *Hold) Context() context.Context { return h.ctx }
 // Give it to whatever the work writes to, and let that refuse a smaller one.
 // For several locks see Tokens.
 func (h *Hold) Token() Token {
-	h.tenure.mu.Lock()
-	defer h.tenure.mu.Unlock()
-	return h.tenure.subject.Token
+	h.lock.mu.Lock()
+	defer h.lock.mu.Unlock()
+	return h.lock.subject.Token
 }
 
 // Tokens returns the fencing token of each scope that the Hold is on. A token
 // says something to what is protected by its own scope alone.
 func (h *Hold) Tokens() map[string]Token {
 	tokens := make(map[string]Token, 1)
-	for _, t := range h.tenures() {
-		t.mu.Lock()
-		tokens[t.requirement.Scope] = t.subject.Token
-		t.mu.Unlock()
+	for _, l := range h.locks() {
+		l.mu.Lock()
+		tokens[l.requirement.Scope] = l.subject.Token
+		l.mu.Unlock()
 	}
 	return tokens
 }
@@ -101,16 +101,16 @@ func (h *Hold) Tokens() map[string]Token {
 // Info says what is held. For a nested Hold it describes the outer one, for
 // several locks the first.
 func (h *Hold) Info() Info {
-	t := h.tenure
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	l := h.lock
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return Info{
-		Requirement:   t.requirement,
-		ID:            t.subject.ID,
-		Token:         t.subject.Token,
-		Since:         t.since,
-		LeaseDeadline: t.leaseEnd,
-		Bypass:        t.bypass,
+		Requirement:   l.requirement,
+		ID:            l.subject.ID,
+		Token:         l.subject.Token,
+		Since:         l.since,
+		LeaseDeadline: l.leaseEnd,
+		Bypass:        l.bypass,
 	}
 }
 
@@ -121,7 +121,7 @@ func (h *Hold) Lost() <-chan struct{} {
 	if h.bundle != nil {
 		return h.bundle.lostSignal
 	}
-	return h.tenure.lostSignal
+	return h.lock.lostSignal
 }
 
 // Deadline returns until when the lock is certainly held if ZooKeeper does not
@@ -129,7 +129,7 @@ func (h *Hold) Lost() <-chan struct{} {
 // the event AtRisk says when none comes. It is not the end of the lease: a lock
 // whose lease is over may be taken before, see "Takeovers and breaks" in
 // docs/safety.md. Locks that are held together have it in common.
-func (h *Hold) Deadline() time.Time { return h.tenure.grant.Deadline() }
+func (h *Hold) Deadline() time.Time { return h.lock.grant.Deadline() }
 
 // Check says whether the lock, or each of several, is held right now: nil, the
 // *LostError, or ErrReleased after the release. A holder that was asked to go
@@ -142,15 +142,15 @@ func (h *Hold) Deadline() time.Time { return h.tenure.grant.Deadline() }
 // microseconds. Another pause may come right after it: what you write to must
 // refuse a token smaller than one that it has seen all the same.
 func (h *Hold) Check() error {
-	h.tenure.mu.Lock()
+	h.lock.mu.Lock()
 	over := h.phase == ended
-	h.tenure.mu.Unlock()
+	h.lock.mu.Unlock()
 	if over {
 		return ErrReleased
 	}
 	var problems []error
-	for _, t := range h.tenures() {
-		problems = append(problems, t.check())
+	for _, l := range h.locks() {
+		problems = append(problems, l.check())
 	}
 	return join(problems...)
 }
@@ -158,16 +158,16 @@ func (h *Hold) Check() error {
 // Trace returns the W3C traceparent that travels with the request through
 // ZooKeeper: what WithTrace made. "" when it made none.
 func (h *Hold) Trace() string {
-	h.tenure.mu.Lock()
-	defer h.tenure.mu.Unlock()
-	return h.tenure.subject.Trace
+	h.lock.mu.Lock()
+	defer h.lock.mu.Unlock()
+	return h.lock.subject.Trace
 }
 
 // AtRisk returns a channel that is closed when ZooKeeper has been silent for so
 // long that work which needs time to stop should stop now: the lock is still
 // held, until Deadline. It is closed already if the silence goes on. Call it
 // anew when the work starts something else, because an answer ends the risk.
-func (h *Hold) AtRisk() <-chan struct{} { return h.tenure.atRisk() }
+func (h *Hold) AtRisk() <-chan struct{} { return h.lock.atRisk() }
 
 // Extend starts a new lease of the given length, which must be longer than the
 // cleanup timeout. It is refused with the *PreemptedError, *LeaseExpiredError or
@@ -175,14 +175,14 @@ func (h *Hold) AtRisk() <-chan struct{} { return h.tenure.atRisk() }
 // ErrReleased after the release. Of several locks, those before the one that
 // refuses have the new lease.
 func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
-	h.tenure.mu.Lock()
+	h.lock.mu.Lock()
 	over := h.phase == ended
-	h.tenure.mu.Unlock()
+	h.lock.mu.Unlock()
 	if over {
 		return ErrReleased
 	}
-	for _, t := range h.tenures() {
-		if err := t.extend(ctx, lease); err != nil {
+	for _, l := range h.locks() {
+		if err := l.extend(ctx, lease); err != nil {
 			return err
 		}
 	}
@@ -197,8 +197,8 @@ func (h *Hold) OnCleanup(hook Hook) error {
 	if err := (Requirement{Terms: priority.Terms{CleanupTimeout: h.cleanupTimeout}}).refuseHooks([]Hook{hook}); err != nil {
 		return err
 	}
-	h.tenure.mu.Lock()
-	defer h.tenure.mu.Unlock()
+	h.lock.mu.Lock()
+	defer h.lock.mu.Unlock()
 	if h.phase != working {
 		return ErrReleased
 	}
@@ -295,8 +295,8 @@ func (h *Hold) conclude(ctx context.Context, err error) (end ending, ok bool) {
 
 // interrupted is what a Hold that was released early has to say for itself.
 func (h *Hold) interrupted() ending {
-	h.tenure.mu.Lock()
-	defer h.tenure.mu.Unlock()
+	h.lock.mu.Lock()
+	defer h.lock.mu.Unlock()
 	return ending{cause: h.cause}
 }
 
@@ -304,8 +304,8 @@ func (h *Hold) interrupted() ending {
 // on it is too late for that.
 func (h *Hold) finish(err error) (cause error, ok bool) { //nolint:revive // cause is a result, not a failure
 	h.unwatch()
-	h.tenure.mu.Lock()
-	defer h.tenure.mu.Unlock()
+	h.lock.mu.Lock()
+	defer h.lock.mu.Unlock()
 	if h.phase != working {
 		return nil, false
 	}
@@ -320,7 +320,7 @@ func (h *Hold) finish(err error) (cause error, ok bool) { //nolint:revive // cau
 
 // leave gives the lock away, unless other Holds are on it.
 func (h *Hold) leave(ctx context.Context) []departure {
-	lost, release := h.tenure.remove(h)
+	lost, release := h.lock.remove(h)
 	if h.bundle != nil {
 		return h.bundle.leave(ctx, releaseTimeout)
 	}
@@ -329,14 +329,14 @@ func (h *Hold) leave(ctx context.Context) []departure {
 
 // shutDown interrupts the work because the caller's context has ended.
 func (h *Hold) shutDown() {
-	h.tenure.mu.Lock()
-	defer h.tenure.mu.Unlock()
+	h.lock.mu.Lock()
+	defer h.lock.mu.Unlock()
 	h.shutDownLocked()
 }
 
 func (h *Hold) shutDownLocked() {
 	if h.caller.Err() != nil {
-		h.interruptLocked(shutdownCause(h.caller, h.tenure.requirement.Scope))
+		h.interruptLocked(shutdownCause(h.caller, h.lock.requirement.Scope))
 	}
 }
 
@@ -356,7 +356,7 @@ func (h *Hold) pressLocked(cause error, deadline time.Time, grace time.Duration)
 	h.asked = true
 	h.interruptLocked(cause)
 	if b := h.memberOf; b != nil {
-		h.tenure.laterLocked(func() { b.press(cause, deadline, grace) })
+		h.lock.laterLocked(func() { b.press(cause, deadline, grace) })
 		return
 	}
 	h.armLocked(deadline, grace)
@@ -367,7 +367,7 @@ func (h *Hold) loseLocked(lost *LostError) {
 		h.lost = lost
 	}
 	if b := h.memberOf; b != nil {
-		h.tenure.laterLocked(func() { b.lose(lost) })
+		h.lock.laterLocked(func() { b.lose(lost) })
 	}
 	h.interruptLocked(lost)
 	h.disarmLocked()
@@ -389,10 +389,10 @@ func (h *Hold) endLocked() {
 }
 
 // addHoldLocked returns a new Hold with a context that derives from caller.
-func (t *tenure) addHoldLocked(caller context.Context, requirement Requirement, hooks []Hook) *Hold {
-	h := &Hold{tenure: t, caller: caller, values: caller, hooks: slices.Clone(hooks), cleanupTimeout: requirement.CleanupTimeout, mode: requirement.Mode}
-	if h.cleanupTimeout == 0 || h.cleanupTimeout > t.requirement.CleanupTimeout {
-		h.cleanupTimeout = t.requirement.CleanupTimeout
+func (l *heldLock) addHoldLocked(caller context.Context, requirement Requirement, hooks []Hook) *Hold {
+	h := &Hold{lock: l, caller: caller, values: caller, hooks: slices.Clone(hooks), cleanupTimeout: requirement.CleanupTimeout, mode: requirement.Mode}
+	if h.cleanupTimeout == 0 || h.cleanupTimeout > l.requirement.CleanupTimeout {
+		h.cleanupTimeout = l.requirement.CleanupTimeout
 	}
 	h.around, _ = caller.Value(placeKey{}).(place)
 
@@ -400,42 +400,42 @@ func (t *tenure) addHoldLocked(caller context.Context, requirement Requirement, 
 	ctx, cancel := context.WithCancelCause(values)
 	h.ctx, h.cancel = workContext{ctx, caller}, cancel
 	h.unwatch = context.AfterFunc(caller, h.shutDown)
-	t.holds = append(t.holds, h)
+	l.holds = append(l.holds, h)
 	return h
 }
 
 // dress adds what WithContext makes to the values of the contexts of work and
 // hooks. Nobody has seen h yet. What is nested has its caller's values already.
 func (h *Hold) dress() {
-	f := h.tenure.guard.dress
-	if f == nil || h.bundle == nil && h.tenure.first != h {
+	f := h.lock.guard.dress
+	if f == nil || h.bundle == nil && h.lock.first != h {
 		return
 	}
 	values := h.ctx
-	for _, t := range h.tenures() {
-		values = t.dress(values, f) //nolint:fatcontext // one for each lock that the work holds
+	for _, l := range h.locks() {
+		values = l.dress(values, f) //nolint:fatcontext // one for each lock that the work holds
 	}
 	h.ctx, h.values = valuesOf{h.ctx, values}, values
 }
 
 // dress returns what f makes of ctx for this lock.
-func (t *tenure) dress(ctx context.Context, f func(context.Context, Subject) context.Context) context.Context {
-	t.mu.Lock()
-	about := t.aboutLocked()
-	t.mu.Unlock()
+func (l *heldLock) dress(ctx context.Context, f func(context.Context, Subject) context.Context) context.Context {
+	l.mu.Lock()
+	about := l.aboutLocked()
+	l.mu.Unlock()
 	var dressed context.Context
 	err := protect("context", func() error {
 		dressed = f(ctx, about) //nolint:fatcontext // this is called once
 		return nil
 	})
 	if err != nil {
-		t.guard.logger.LogAttrs(ctx, slog.LevelError, "what adds to the context of work panicked; it added nothing",
+		l.guard.logger.LogAttrs(ctx, slog.LevelError, "what adds to the context of work panicked; it added nothing",
 			slog.String("scope", about.Scope), slog.Any("error", err))
 	}
 	if dressed == nil {
 		return ctx
 	}
-	t.stream.below(dressed)
+	l.stream.below(dressed)
 	return dressed
 }
 

@@ -55,16 +55,16 @@ func (l limit) explain(err error) error {
 }
 
 // during does what is left to do at one lock.
-func (l limit) during(ctx context.Context, t *tenure, do func(context.Context) error) error {
+func (l limit) during(ctx context.Context, held *heldLock, do func(context.Context) error) error {
 	if left := l.left(); left != nil && !l.isTry() {
-		over := &recipes.NotAcquiredError{Scope: t.requirement.Scope, Waited: *l.timeout}
+		over := &recipes.NotAcquiredError{Scope: held.requirement.Scope, Waited: *l.timeout}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, *left, over)
 		defer cancel()
 	}
 	err := do(ctx)
 	if err != nil && ctx.Err() != nil {
-		err = notAcquired(ctx, t.requirement.Scope, err)
+		err = notAcquired(ctx, held.requirement.Scope, err)
 	}
 	return err
 }

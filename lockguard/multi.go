@@ -19,8 +19,8 @@ import (
 // What happens to a member happens to the front.
 type bundle struct {
 	guard      *Guard
-	members    []*Hold   // in the order in which they were acquired
-	given      []*tenure // in the order of the requirements
+	members    []*Hold     // in the order in which they were acquired
+	given      []*heldLock // in the order of the requirements
 	lostSignal chan struct{}
 	cancel     context.CancelCauseFunc // ends the wait for the locks
 
@@ -28,7 +28,7 @@ type bundle struct {
 
 	// kept are requests that are, or were, frozen: they go on in this bundle, or
 	// in the next one.
-	kept map[string]*tenure
+	kept map[string]*heldLock
 
 	mu    sync.Mutex
 	front *Hold
@@ -42,7 +42,7 @@ const giveBackLimit = 500 * time.Millisecond
 // gather acquires several locks, in one bundle after the other.
 func (g *Guard) gather(ctx context.Context, requirements []Requirement, hooks []Hook) (*Hold, error) {
 	limit := g.newLimit(ctx, requirements)
-	kept := make(map[string]*tenure)
+	kept := make(map[string]*heldLock)
 	for {
 		b := &bundle{guard: g, lostSignal: make(chan struct{}), limit: limit, kept: kept}
 		hold, err := b.acquire(ctx, requirements, hooks)
@@ -56,8 +56,8 @@ func (g *Guard) gather(ctx context.Context, requirements []Requirement, hooks []
 		default:
 			continue
 		}
-		for _, t := range kept {
-			_ = t.refused(ctx, err) // it is the error of all of them
+		for _, l := range kept {
+			_ = l.refused(ctx, err) // it is the error of all of them
 		}
 		return nil, err
 	}
@@ -118,55 +118,55 @@ func (b *bundle) thaw(ctx context.Context, ordered []Requirement) error {
 				continue
 			}
 			waited = true
-			t := b.take(ctx, r, b.limit.left())
-			b.kept[r.Scope] = t
-			t.announce()
-			if _, _, err := t.endure(ctx, effect, changed); err != nil {
+			l := b.take(ctx, r, b.limit.left())
+			b.kept[r.Scope] = l
+			l.announce()
+			if _, _, err := l.endure(ctx, effect, changed); err != nil {
 				delete(b.kept, r.Scope)
-				return t.refused(ctx, err)
+				return l.refused(ctx, err)
 			}
 		}
 	}
-	for _, t := range b.kept {
-		t.mu.Lock()
-		t.thawLocked()
-		t.mu.Unlock()
-		t.stream.deliver()
+	for _, l := range b.kept {
+		l.mu.Lock()
+		l.thawLocked()
+		l.mu.Unlock()
+		l.stream.deliver()
 	}
 	return nil
 }
 
 // take returns the request for a lock that was frozen before, or a new one.
-func (b *bundle) take(caller context.Context, r Requirement, timeout *time.Duration) *tenure {
-	if t, ok := b.kept[r.Scope]; ok {
+func (b *bundle) take(caller context.Context, r Requirement, timeout *time.Duration) *heldLock {
+	if l, ok := b.kept[r.Scope]; ok {
 		delete(b.kept, r.Scope)
-		return t
+		return l
 	}
-	t := newTenure(caller, b.guard, r)
-	t.timeout, t.limited = timeout, true
-	return t
+	l := newHeldLock(caller, b.guard, r)
+	l.timeout, l.limited = timeout, true
+	return l
 }
 
 // keeps reports whether a request has failed only because other locks are held,
 // and keeps it for the next bundle.
-func (b *bundle) keeps(t *tenure, err error) bool {
+func (b *bundle) keeps(l *heldLock, err error) bool {
 	if frozen, ok := errors.AsType[*FrozenError](err); b == nil || !ok || frozen.Err != nil {
 		return false
 	}
-	b.kept[t.claim.about.Scope] = t
+	b.kept[l.claim.about.Scope] = l
 	return true
 }
 
 // holdsAny reports whether the bundle has a lock of its own.
 func (b *bundle) holdsAny() bool {
-	return slices.ContainsFunc(b.members, func(m *Hold) bool { return m.tenure.first == m })
+	return slices.ContainsFunc(b.members, func(m *Hold) bool { return m.lock.first == m })
 }
 
 // ids are under what the members stand in ZooKeeper.
 func (b *bundle) ids() []string {
 	var ids []string
 	for _, m := range b.members {
-		if id := m.tenure.grantID(); id != "" {
+		if id := m.lock.grantID(); id != "" {
 			ids = append(ids, id)
 		}
 	}
@@ -181,10 +181,10 @@ func inOrder(requirements []Requirement) []Requirement {
 // add makes h a member. It returns why h was interrupted already, if it was.
 func (b *bundle) add(h *Hold) error {
 	b.members = append(b.members, h)
-	h.tenure.mu.Lock()
+	h.lock.mu.Lock()
 	h.memberOf = b
 	cause := h.cause
-	h.tenure.mu.Unlock()
+	h.lock.mu.Unlock()
 	if cause == nil {
 		return nil
 	}
@@ -197,17 +197,17 @@ func (b *bundle) add(h *Hold) error {
 // the end of one that has not begun.
 func (b *bundle) begin(ctx context.Context) error {
 	for _, m := range b.members {
-		since, lease, nested := m.tenure.age(m)
+		since, lease, nested := m.lock.age(m)
 		if nested {
 			continue
 		}
-		err := b.limit.during(ctx, m.tenure, func(ctx context.Context) error {
+		err := b.limit.during(ctx, m.lock, func(ctx context.Context) error {
 			if time.Since(since) >= lease/10 {
-				if err := m.tenure.extend(ctx, lease); err != nil {
+				if err := m.lock.extend(ctx, lease); err != nil {
 					return err
 				}
 			}
-			return m.tenure.protect(ctx)
+			return m.lock.protect(ctx)
 		})
 		if err != nil {
 			if priority.CauseOf(err).Kind.EndsHold() {
@@ -224,8 +224,8 @@ func (b *bundle) open(ctx context.Context, requirements []Requirement, hooks []H
 	cleanup := b.members[0].cleanupTimeout
 	for _, r := range requirements {
 		for _, m := range b.members {
-			if m.tenure.requirement.Scope == r.Scope {
-				b.given = append(b.given, m.tenure)
+			if m.lock.requirement.Scope == r.Scope {
+				b.given = append(b.given, m.lock)
 			}
 			cleanup = min(cleanup, m.cleanupTimeout)
 		}
@@ -234,23 +234,23 @@ func (b *bundle) open(ctx context.Context, requirements []Requirement, hooks []H
 		_, err = b.giveUp(err)
 		return nil, err
 	}
-	t := b.given[0]
-	first := b.members[slices.IndexFunc(b.members, func(m *Hold) bool { return m.tenure == t })]
+	l := b.given[0]
+	first := b.members[slices.IndexFunc(b.members, func(m *Hold) bool { return m.lock == l })]
 
-	t.mu.Lock()
-	front := t.addHoldLocked(ctx, requirements[0], hooks)
+	l.mu.Lock()
+	front := l.addHoldLocked(ctx, requirements[0], hooks)
 	front.bundle, front.cleanupTimeout, front.inCleanup = b, cleanup, first.inCleanup
-	t.mu.Unlock()
+	l.mu.Unlock()
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.over
 	if err == nil && ctx.Err() != nil {
-		err = notAcquired(ctx, t.requirement.Scope, ctx.Err())
+		err = notAcquired(ctx, l.requirement.Scope, ctx.Err())
 	}
 	if err != nil {
 		front.unwatch()
-		_, _ = t.remove(front)
+		_, _ = l.remove(front)
 		return nil, err
 	}
 	b.front = front
@@ -261,12 +261,12 @@ func (b *bundle) open(ctx context.Context, requirements []Requirement, hooks []H
 // not begun.
 func (b *bundle) frozen() error {
 	for _, m := range b.members {
-		t := m.tenure
-		if t.first != m || t.bypass != nil {
+		l := m.lock
+		if l.first != m || l.bypass != nil {
 			continue
 		}
-		if by := t.claim.frozen(); by != nil {
-			return &FrozenError{Scope: t.claim.about.Scope, Override: *by}
+		if by := l.claim.frozen(); by != nil {
+			return &FrozenError{Scope: l.claim.about.Scope, Override: *by}
 		}
 	}
 	return nil
@@ -303,9 +303,9 @@ func (b *bundle) press(cause error, deadline time.Time, grace time.Duration) {
 	if front == nil {
 		return
 	}
-	front.tenure.mu.Lock()
+	front.lock.mu.Lock()
 	front.pressLocked(cause, deadline, grace)
-	front.tenure.mu.Unlock()
+	front.lock.mu.Unlock()
 	b.interrupt(cause)
 }
 
@@ -315,9 +315,9 @@ func (b *bundle) lose(lost *LostError) {
 	if front == nil {
 		return
 	}
-	front.tenure.mu.Lock()
+	front.lock.mu.Lock()
 	front.loseLocked(lost)
-	front.tenure.mu.Unlock()
+	front.lock.mu.Unlock()
 	b.mu.Lock()
 	if !isClosed(b.lostSignal) {
 		close(b.lostSignal) // whoever sees it finds the context ended
@@ -329,9 +329,9 @@ func (b *bundle) lose(lost *LostError) {
 // interrupt lets nothing new be started under any of the locks.
 func (b *bundle) interrupt(cause error) {
 	for _, m := range b.members {
-		m.tenure.mu.Lock()
+		m.lock.mu.Lock()
 		m.interruptLocked(cause)
-		m.tenure.mu.Unlock()
+		m.lock.mu.Unlock()
 	}
 }
 
@@ -339,13 +339,13 @@ func (b *bundle) interrupt(cause error) {
 func (b *bundle) settle(cause error) {
 	for _, m := range b.members {
 		m.unwatch()
-		m.tenure.mu.Lock()
+		m.lock.mu.Lock()
 		if cause != nil {
 			m.interruptLocked(cause)
 		}
 		m.phase = cleaning
 		m.cancel(ErrReleased)
-		m.tenure.mu.Unlock()
+		m.lock.mu.Unlock()
 	}
 }
 
@@ -357,7 +357,7 @@ func (b *bundle) leave(ctx context.Context, limit time.Duration) []departure {
 	}
 	exits := make([]exit, 0, len(b.members))
 	for _, m := range b.members {
-		lost, release := m.tenure.remove(m)
+		lost, release := m.lock.remove(m)
 		exits = append(exits, exit{lost, release})
 	}
 	end := time.Now().Add(limit)
@@ -368,12 +368,12 @@ func (b *bundle) leave(ctx context.Context, limit time.Duration) []departure {
 	return departures
 }
 
-// tenures are those of the locks that h is on.
-func (h *Hold) tenures() []*tenure {
+// locks are those that h is on.
+func (h *Hold) locks() []*heldLock {
 	if h.bundle != nil {
 		return h.bundle.given
 	}
-	return []*tenure{h.tenure}
+	return []*heldLock{h.lock}
 }
 
 // on returns the Hold on a scope that h is, or that is held together with it.
@@ -383,7 +383,7 @@ func (h *Hold) on(g *Guard, scope string) (*Hold, bool) {
 		all = append(all, h.bundle.members...)
 	}
 	for _, h := range all {
-		if h.tenure.guard.origin == g.origin && h.tenure.requirement.Scope == scope {
+		if h.lock.guard.origin == g.origin && h.lock.requirement.Scope == scope {
 			return h, true
 		}
 	}
@@ -391,10 +391,10 @@ func (h *Hold) on(g *Guard, scope string) (*Hold, bool) {
 }
 
 func (h *Hold) describe() string {
-	all := h.tenures()
+	all := h.locks()
 	scopes := make([]string, len(all))
-	for i, t := range all {
-		scopes[i] = fmt.Sprintf("%q", t.requirement.Scope)
+	for i, l := range all {
+		scopes[i] = fmt.Sprintf("%q", l.requirement.Scope)
 	}
 	if len(all) == 1 {
 		return "lock " + scopes[0]
@@ -404,8 +404,8 @@ func (h *Hold) describe() string {
 
 // age says when the lock was acquired, how long its lease is, and whether h
 // shares it with an outer Hold.
-func (t *tenure) age(h *Hold) (since time.Time, lease time.Duration, nested bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.since, t.lease, t.first != h
+func (l *heldLock) age(h *Hold) (since time.Time, lease time.Duration, nested bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.since, l.lease, l.first != h
 }

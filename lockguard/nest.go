@@ -36,8 +36,8 @@ func heldBy(ctx context.Context) []string {
 	var ids []string
 	p, _ := ctx.Value(placeKey{}).(place)
 	for ; p.hold != nil; p = p.hold.around {
-		for _, t := range p.hold.tenures() {
-			if id := t.grantID(); id != "" && !slices.Contains(ids, id) {
+		for _, l := range p.hold.locks() {
+			if id := l.grantID(); id != "" && !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}
@@ -46,44 +46,44 @@ func heldBy(ctx context.Context) []string {
 }
 
 // grantID is under what the lock stands in ZooKeeper, while it is held.
-func (t *tenure) grantID() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.phase != holding || t.lost != nil {
+func (l *heldLock) grantID() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.phase != holding || l.lost != nil {
 		return ""
 	}
-	return t.grant.ID()
+	return l.grant.ID()
 }
 
 // nest returns a Hold inside the one at p. When over, that one has been given
 // away and the caller is a stranger.
 func (p place) nest(ctx context.Context, requirement Requirement, hooks []Hook) (hold *Hold, over bool, err error) {
-	t := p.hold.tenure
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.phase != holding {
+	l := p.hold.lock
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.phase != holding {
 		return nil, true, nil
 	}
-	held := t.requirement.Mode
-	if t.sharing > 0 {
+	held := l.requirement.Mode
+	if l.sharing > 0 {
 		held = priority.Shared
 	}
 	if !mayNest(held, requirement.Mode) {
-		return nil, false, &UpgradeError{Scope: t.requirement.Scope}
+		return nil, false, &UpgradeError{Scope: l.requirement.Scope}
 	}
-	if len(hooks) > 0 && requirement.CleanupTimeout > t.requirement.CleanupTimeout {
-		return nil, false, refuseLonger(requirement, t.requirement.CleanupTimeout)
+	if len(hooks) > 0 && requirement.CleanupTimeout > l.requirement.CleanupTimeout {
+		return nil, false, refuseLonger(requirement, l.requirement.CleanupTimeout)
 	}
 	if err := p.interruptedLocked(); err != nil {
 		return nil, false, err
 	}
 	if ctx.Err() != nil {
-		return nil, false, notAcquired(ctx, t.requirement.Scope, ctx.Err())
+		return nil, false, notAcquired(ctx, l.requirement.Scope, ctx.Err())
 	}
-	hold = t.addHoldLocked(ctx, requirement, hooks)
+	hold = l.addHoldLocked(ctx, requirement, hooks)
 	hold.inCleanup, hold.cleansUp = p.inHook || p.hold.inCleanup, p.hold.cleansUp
 	if p.hold.asked && hold.cleansUp && !hold.inCleanup {
-		hold.askLocked(t.asked, p.hold.deadline, p.hold.grace)
+		hold.askLocked(l.asked, p.hold.deadline, p.hold.grace)
 	}
 	return hold, false, nil
 }
@@ -101,10 +101,10 @@ func refuseLonger(r Requirement, cleanup time.Duration) error {
 // interruptedLocked returns why nothing new may be started at p. In a hook,
 // only a loss counts: the grace is there to be used.
 func (p place) interruptedLocked() error {
-	t := p.hold.tenure
+	l := p.hold.lock
 	switch {
-	case t.lost != nil:
-		return t.lost
+	case l.lost != nil:
+		return l.lost
 	case p.inHook:
 		return nil
 	case p.hold.cause != nil:
@@ -112,5 +112,5 @@ func (p place) interruptedLocked() error {
 	case p.hold.inCleanup, p.hold.cleansUp:
 		return nil
 	}
-	return t.asked
+	return l.asked
 }

@@ -11,47 +11,47 @@ import (
 )
 
 // askedLocked remembers why a holder was asked to go, for the audit trail.
-func (t *tenure) askedLocked(n recipes.PreemptSent) {
-	if t.guard.auditor == nil {
+func (l *heldLock) askedLocked(n recipes.PreemptSent) {
+	if l.guard.auditor == nil {
 		return
 	}
-	if t.asks == nil {
-		t.asks = make(map[string]priority.Reason)
+	if l.asks == nil {
+		l.asks = make(map[string]priority.Reason)
 	}
-	t.asks[n.Holder.ID] = n.Reason
+	l.asks[n.Holder.ID] = n.Reason
 }
 
 // authorize puts on record that holders are about to be evicted. See
 // recipes.Request.Authorize.
-func (t *tenure) authorize(ctx context.Context, holders []recipes.Contender) error {
-	t.mu.Lock()
+func (l *heldLock) authorize(ctx context.Context, holders []recipes.Contender) error {
+	l.mu.Lock()
 	entry := recipes.AuditEntry{
-		Act:    t.subject.ID,
+		Act:    l.subject.ID,
 		Action: recipes.AuditTakeover, Phase: recipes.AuditIntent,
-		Scope: t.subject.Scope, Job: t.claim.about.Job, By: t.subject.Owner, Reason: t.whyLocked(holders),
-		Requestor: &recipes.AuditParty{Owner: t.subject.Owner, Host: t.guard.host, PID: t.guard.pid, Priority: t.subject.Priority},
+		Scope: l.subject.Scope, Job: l.claim.about.Job, By: l.subject.Owner, Reason: l.whyLocked(holders),
+		Requestor: &recipes.AuditParty{Owner: l.subject.Owner, Host: l.guard.host, PID: l.guard.pid, Priority: l.subject.Priority},
 	}
-	if m := t.made.terms.Override; m != nil {
+	if m := l.made.terms.Override; m != nil {
 		entry.Override = m.ID
 	}
-	if t.approval != nil {
-		entry.Approval = t.approval.ID
+	if l.approval != nil {
+		entry.Approval = l.approval.ID
 	}
-	t.mu.Unlock()
+	l.mu.Unlock()
 	for _, h := range holders {
 		entry.Victims = append(entry.Victims, h.Party())
 	}
-	if err := t.guard.audit(ctx, entry); err != nil {
+	if err := l.guard.audit(ctx, entry); err != nil {
 		return fmt.Errorf("lock %q not taken over: that could not be put on record, and is not done without: %w", entry.Scope, err)
 	}
 	return nil
 }
 
 // whyLocked is by what right holders are evicted.
-func (t *tenure) whyLocked(holders []recipes.Contender) string {
+func (l *heldLock) whyLocked(holders []recipes.Contender) string {
 	var reasons []string
 	for _, h := range holders {
-		reason, known := t.asks[h.ID]
+		reason, known := l.asks[h.ID]
 		if !known {
 			reason = priority.Outranked
 			if h.LeaseLeft <= 0 {

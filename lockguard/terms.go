@@ -75,23 +75,23 @@ type offer struct {
 }
 
 // offerOf makes an offer of an effect, and of what was decided about the request.
-func (t *tenure) offerLocked(effect override.Effect) offer {
-	o := offer{effect: effect, terms: recipes.Revision{Terms: effect.Terms, Override: t.mark}}
+func (l *heldLock) offerLocked(effect override.Effect) offer {
+	o := offer{effect: effect, terms: recipes.Revision{Terms: effect.Terms, Override: l.mark}}
 	switch {
-	case t.early:
+	case l.early:
 		o.terms.MinRuntime = 0
-	case o.terms.MinRuntime == t.claim.asked.LeaseTimeout:
+	case o.terms.MinRuntime == l.claim.asked.LeaseTimeout:
 		o.terms.MinRuntime = o.terms.LeaseTimeout // nothing but the end of the lease ends the hold
 	}
 	if m := markOf(effect); m != nil {
 		o.terms.Override = m
 	}
-	if t.approval != nil {
-		o.terms.Forceful, o.terms.WaitingTimeout = true, new(t.spared)
+	if l.approval != nil {
+		o.terms.Forceful, o.terms.WaitingTimeout = true, new(l.spared)
 	}
 	switch {
-	case t.denied != nil:
-		o.terms.Withdraw = t.denied
+	case l.denied != nil:
+		o.terms.Withdraw = l.denied
 	case effect.Frozen != nil, effect.Bypass != nil:
 		o.terms.Withdraw = errWithdrawn
 	}
@@ -111,95 +111,95 @@ func markOf(effect override.Effect) *recipes.Mark {
 }
 
 // beginLocked starts a request with these terms.
-func (t *tenure) beginLocked(effect override.Effect) {
-	t.approval, t.denied, t.deciding = nil, nil, false
-	t.taken = false
-	t.made = t.offerLocked(effect)
-	t.offers = []offer{t.made}
-	t.revised = make(chan struct{})
-	t.reviseLocked(t.made)
+func (l *heldLock) beginLocked(effect override.Effect) {
+	l.approval, l.denied, l.deciding = nil, nil, false
+	l.taken = false
+	l.made = l.offerLocked(effect)
+	l.offers = []offer{l.made}
+	l.revised = make(chan struct{})
+	l.reviseLocked(l.made)
 }
 
 // publishLocked offers other terms to the layer below.
-func (t *tenure) publishLocked(effect override.Effect) {
-	if t.phase != asking {
+func (l *heldLock) publishLocked(effect override.Effect) {
+	if l.phase != asking {
 		return
 	}
-	o := t.offerLocked(effect)
-	last := t.offers[len(t.offers)-1]
+	o := l.offerLocked(effect)
+	last := l.offers[len(l.offers)-1]
 	if sameTerms(o.terms, last.terms) && sameEffect(o.effect, last.effect) {
 		return
 	}
-	t.offers = append(t.offers, o)
-	close(t.revised)
-	t.revised = make(chan struct{})
+	l.offers = append(l.offers, o)
+	close(l.revised)
+	l.revised = make(chan struct{})
 }
 
 // terms says what the request asks for by now. See recipes.Request.Revise.
-func (t *tenure) terms() (recipes.Revision, <-chan struct{}) {
-	t.mu.Lock()
-	defer t.stream.deliverSoon()
-	defer t.mu.Unlock()
-	last := t.offers[len(t.offers)-1]
-	if !t.taken { // with these the request is made
-		t.taken = true
-		t.reviseLocked(last)
+func (l *heldLock) terms() (recipes.Revision, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.stream.deliverSoon()
+	defer l.mu.Unlock()
+	last := l.offers[len(l.offers)-1]
+	if !l.taken { // with these the request is made
+		l.taken = true
+		l.reviseLocked(last)
 	}
-	return last.terms, t.revised
+	return last.terms, l.revised
 }
 
 // revisedLocked is told with which terms the request stands in ZooKeeper.
-func (t *tenure) revisedLocked(terms recipes.Revision) {
-	for i, o := range slices.Backward(t.offers) {
+func (l *heldLock) revisedLocked(terms recipes.Revision) {
+	for i, o := range slices.Backward(l.offers) {
 		if sameTerms(o.terms, terms) {
-			t.offers = t.offers[i:]
-			t.reviseLocked(o)
+			l.offers = l.offers[i:]
+			l.reviseLocked(o)
 			return
 		}
 	}
 }
 
-func (t *tenure) reviseLocked(o offer) {
+func (l *heldLock) reviseLocked(o offer) {
 	if o.terms.Withdraw != nil {
 		return
 	}
-	t.made = o
-	t.subject.Priority = o.terms.Priority
-	if !sameEffect(o.effect, t.told) {
-		t.told = o.effect
-		t.addLocked(Overridden{o.effect})
+	l.made = o
+	l.subject.Priority = o.terms.Priority
+	if !sameEffect(o.effect, l.told) {
+		l.told = o.effect
+		l.addLocked(Overridden{o.effect})
 	}
 }
 
 // grantedLocked makes the requirement what the lock was granted for.
-func (t *tenure) grantedLocked() {
-	t.heldUnderLocked(t.made.terms.Terms)
+func (l *heldLock) grantedLocked() {
+	l.heldUnderLocked(l.made.terms.Terms)
 }
 
 // heldUnderLocked makes the requirement what is held. What was declared to begin when all locks are held stays as it was.
-func (t *tenure) heldUnderLocked(terms priority.Terms) {
-	terms.MinRuntime, terms.AcquireTimeout = t.requirement.MinRuntime, t.requirement.AcquireTimeout
-	t.requirement.Terms = terms
-	t.lease, t.prolonged = terms.LeaseTimeout, terms.LeaseTimeout
+func (l *heldLock) heldUnderLocked(terms priority.Terms) {
+	terms.MinRuntime, terms.AcquireTimeout = l.requirement.MinRuntime, l.requirement.AcquireTimeout
+	l.requirement.Terms = terms
+	l.lease, l.prolonged = terms.LeaseTimeout, terms.LeaseTimeout
 }
 
 // protect starts the minimum runtime, if it has not begun with the grant.
-func (t *tenure) protect(ctx context.Context) error {
-	if !t.early || t.requirement.MinRuntime == 0 {
+func (l *heldLock) protect(ctx context.Context) error {
+	if !l.early || l.requirement.MinRuntime == 0 {
 		return nil
 	}
-	if err := t.standing(); err != nil {
+	if err := l.standing(); err != nil {
 		return err
 	}
-	if err := t.grant.Protect(ctx, t.requirement.MinRuntime); err != nil {
-		return t.refusal(err)
+	if err := l.grant.Protect(ctx, l.requirement.MinRuntime); err != nil {
+		return l.refusal(err)
 	}
 	return nil
 }
 
 // follow keeps the request, and then the hold, up with the overrides until ctx
 // ends.
-func (t *tenure) follow(ctx context.Context, changed, granted <-chan struct{}) {
+func (l *heldLock) follow(ctx context.Context, changed, granted <-chan struct{}) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -209,37 +209,37 @@ func (t *tenure) follow(ctx context.Context, changed, granted <-chan struct{}) {
 			granted = nil
 		}
 		var set override.Set
-		set, changed = t.guard.overrides.InForce()
-		t.guard.acts.forget(set)
-		if t.isAsking() {
-			effect := t.claim.settle(ctx, set, requestActs)
-			t.mu.Lock()
-			t.publishLocked(effect)
-			t.mu.Unlock()
+		set, changed = l.guard.overrides.InForce()
+		l.guard.acts.forget(set)
+		if l.isAsking() {
+			effect := l.claim.settle(ctx, set, requestActs)
+			l.mu.Lock()
+			l.publishLocked(effect)
+			l.mu.Unlock()
 			continue // once granted, it looks again
 		}
-		t.reconsider(ctx, set)
+		l.reconsider(ctx, set)
 	}
 }
 
-func (t *tenure) isAsking() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.phase == asking
+func (l *heldLock) isAsking() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.phase == asking
 }
 
 // reconsider does what overrides do to a holder: a freeze gives back what is
 // held while other locks are waited for, an extension lengthens the lease.
-func (t *tenure) reconsider(ctx context.Context, set override.Set) {
-	if by := set.Apply(t.claim.about, t.claim.asked).Frozen; by != nil {
-		t.mu.Lock()
+func (l *heldLock) reconsider(ctx context.Context, set override.Set) {
+	if by := set.Apply(l.claim.about, l.claim.asked).Frozen; by != nil {
+		l.mu.Lock()
 		var b *bundle
-		if t.first != nil {
-			b = t.first.memberOf
+		if l.first != nil {
+			b = l.first.memberOf
 		}
-		t.mu.Unlock()
+		l.mu.Unlock()
 		if b != nil {
-			_, _ = b.giveUp(&FrozenError{Scope: t.claim.about.Scope, Override: *by})
+			_, _ = b.giveUp(&FrozenError{Scope: l.claim.about.Scope, Override: *by})
 		}
 	}
 	var longer override.Set
@@ -248,19 +248,19 @@ func (t *tenure) reconsider(ctx context.Context, set override.Set) {
 			longer = append(longer, leaseAlone(o))
 		}
 	}
-	t.mu.Lock()
-	since, prolonged := t.since, t.prolonged
-	t.mu.Unlock()
-	if longer.Apply(t.claim.about, t.claim.asked).Terms.LeaseTimeout <= prolonged || t.standing() != nil {
+	l.mu.Lock()
+	since, prolonged := l.since, l.prolonged
+	l.mu.Unlock()
+	if longer.Apply(l.claim.about, l.claim.asked).Terms.LeaseTimeout <= prolonged || l.standing() != nil {
 		return // told again with the next change, should somebody who asks have gone by then
 	}
-	total := t.claim.settle(ctx, longer, holdActs).Terms.LeaseTimeout
+	total := l.claim.settle(ctx, longer, holdActs).Terms.LeaseTimeout
 	if total <= prolonged {
 		return
 	}
-	if err := t.prolong(ctx, since, total); err != nil && ctx.Err() == nil && !priority.CauseOf(err).Kind.EndsHold() && t.standing() == nil {
-		t.guard.logger.WarnContext(ctx, "the lease of a holder is not extended as an override wants it; tried again with the next change of the overrides",
-			"scope", t.claim.about.Scope, "owner", t.claim.owner, "error", err)
+	if err := l.prolong(ctx, since, total); err != nil && ctx.Err() == nil && !priority.CauseOf(err).Kind.EndsHold() && l.standing() == nil {
+		l.guard.logger.WarnContext(ctx, "the lease of a holder is not extended as an override wants it; tried again with the next change of the overrides",
+			"scope", l.claim.about.Scope, "owner", l.claim.owner, "error", err)
 	}
 }
 
@@ -271,26 +271,26 @@ func leaseAlone(o override.Override) override.Override {
 }
 
 // prolong makes the lease at least total, counted from the grant.
-func (t *tenure) prolong(ctx context.Context, since time.Time, total time.Duration) error {
-	t.mu.Lock()
-	until, enough := since.Add(total), since.Add(total).Before(t.leaseEnd)
-	cleanup := t.requirement.CleanupTimeout
-	t.mu.Unlock()
+func (l *heldLock) prolong(ctx context.Context, since time.Time, total time.Duration) error {
+	l.mu.Lock()
+	until, enough := since.Add(total), since.Add(total).Before(l.leaseEnd)
+	cleanup := l.requirement.CleanupTimeout
+	l.mu.Unlock()
 	left := time.Until(until).Truncate(time.Millisecond) + time.Millisecond
 	if !enough && left > 0 {
 		left = max(left, cleanup+time.Millisecond)
-		if err := t.grant.Extend(ctx, left); err != nil {
-			return t.refusal(err)
+		if err := l.grant.Extend(ctx, left); err != nil {
+			return l.refusal(err)
 		}
 	}
-	t.mu.Lock()
-	t.prolonged = total
-	if !enough && left > 0 && t.phase == holding && t.lost == nil {
-		t.lease, t.leaseEnd = total, time.Now().Add(left)
-		t.addLocked(Extended{left})
+	l.mu.Lock()
+	l.prolonged = total
+	if !enough && left > 0 && l.phase == holding && l.lost == nil {
+		l.lease, l.leaseEnd = total, time.Now().Add(left)
+		l.addLocked(Extended{left})
 	}
-	t.mu.Unlock()
-	t.stream.deliver()
+	l.mu.Unlock()
+	l.stream.deliver()
 	return nil
 }
 

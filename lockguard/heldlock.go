@@ -19,13 +19,13 @@ import (
 // then for the observers. It has nothing to do with how long the lock stays.
 const releaseTimeout = 5 * time.Second
 
-// A tenure is one request and the grant it leads to, with all Holds on it: the
+// A heldLock is one request and the grant it leads to, with all Holds on it: the
 // first, and those nested in it.
 //
 // Notices of the layer below may come as soon as the request is made, also
 // before the layer below has returned the grant. Contexts are cancelled under
 // mu, so that the causes of nested Holds agree; observers are told outside.
-type tenure struct {
+type heldLock struct {
 	guard       *Guard
 	claim       claim         // as declared
 	requirement Requirement   // likewise; once granted, what it was granted for: guarded by mu
@@ -50,7 +50,7 @@ type tenure struct {
 	since    time.Time
 	leaseEnd time.Time
 	lease    time.Duration
-	phase    tenurePhase
+	phase    lockPhase
 	first    *Hold   // that the others are nested in
 	holds    []*Hold // whose work or hooks have not returned
 	asked    error   // the first *PreemptedError, *LeaseExpiredError or *OverriddenError
@@ -85,17 +85,17 @@ type tenure struct {
 	unfollow  func()          // ends the watch on overrides
 }
 
-type tenurePhase uint8
+type lockPhase uint8
 
 const (
-	asking  tenurePhase = iota
-	holding             // work or hooks run
-	leaving             // work and hooks have returned, or the request has failed
+	asking  lockPhase = iota
+	holding           // work or hooks run
+	leaving           // work and hooks have returned, or the request has failed
 )
 
-func newTenure(ctx context.Context, g *Guard, requirement Requirement) *tenure {
+func newHeldLock(ctx context.Context, g *Guard, requirement Requirement) *heldLock {
 	requirement.Class = cmp.Or(requirement.Class, g.classes.of(requirement.Scope))
-	return &tenure{
+	return &heldLock{
 		guard:       g,
 		claim:       g.claim(requirement),
 		requirement: requirement,
@@ -117,85 +117,85 @@ func newTenure(ctx context.Context, g *Guard, requirement Requirement) *tenure {
 }
 
 // laterLocked has f called by unlock.
-func (t *tenure) laterLocked(f func()) { t.later = append(t.later, f) }
+func (l *heldLock) laterLocked(f func()) { l.later = append(l.later, f) }
 
 // unlock unlocks mu and tells the bundles of Holds what has happened to them:
-// they lock other tenures.
-func (t *tenure) unlock() {
-	later := t.later
-	t.later = nil
-	t.mu.Unlock()
+// they take the mutexes of other locks.
+func (l *heldLock) unlock() {
+	later := l.later
+	l.later = nil
+	l.mu.Unlock()
 	for _, f := range later {
 		f()
 	}
 }
 
-// remove takes h, whose work and hooks have returned, off the tenure. It returns
+// remove takes h, whose work and hooks have returned, off the lock. It returns
 // the loss, if the lock was lost before, and what releases the lock, if h was
 // the last on it; this waits for ZooKeeper's confirmation, within a limit.
-func (t *tenure) remove(h *Hold) (lost *LostError, release func(context.Context, time.Duration) error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (l *heldLock) remove(h *Hold) (lost *LostError, release func(context.Context, time.Duration) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	h.endLocked()
-	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
-	lost, cause, since := t.lost, h.cause, h.since
-	if len(t.holds) > 0 {
+	l.holds = slices.DeleteFunc(l.holds, func(o *Hold) bool { return o == h })
+	lost, cause, since := l.lost, h.cause, h.since
+	if len(l.holds) > 0 {
 		return lost, func(context.Context, time.Duration) error { return nil }
 	}
-	t.phase = leaving
-	t.unfollow()
+	l.phase = leaving
+	l.unfollow()
 	return lost, func(ctx context.Context, limit time.Duration) error {
-		return t.release(ctx, limit, cause, since, lost != nil)
+		return l.release(ctx, limit, cause, since, lost != nil)
 	}
 }
 
 // release gives the lock away. It returns a *LostError if the lock may have
 // been lost before the work and the hooks returned.
-func (t *tenure) release(ctx context.Context, limit time.Duration, cause error, since time.Time, told bool) error {
+func (l *heldLock) release(ctx context.Context, limit time.Duration, cause error, since time.Time, told bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	began := time.Now()
-	err := t.grant.Release(ctx)
+	err := l.grant.Release(ctx)
 
-	t.mu.Lock()
+	l.mu.Lock()
 	took := time.Since(began)
-	held := time.Since(t.since)
-	lost := t.lost // also when it was noticed meanwhile
+	held := time.Since(l.since)
+	lost := l.lost // also when it was noticed meanwhile
 	if errors.As(err, &lost); err != nil && lost != nil {
 		err = lost
 	}
 	switch {
 	case told:
 	case err != nil && lost != nil && lost.Reason != recipes.LossSession:
-		t.markLostLocked(lost)
-		t.addLocked(Lost{held, lost})
+		l.markLostLocked(lost)
+		l.addLocked(Lost{held, lost})
 	default:
-		t.addLocked(Released{held, cause, err, since, took})
+		l.addLocked(Released{held, cause, err, since, took})
 	}
-	t.unlock()
-	t.stream.deliver()
-	t.flush(ctx)
+	l.unlock()
+	l.stream.deliver()
+	l.flush(ctx)
 	return err
 }
 
 // flush waits until the observers have been told everything.
-func (t *tenure) flush(ctx context.Context) {
+func (l *heldLock) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	t.stream.flush(ctx)
+	l.stream.flush(ctx)
 }
 
 // check returns the loss, also one that was not noticed yet.
-func (t *tenure) check() error {
-	err := t.grant.Check()
+func (l *heldLock) check() error {
+	err := l.grant.Check()
 	lost := (*LostError)(nil)
-	t.mu.Lock()
+	l.mu.Lock()
 	if errors.As(err, &lost) {
-		t.loseLocked(lost) // if the notice has not come yet
+		l.loseLocked(lost) // if the notice has not come yet
 	}
-	lost = t.lost
-	t.unlock()
-	t.stream.deliverSoon()
+	lost = l.lost
+	l.unlock()
+	l.stream.deliverSoon()
 	if lost != nil {
 		return lost
 	}
@@ -203,24 +203,24 @@ func (t *tenure) check() error {
 }
 
 // standing returns why the holder has to go, or has gone.
-func (t *tenure) standing() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (l *heldLock) standing() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
-	case t.lost != nil:
-		return t.lost
-	case t.phase == leaving:
+	case l.lost != nil:
+		return l.lost
+	case l.phase == leaving:
 		return ErrReleased
 	}
-	return t.asked
+	return l.asked
 }
 
 // addLocked adds a notice of what happens to the request now.
-func (t *tenure) addLocked(n recipes.Notice) { t.stream.add(Event{t.aboutLocked(), n}) }
+func (l *heldLock) addLocked(n recipes.Notice) { l.stream.add(Event{l.aboutLocked(), n}) }
 
 // aboutLocked is the subject of an event that happens now.
-func (t *tenure) aboutLocked() Subject {
-	s := t.subject
+func (l *heldLock) aboutLocked() Subject {
+	s := l.subject
 	s.At = time.Now()
 	return s
 }
