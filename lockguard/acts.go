@@ -141,58 +141,6 @@ func fingerprint(o override.Override) string {
 	return b.String()
 }
 
-// record puts on record what overrides are about to do to a request. It returns
-// the IDs of those that may not.
-func (c claim) record(ctx context.Context, effect override.Effect, on actOn) (failed []string) {
-	if c.guard.auditor == nil {
-		return nil
-	}
-	limited, cancel := context.WithTimeout(ctx, auditLimit)
-	defer cancel()
-	before := c.asked
-	tell := func(o override.Override, was, is map[string]string) {
-		if err := c.recordOne(limited, o, on, was, is); err != nil {
-			acts := o.Kind == override.Freeze || o.Kind == override.Cap
-			if !acts {
-				failed = append(failed, o.ID)
-			}
-			if ctx.Err() != nil {
-				return // the request has ended
-			}
-			c.guard.logger.WarnContext(ctx, "what an override does is not on record",
-				"override", o.ID, "kind", string(o.Kind), "acts", acts, "scope", c.about.Scope, "owner", c.owner, "error", err)
-		}
-	}
-	for _, o := range effect.Applied {
-		alone := o
-		alone.Match = override.Match{}
-		after := override.Set{alone}.Apply(c.about, before).Terms
-		was, is := differences(before, after)
-		tell(o, was, is)
-		before = after
-	}
-	switch {
-	case effect.Frozen != nil:
-		tell(*effect.Frozen, map[string]string{"frozen": "false"}, map[string]string{"frozen": "true"})
-	case effect.Bypass != nil:
-		tell(*effect.Bypass, map[string]string{"bypass": "false"}, map[string]string{"bypass": "true"})
-	}
-	return failed
-}
-
-func (c claim) recordOne(ctx context.Context, o override.Override, on actOn, before, after map[string]string) error {
-	what := act{on: on, scope: c.about.Scope, job: c.about.Job, owner: c.owner}
-	return c.guard.acts.once(ctx, fingerprint(o), what, func(ctx context.Context) error {
-		return c.guard.audit(ctx, recipes.AuditEntry{
-			Action: recipes.AuditOverrideAct, Phase: recipes.AuditIntent,
-			Scope: c.about.Scope, Job: c.about.Job,
-			By: o.By, Reason: o.Reason, Override: o.ID,
-			Requestor: &recipes.AuditParty{Owner: c.owner, Host: c.guard.host, PID: c.guard.pid, Priority: c.asked.Priority},
-			Before:    before, After: after,
-		})
-	})
-}
-
 // audit calls the auditor.
 func (g *Guard) audit(ctx context.Context, entry recipes.AuditEntry) error {
 	return protect("auditor", func() error { return g.auditor.Audit(ctx, entry) })

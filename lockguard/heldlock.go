@@ -224,3 +224,11 @@ func (l *heldLock) aboutLocked() Subject {
 	s.At = time.Now()
 	return s
 }
+
+// age says when the lock was acquired, how long its lease is, and whether h
+// shares it with an outer Hold.
+func (l *heldLock) age(h *Hold) (since time.Time, lease time.Duration, nested bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.since, l.lease, l.first != h
+}

@@ -2,14 +2,13 @@ package lockguard
 
 import (
 	"context"
-	"errors"
-	"log/slog"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A Hold is a lock that is held, or several that are held together (AcquireAll).
@@ -231,102 +230,6 @@ func (h *Hold) Release(ctx context.Context) error {
 	return join(append(problems, end.hooks)...)
 }
 
-// An ending is what came of a Hold.
-type ending struct {
-	cause      error // why the work was interrupted; nil when it was not
-	hooks      error // what went wrong in the hooks
-	departures []departure
-}
-
-// A departure is what came of one lock at the end of a Hold.
-type departure struct {
-	lost    *LostError // before work and hooks had returned
-	release error
-}
-
-// outcome is what Do returns for work that returned err.
-func (e ending) outcome(err error) error {
-	cause := e.cause
-	var losses []error
-	for _, d := range e.departures {
-		if lost := d.loss(); lost != nil && !errors.Is(cause, lost) && !errors.Is(err, lost) {
-			losses = append(losses, lost)
-		}
-	}
-	switch {
-	case cause == nil:
-	case errors.Is(err, cause):
-		cause = nil // err says so itself
-	case err != nil && errors.Is(cause, err):
-		err = nil
-	}
-	return join(cause, join(losses...), err, e.hooks)
-}
-
-// loss is set if the lock may have been lost under the work or the hooks.
-func (d departure) loss() error {
-	if d.lost != nil {
-		return d.lost
-	}
-	if lost := (*LostError)(nil); errors.As(d.release, &lost) && lost.Reason != recipes.LossSession {
-		return lost
-	}
-	return nil
-}
-
-// conclude ends the Hold, whose work returned err. ok is false if that was done
-// before.
-func (h *Hold) conclude(ctx context.Context, err error) (end ending, ok bool) {
-	cause, ok := h.finish(err)
-	if !ok {
-		return ending{}, false
-	}
-	if h.bundle != nil {
-		h.bundle.settle(cause)
-	}
-	// Deferred for hooks that end their goroutine.
-	defer func() { end.departures = h.leave(ctx) }()
-	end.cause = cause
-	if cause != nil {
-		end.hooks = h.cleanUp() // planted-bug release-before-cleanup: go h.cleanUp()
-	}
-	return end, true
-}
-
-// interrupted is what a Hold that was released early has to say for itself.
-func (h *Hold) interrupted() ending {
-	h.lock.mu.Lock()
-	defer h.lock.mu.Unlock()
-	return ending{cause: h.cause}
-}
-
-// finish marks the end of the work, and says why it was interrupted. From here
-// on it is too late for that.
-func (h *Hold) finish(err error) (cause error, ok bool) { //nolint:revive // cause is a result, not a failure
-	h.unwatch()
-	h.lock.mu.Lock()
-	defer h.lock.mu.Unlock()
-	if h.phase != working {
-		return nil, false
-	}
-	h.shutDownLocked() // the watch may be late
-	if errors.Is(err, ErrStopped) {
-		h.interruptLocked(err)
-	}
-	h.phase = cleaning
-	h.cancel(ErrReleased)
-	return h.cause, true
-}
-
-// leave gives the lock away, unless other Holds are on it.
-func (h *Hold) leave(ctx context.Context) []departure {
-	lost, release := h.lock.remove(h)
-	if h.bundle != nil {
-		return h.bundle.leave(ctx, releaseTimeout)
-	}
-	return []departure{{lost, release(ctx, releaseTimeout)}}
-}
-
 // shutDown interrupts the work because the caller's context has ended.
 func (h *Hold) shutDown() {
 	h.lock.mu.Lock()
@@ -404,56 +307,36 @@ func (l *heldLock) addHoldLocked(caller context.Context, requirement Requirement
 	return h
 }
 
-// dress adds what WithContext makes to the values of the contexts of work and
-// hooks. Nobody has seen h yet. What is nested has its caller's values already.
-func (h *Hold) dress() {
-	f := h.lock.guard.dress
-	if f == nil || h.bundle == nil && h.lock.first != h {
-		return
+// locks are those that h is on.
+func (h *Hold) locks() []*heldLock {
+	if h.bundle != nil {
+		return h.bundle.given
 	}
-	values := h.ctx
-	for _, l := range h.locks() {
-		values = l.dress(values, f) //nolint:fatcontext // one for each lock that the work holds
-	}
-	h.ctx, h.values = valuesOf{h.ctx, values}, values
+	return []*heldLock{h.lock}
 }
 
-// dress returns what f makes of ctx for this lock.
-func (l *heldLock) dress(ctx context.Context, f func(context.Context, Subject) context.Context) context.Context {
-	l.mu.Lock()
-	about := l.aboutLocked()
-	l.mu.Unlock()
-	var dressed context.Context
-	err := protect("context", func() error {
-		dressed = f(ctx, about) //nolint:fatcontext // this is called once
-		return nil
-	})
-	if err != nil {
-		l.guard.logger.LogAttrs(ctx, slog.LevelError, "what adds to the context of work panicked; it added nothing",
-			slog.String("scope", about.Scope), slog.Any("error", err))
+// on returns the Hold on a scope that h is, or that is held together with it.
+func (h *Hold) on(g *Guard, scope string) (*Hold, bool) {
+	all := []*Hold{h}
+	if h.bundle != nil {
+		all = append(all, h.bundle.members...)
 	}
-	if dressed == nil {
-		return ctx
+	for _, h := range all {
+		if h.lock.guard.origin == g.origin && h.lock.requirement.Scope == scope {
+			return h, true
+		}
 	}
-	l.stream.below(dressed)
-	return dressed
+	return nil, false
 }
 
-// valuesOf is a context with the values of another one.
-type valuesOf struct {
-	context.Context
-	values context.Context
+func (h *Hold) describe() string {
+	all := h.locks()
+	scopes := make([]string, len(all))
+	for i, l := range all {
+		scopes[i] = fmt.Sprintf("%q", l.requirement.Scope)
+	}
+	if len(all) == 1 {
+		return "lock " + scopes[0]
+	}
+	return "locks " + strings.Join(scopes, ", ")
 }
-
-// Value looks at the other context alone.
-func (c valuesOf) Value(key any) any { return c.values.Value(key) }
-
-// workContext is the context of work. It ends when the Hold says so, which
-// knows better than the caller's context why; the deadline is the caller's.
-type workContext struct {
-	context.Context
-	caller context.Context
-}
-
-// Deadline returns the deadline of the caller's context.
-func (c workContext) Deadline() (time.Time, bool) { return c.caller.Deadline() }

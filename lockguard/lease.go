@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -54,4 +56,84 @@ func (l *heldLock) refusal(err error) error {
 		l.stream.deliver()
 	}
 	return err
+}
+
+// protect starts the minimum runtime, if it has not begun with the grant.
+func (l *heldLock) protect(ctx context.Context) error {
+	if !l.early || l.requirement.MinRuntime == 0 {
+		return nil
+	}
+	if err := l.standing(); err != nil {
+		return err
+	}
+	if err := l.grant.Protect(ctx, l.requirement.MinRuntime); err != nil {
+		return l.refusal(err)
+	}
+	return nil
+}
+
+// reconsider does what overrides do to a holder: a freeze gives back what is
+// held while other locks are waited for, an extension lengthens the lease.
+func (l *heldLock) reconsider(ctx context.Context, set override.Set) {
+	if by := set.Apply(l.claim.about, l.claim.asked).Frozen; by != nil {
+		l.mu.Lock()
+		var b *bundle
+		if l.first != nil {
+			b = l.first.memberOf
+		}
+		l.mu.Unlock()
+		if b != nil {
+			_, _ = b.giveUp(&FrozenError{Scope: l.claim.about.Scope, Override: *by})
+		}
+	}
+	var longer override.Set
+	for _, o := range set {
+		if o.Kind == override.Extend && o.LeaseTimeout != nil {
+			longer = append(longer, leaseAlone(o))
+		}
+	}
+	l.mu.Lock()
+	since, prolonged := l.since, l.prolonged
+	l.mu.Unlock()
+	if longer.Apply(l.claim.about, l.claim.asked).Terms.LeaseTimeout <= prolonged || l.standing() != nil {
+		return // told again with the next change, should somebody who asks have gone by then
+	}
+	total := l.claim.settle(ctx, longer, holdActs).Terms.LeaseTimeout
+	if total <= prolonged {
+		return
+	}
+	if err := l.prolong(ctx, since, total); err != nil && ctx.Err() == nil && !priority.CauseOf(err).Kind.EndsHold() && l.standing() == nil {
+		l.guard.logger.WarnContext(ctx, "the lease of a holder is not extended as an override wants it; tried again with the next change of the overrides",
+			"scope", l.claim.about.Scope, "owner", l.claim.owner, "error", err)
+	}
+}
+
+// leaseAlone is what an extension is for a holder.
+func leaseAlone(o override.Override) override.Override {
+	o.WaitingTimeout, o.AcquireTimeout, o.CleanupTimeout = nil, nil, nil
+	return o
+}
+
+// prolong makes the lease at least total, counted from the grant.
+func (l *heldLock) prolong(ctx context.Context, since time.Time, total time.Duration) error {
+	l.mu.Lock()
+	until, enough := since.Add(total), since.Add(total).Before(l.leaseEnd)
+	cleanup := l.requirement.CleanupTimeout
+	l.mu.Unlock()
+	left := time.Until(until).Truncate(time.Millisecond) + time.Millisecond
+	if !enough && left > 0 {
+		left = max(left, cleanup+time.Millisecond)
+		if err := l.grant.Extend(ctx, left); err != nil {
+			return l.refusal(err)
+		}
+	}
+	l.mu.Lock()
+	l.prolonged = total
+	if !enough && left > 0 && l.phase == holding && l.lost == nil {
+		l.lease, l.leaseEnd = total, time.Now().Add(left)
+		l.addLocked(Extended{left})
+	}
+	l.mu.Unlock()
+	l.stream.deliver()
+	return nil
 }

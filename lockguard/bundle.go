@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -366,46 +364,4 @@ func (b *bundle) leave(ctx context.Context, limit time.Duration) []departure {
 		departures = append(departures, departure{e.lost, e.release(ctx, time.Until(end))})
 	}
 	return departures
-}
-
-// locks are those that h is on.
-func (h *Hold) locks() []*heldLock {
-	if h.bundle != nil {
-		return h.bundle.given
-	}
-	return []*heldLock{h.lock}
-}
-
-// on returns the Hold on a scope that h is, or that is held together with it.
-func (h *Hold) on(g *Guard, scope string) (*Hold, bool) {
-	all := []*Hold{h}
-	if h.bundle != nil {
-		all = append(all, h.bundle.members...)
-	}
-	for _, h := range all {
-		if h.lock.guard.origin == g.origin && h.lock.requirement.Scope == scope {
-			return h, true
-		}
-	}
-	return nil, false
-}
-
-func (h *Hold) describe() string {
-	all := h.locks()
-	scopes := make([]string, len(all))
-	for i, l := range all {
-		scopes[i] = fmt.Sprintf("%q", l.requirement.Scope)
-	}
-	if len(all) == 1 {
-		return "lock " + scopes[0]
-	}
-	return "locks " + strings.Join(scopes, ", ")
-}
-
-// age says when the lock was acquired, how long its lease is, and whether h
-// shares it with an outer Hold.
-func (l *heldLock) age(h *Hold) (since time.Time, lease time.Duration, nested bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.since, l.lease, l.first != h
 }

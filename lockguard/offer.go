@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -14,59 +13,6 @@ import (
 // errWithdrawn is why a request leaves the queue that is made again, or is not
 // needed any more, because overrides have changed.
 var errWithdrawn = errors.New("withdrawn: overrides have changed")
-
-// A claim is what overrides are asked about: a request as it was declared.
-type claim struct {
-	guard *Guard
-	about override.Subject
-	owner string
-	asked priority.Terms
-}
-
-func (g *Guard) claim(r Requirement) claim {
-	return claim{
-		guard: g,
-		about: override.Subject{Scope: r.Scope, Job: r.Job, Labels: r.Labels},
-		owner: r.Owner,
-		asked: r.Terms,
-	}
-}
-
-// frozen returns what keeps the claim from being granted now.
-func (c claim) frozen() *override.Override {
-	if c.guard.overrides == nil {
-		return nil
-	}
-	set, _ := c.guard.overrides.InForce()
-	return set.Apply(c.about, c.asked).Frozen
-}
-
-// weigh returns what becomes of the claim by the overrides that are in force
-// now, once that is on record, and what is closed when that may have changed.
-func (c claim) weigh(ctx context.Context) (override.Effect, <-chan struct{}) {
-	if c.guard.overrides == nil {
-		return override.Effect{Terms: c.asked}, nil
-	}
-	set, changed := c.guard.overrides.InForce()
-	c.guard.acts.forget(set)
-	return c.settle(ctx, set, requestActs), changed
-}
-
-// settle applies a set. What helps the request and could not be put on record
-// does not act; what holds it up does, because that is the safe side.
-func (c claim) settle(ctx context.Context, set override.Set, on actOn) override.Effect {
-	if len(set) == 0 {
-		return override.Effect{Terms: c.asked}
-	}
-	for {
-		effect := set.Apply(c.about, c.asked)
-		failed := c.record(ctx, effect, on)
-		if len(failed) == 0 {
-			return effect
-		}
-		set = slices.DeleteFunc(slices.Clone(set), func(o override.Override) bool { return slices.Contains(failed, o.ID) })
-	}
-}
 
 // An offer is what a request asks for by now, and by which overrides.
 type offer struct {
@@ -183,20 +129,6 @@ func (l *heldLock) heldUnderLocked(terms priority.Terms) {
 	l.lease, l.prolonged = terms.LeaseTimeout, terms.LeaseTimeout
 }
 
-// protect starts the minimum runtime, if it has not begun with the grant.
-func (l *heldLock) protect(ctx context.Context) error {
-	if !l.early || l.requirement.MinRuntime == 0 {
-		return nil
-	}
-	if err := l.standing(); err != nil {
-		return err
-	}
-	if err := l.grant.Protect(ctx, l.requirement.MinRuntime); err != nil {
-		return l.refusal(err)
-	}
-	return nil
-}
-
 // follow keeps the request, and then the hold, up with the overrides until ctx
 // ends.
 func (l *heldLock) follow(ctx context.Context, changed, granted <-chan struct{}) {
@@ -226,72 +158,6 @@ func (l *heldLock) isAsking() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.phase == asking
-}
-
-// reconsider does what overrides do to a holder: a freeze gives back what is
-// held while other locks are waited for, an extension lengthens the lease.
-func (l *heldLock) reconsider(ctx context.Context, set override.Set) {
-	if by := set.Apply(l.claim.about, l.claim.asked).Frozen; by != nil {
-		l.mu.Lock()
-		var b *bundle
-		if l.first != nil {
-			b = l.first.memberOf
-		}
-		l.mu.Unlock()
-		if b != nil {
-			_, _ = b.giveUp(&FrozenError{Scope: l.claim.about.Scope, Override: *by})
-		}
-	}
-	var longer override.Set
-	for _, o := range set {
-		if o.Kind == override.Extend && o.LeaseTimeout != nil {
-			longer = append(longer, leaseAlone(o))
-		}
-	}
-	l.mu.Lock()
-	since, prolonged := l.since, l.prolonged
-	l.mu.Unlock()
-	if longer.Apply(l.claim.about, l.claim.asked).Terms.LeaseTimeout <= prolonged || l.standing() != nil {
-		return // told again with the next change, should somebody who asks have gone by then
-	}
-	total := l.claim.settle(ctx, longer, holdActs).Terms.LeaseTimeout
-	if total <= prolonged {
-		return
-	}
-	if err := l.prolong(ctx, since, total); err != nil && ctx.Err() == nil && !priority.CauseOf(err).Kind.EndsHold() && l.standing() == nil {
-		l.guard.logger.WarnContext(ctx, "the lease of a holder is not extended as an override wants it; tried again with the next change of the overrides",
-			"scope", l.claim.about.Scope, "owner", l.claim.owner, "error", err)
-	}
-}
-
-// leaseAlone is what an extension is for a holder.
-func leaseAlone(o override.Override) override.Override {
-	o.WaitingTimeout, o.AcquireTimeout, o.CleanupTimeout = nil, nil, nil
-	return o
-}
-
-// prolong makes the lease at least total, counted from the grant.
-func (l *heldLock) prolong(ctx context.Context, since time.Time, total time.Duration) error {
-	l.mu.Lock()
-	until, enough := since.Add(total), since.Add(total).Before(l.leaseEnd)
-	cleanup := l.requirement.CleanupTimeout
-	l.mu.Unlock()
-	left := time.Until(until).Truncate(time.Millisecond) + time.Millisecond
-	if !enough && left > 0 {
-		left = max(left, cleanup+time.Millisecond)
-		if err := l.grant.Extend(ctx, left); err != nil {
-			return l.refusal(err)
-		}
-	}
-	l.mu.Lock()
-	l.prolonged = total
-	if !enough && left > 0 && l.phase == holding && l.lost == nil {
-		l.lease, l.leaseEnd = total, time.Now().Add(left)
-		l.addLocked(Extended{left})
-	}
-	l.mu.Unlock()
-	l.stream.deliver()
-	return nil
 }
 
 func sameTerms(a, b recipes.Revision) bool {
