@@ -15,7 +15,7 @@ func (l *heldLock) seekApprovalLocked(n recipes.CleanupPending) {
 		return
 	}
 	l.deciding = true
-	about := l.aboutLocked()
+	about := l.stream.now()
 	l.stream.add(Event{about, ApprovalPending{n.Holders, n.Waited}})
 	ctx, cancel := context.WithCancelCause(l.awaiting)
 	l.unask, l.askedFor = cancel, time.Now().Add(-n.Waited)
@@ -39,7 +39,7 @@ func (l *heldLock) seekApproval(ctx context.Context, attempt int, pending Pendin
 	if ctx.Err() != nil || l.phase != asking || l.attempt != attempt {
 		return
 	}
-	l.addLocked(ApprovalDecided{decision, why})
+	l.stream.note(ApprovalDecided{decision, why})
 	if why == nil {
 		l.approval, l.spared = &decision, 0
 		if decision.AfterGrace {

@@ -37,7 +37,7 @@ func (h *Hold) cleanUp() error {
 func (h *Hold) announce(n recipes.Notice) {
 	for _, l := range h.locks() {
 		l.mu.Lock()
-		l.addLocked(n)
+		l.stream.note(n)
 		l.mu.Unlock()
 		l.stream.deliver()
 	}
@@ -146,7 +146,7 @@ func (h *Hold) overrun() {
 		l.mu.Lock()
 		if !l.overran {
 			l.overran = true
-			l.addLocked(CleanupOverrun{grace, running})
+			l.stream.note(CleanupOverrun{grace, running})
 		}
 		l.mu.Unlock()
 		l.stream.deliver()

@@ -91,7 +91,8 @@ func (l *heldLock) downgrade(ctx context.Context) error {
 	case l.requirement.Mode == priority.Shared: // by another call meanwhile
 		return nil
 	}
-	l.requirement.Mode, l.subject.Mode = priority.Shared, priority.Shared
-	l.addLocked(Downgraded{})
+	l.requirement.Mode = priority.Shared
+	l.stream.change(func(about *Subject) { about.Mode = priority.Shared })
+	l.stream.note(Downgraded{})
 	return nil
 }

@@ -65,15 +65,16 @@ func (g *Guard) Override(ctx context.Context, o override.Override, work func(ctx
 // beginOverride puts an override on record and acquires its lock.
 func (l *heldLock) beginOverride(ctx context.Context, o override.Override) (*Hold, error) {
 	if l.guard.auditor != nil {
+		about := l.stream.subject()
 		err := l.guard.audit(ctx, recipes.AuditEntry{
-			Act:    l.subject.ID,
+			Act:    about.ID,
 			Action: recipes.AuditOverrideAct, Phase: recipes.AuditIntent,
-			Scope: l.subject.Scope, By: o.By, Reason: o.Reason, Override: o.ID,
+			Scope: about.Scope, By: o.By, Reason: o.Reason, Override: o.ID,
 			Requestor: &recipes.AuditParty{Owner: o.By, Host: l.guard.host, PID: l.guard.pid, Priority: priority.Emergency},
 			After:     map[string]string{string(o.Kind): "until " + o.Until.UTC().Format(time.RFC3339)},
 		})
 		if err != nil {
-			return nil, fmt.Errorf("lock %q not taken for override %s: that could not be put on record, and is not done without: %w", l.subject.Scope, o.ID, err)
+			return nil, fmt.Errorf("lock %q not taken for override %s: that could not be put on record, and is not done without: %w", about.Scope, o.ID, err)
 		}
 	}
 	return l.begin(ctx, ctx, nil)

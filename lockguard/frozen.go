@@ -44,7 +44,7 @@ func (l *heldLock) endure(ctx context.Context, effect override.Effect, changed <
 func (l *heldLock) thawLocked() {
 	if l.frozen {
 		l.frozen = false
-		l.addLocked(Thawed{})
+		l.stream.note(Thawed{})
 	}
 }
 
@@ -53,7 +53,7 @@ func (l *heldLock) tellFrozen(by override.Override) {
 	l.mu.Lock()
 	if !l.frozen {
 		l.frozen = true
-		l.addLocked(Frozen{by})
+		l.stream.note(Frozen{by})
 	}
 	l.mu.Unlock()
 	l.stream.deliver()
@@ -86,8 +86,9 @@ func (s *shownFrozen) by(o override.Override) {
 	ctx, stop := context.WithCancel(s.l.stream.ctx)
 	s.now, s.stop = o, stop
 	l := s.l
+	about := l.stream.subject()
 	r := recipes.FrozenRequest{
-		ID: l.subject.ID, Scope: l.claim.about.Scope, Identity: l.subject.Identity, Job: l.claim.about.Job,
+		ID: about.ID, Scope: l.claim.about.Scope, Identity: about.Identity, Job: l.claim.about.Job,
 		Priority: l.claim.asked.Priority, Mode: l.requirement.Mode,
 		Override: recipes.Mark{ID: o.ID, By: o.By, Reason: o.Reason}, Until: o.Until,
 	}

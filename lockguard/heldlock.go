@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
@@ -45,8 +44,7 @@ type heldLock struct {
 	bypass      *override.Override // by which the work runs without the lock; set before the first Hold
 	lostSignal  chan struct{}      // closed when the lock is lost
 
-	mu       sync.Mutex
-	subject  Subject // At is filled in for each event
+	mu       mutex
 	since    time.Time
 	leaseEnd time.Time
 	lease    time.Duration
@@ -56,7 +54,6 @@ type heldLock struct {
 	asked    error   // the first *PreemptedError, *LeaseExpiredError or *OverriddenError
 	overran  bool
 	sharing  int           // > 0: it is, or may soon be, shared
-	later    []func()      // to be called when mu is free
 	risk     chan struct{} // closed in a silence of ZooKeeper
 	riskEnd  time.Time     // when the lock will be lost to that silence
 	lost     *LostError
@@ -100,33 +97,18 @@ func newHeldLock(ctx context.Context, g *Guard, requirement Requirement) *heldLo
 		claim:       g.claim(requirement),
 		requirement: requirement,
 		unfollow:    func() {},
-		stream:      &stream{guard: g, ctx: context.WithoutCancel(ctx)},
-		started:     time.Now(),
-		lostSignal:  make(chan struct{}),
-		risk:        make(chan struct{}),
-		lease:       requirement.LeaseTimeout,
-		ticket:      g.ticket,
-		subject: Subject{
+		stream: &stream{guard: g, ctx: context.WithoutCancel(ctx), about: Subject{
 			ID:       strconv.FormatUint(rand.Uint64(), 36),
 			Scope:    requirement.Scope,
 			Identity: requirement.identity(),
 			Mode:     requirement.Mode,
 			Priority: requirement.Priority,
-		},
-	}
-}
-
-// laterLocked has f called by unlock.
-func (l *heldLock) laterLocked(f func()) { l.later = append(l.later, f) }
-
-// unlock unlocks mu and tells the bundles of Holds what has happened to them:
-// they take the mutexes of other locks.
-func (l *heldLock) unlock() {
-	later := l.later
-	l.later = nil
-	l.mu.Unlock()
-	for _, f := range later {
-		f()
+		}},
+		started:    time.Now(),
+		lostSignal: make(chan struct{}),
+		risk:       make(chan struct{}),
+		lease:      requirement.LeaseTimeout,
+		ticket:     g.ticket,
 	}
 }
 
@@ -168,11 +150,11 @@ func (l *heldLock) release(ctx context.Context, limit time.Duration, cause error
 	case told:
 	case err != nil && lost != nil && lost.Reason != recipes.LossSession:
 		l.markLostLocked(lost)
-		l.addLocked(Lost{held, lost})
+		l.stream.note(Lost{held, lost})
 	default:
-		l.addLocked(Released{held, cause, err, since, took})
+		l.stream.note(Released{held, cause, err, since, took})
 	}
-	l.unlock()
+	l.mu.Unlock()
 	l.stream.deliver()
 	l.flush(ctx)
 	return err
@@ -194,7 +176,7 @@ func (l *heldLock) check() error {
 		l.loseLocked(lost) // if the notice has not come yet
 	}
 	lost = l.lost
-	l.unlock()
+	l.mu.Unlock()
 	l.stream.deliverSoon()
 	if lost != nil {
 		return lost
@@ -213,16 +195,6 @@ func (l *heldLock) standing() error {
 		return ErrReleased
 	}
 	return l.asked
-}
-
-// addLocked adds a notice of what happens to the request now.
-func (l *heldLock) addLocked(n recipes.Notice) { l.stream.add(Event{l.aboutLocked(), n}) }
-
-// aboutLocked is the subject of an event that happens now.
-func (l *heldLock) aboutLocked() Subject {
-	s := l.subject
-	s.At = time.Now()
-	return s
 }
 
 // age says when the lock was acquired, how long its lease is, and whether h

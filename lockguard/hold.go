@@ -80,9 +80,7 @@ func (h *Hold) Context() context.Context { return h.ctx }
 // Give it to whatever the work writes to, and let that refuse a smaller one.
 // For several locks see Tokens.
 func (h *Hold) Token() Token {
-	h.lock.mu.Lock()
-	defer h.lock.mu.Unlock()
-	return h.lock.subject.Token
+	return h.lock.stream.subject().Token
 }
 
 // Tokens returns the fencing token of each scope that the Hold is on. A token
@@ -90,9 +88,8 @@ func (h *Hold) Token() Token {
 func (h *Hold) Tokens() map[string]Token {
 	tokens := make(map[string]Token, 1)
 	for _, l := range h.locks() {
-		l.mu.Lock()
-		tokens[l.requirement.Scope] = l.subject.Token
-		l.mu.Unlock()
+		about := l.stream.subject()
+		tokens[about.Scope] = about.Token
 	}
 	return tokens
 }
@@ -103,10 +100,11 @@ func (h *Hold) Info() Info {
 	l := h.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	about := l.stream.subject()
 	return Info{
 		Requirement:   l.requirement,
-		ID:            l.subject.ID,
-		Token:         l.subject.Token,
+		ID:            about.ID,
+		Token:         about.Token,
 		Since:         l.since,
 		LeaseDeadline: l.leaseEnd,
 		Bypass:        l.bypass,
@@ -157,9 +155,7 @@ func (h *Hold) Check() error {
 // Trace returns the W3C traceparent that travels with the request through
 // ZooKeeper: what WithTrace made. "" when it made none.
 func (h *Hold) Trace() string {
-	h.lock.mu.Lock()
-	defer h.lock.mu.Unlock()
-	return h.lock.subject.Trace
+	return h.lock.stream.subject().Trace
 }
 
 // AtRisk returns a channel that is closed when ZooKeeper has been silent for so
@@ -259,7 +255,7 @@ func (h *Hold) pressLocked(cause error, deadline time.Time, grace time.Duration)
 	h.asked = true
 	h.interruptLocked(cause)
 	if b := h.memberOf; b != nil {
-		h.lock.laterLocked(func() { b.press(cause, deadline, grace) })
+		h.lock.mu.whenFree(func() { b.press(cause, deadline, grace) })
 		return
 	}
 	h.armLocked(deadline, grace)
@@ -270,7 +266,7 @@ func (h *Hold) loseLocked(lost *LostError) {
 		h.lost = lost
 	}
 	if b := h.memberOf; b != nil {
-		h.lock.laterLocked(func() { b.lose(lost) })
+		h.lock.mu.whenFree(func() { b.lose(lost) })
 	}
 	h.interruptLocked(lost)
 	h.disarmLocked()

@@ -32,7 +32,7 @@ func (l *heldLock) extend(ctx context.Context, lease time.Duration) error {
 	if l.phase == holding && l.lost == nil { // else it comes too late
 		l.lease = lease
 		l.leaseEnd = sent.Add(lease)
-		l.addLocked(Extended{lease})
+		l.stream.note(Extended{lease})
 	}
 	l.mu.Unlock()
 	l.stream.deliver()
@@ -52,7 +52,7 @@ func (l *heldLock) refusal(err error) error {
 	if lost := (*LostError)(nil); errors.As(err, &lost) { // nor this one
 		l.mu.Lock()
 		l.loseLocked(lost)
-		l.unlock()
+		l.mu.Unlock()
 		l.stream.deliver()
 	}
 	return err
@@ -131,7 +131,7 @@ func (l *heldLock) prolong(ctx context.Context, since time.Time, total time.Dura
 	l.prolonged = total
 	if !enough && left > 0 && l.phase == holding && l.lost == nil {
 		l.lease, l.leaseEnd = total, time.Now().Add(left)
-		l.addLocked(Extended{left})
+		l.stream.note(Extended{left})
 	}
 	l.mu.Unlock()
 	l.stream.deliver()

@@ -123,7 +123,7 @@ func (l *heldLock) accede(ctx context.Context, acquire func(*heldLock, recipes.R
 	attempt := l.attempt
 	l.accedes = true
 	l.limited, l.timeout = true, l.requirement.AcquireTimeout
-	request := l.requirement.request(l.subject.Trace, func(n recipes.Notice) { l.notice(attempt, n) })
+	request := l.requirement.request(l.stream.subject().Trace, func(n recipes.Notice) { l.notice(attempt, n) })
 	request.Under = l.under
 	l.mu.Unlock()
 	g, err := acquire(l, request)
@@ -163,7 +163,9 @@ func (l *heldLock) openMember(ctx context.Context, g grant, token Token, since t
 	}
 	l.grant = g
 	l.heldUnderLocked(g.Terms())
-	l.subject.Token, l.subject.Mode, l.subject.Priority = token, l.requirement.Mode, l.requirement.Priority
+	l.stream.change(func(about *Subject) {
+		about.Token, about.Mode, about.Priority = token, l.requirement.Mode, l.requirement.Priority
+	})
 	hold := l.openLocked(ctx, since, nil, Acquired{since.Sub(l.started)})
 	l.leaseEnd = g.LeaseDeadline()
 	hold.cleansUp = l.cleansUp

@@ -13,7 +13,7 @@ func (l *heldLock) notice(attempt int, notice recipes.Notice) {
 	if l.attempt == attempt {
 		l.noticeLocked(notice)
 	}
-	l.unlock()
+	l.mu.Unlock()
 	l.stream.deliverSoon()
 }
 
@@ -27,10 +27,11 @@ func (l *heldLock) noticeLocked(notice recipes.Notice) {
 	}
 	switch n := notice.(type) {
 	case recipes.Queued, recipes.Blocked, recipes.Delayed, recipes.Displaced, recipes.Requeued, recipes.TakenOver:
-		l.addLocked(n)
+		l.stream.note(n)
 	case recipes.Joined:
 		if l.ticket != nil {
-			l.ticket.at(Reference{Scope: l.subject.Scope, Hold: l.subject.Hold, ID: n.ID, Mode: l.subject.Mode})
+			about := l.stream.subject()
+			l.ticket.at(Reference{Scope: about.Scope, Hold: about.Hold, ID: n.ID, Mode: about.Mode})
 		}
 	case recipes.Revised:
 		l.revisedLocked(n.Revision)
@@ -40,21 +41,21 @@ func (l *heldLock) noticeLocked(notice recipes.Notice) {
 		l.voidApprovalLocked()
 	case recipes.PreemptSent:
 		l.askedLocked(n)
-		l.addLocked(n)
+		l.stream.note(n)
 	case recipes.PreemptRequested:
 		l.askLocked(n)
 	case recipes.PreemptionWithdrawn:
 		if l.phase == holding {
-			l.addLocked(n)
+			l.stream.note(n)
 		}
 	case recipes.AtRisk:
 		l.markRiskLocked(n.Deadline)
 		if l.phase == holding {
-			l.addLocked(n)
+			l.stream.note(n)
 		}
 	case recipes.RiskOver:
 		if l.phase == holding {
-			l.addLocked(n)
+			l.stream.note(n)
 		}
 	}
 }
@@ -72,7 +73,7 @@ func (l *heldLock) askLocked(n recipes.PreemptRequested) {
 		l.askedBefore = append(l.askedBefore, n)
 	}
 	if l.phase == holding {
-		l.addLocked(n)
+		l.stream.note(n)
 	}
 }
 
@@ -102,7 +103,7 @@ func (l *heldLock) loseLocked(lost *LostError) {
 		return
 	}
 	if l.phase == holding {
-		l.addLocked(Lost{time.Since(l.since), lost})
+		l.stream.note(Lost{time.Since(l.since), lost})
 	}
 }
 

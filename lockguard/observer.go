@@ -6,6 +6,9 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // An Observer is told of every event. The events of one request come in order
@@ -45,11 +48,36 @@ type stream struct {
 	ctx   context.Context
 
 	mu    sync.Mutex
+	about Subject       // of the request; At is filled in for each event
 	work  func() string // the traceparent of what the work does, nil: none is set
 	queue []Event
 	busy  bool          // somebody delivers
 	idle  chan struct{} // closed when nobody does any more; nil unless somebody waits
 }
+
+// subject returns what the events are about.
+func (s *stream) subject() Subject {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.about
+}
+
+// now returns the subject of an event that happens now.
+func (s *stream) now() Subject {
+	about := s.subject()
+	about.At = time.Now()
+	return about
+}
+
+// change changes what the events to come are about.
+func (s *stream) change(f func(about *Subject)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.about)
+}
+
+// note adds an event that happens now; deliver or deliverSoon must follow.
+func (s *stream) note(n recipes.Notice) { s.add(Event{s.now(), n}) }
 
 // add puts an event into the queue; deliver or deliverSoon must follow.
 func (s *stream) add(event Event) {

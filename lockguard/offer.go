@@ -110,10 +110,10 @@ func (l *heldLock) reviseLocked(o offer) {
 		return
 	}
 	l.made = o
-	l.subject.Priority = o.terms.Priority
+	l.stream.change(func(about *Subject) { about.Priority = o.terms.Priority })
 	if !sameEffect(o.effect, l.told) {
 		l.told = o.effect
-		l.addLocked(Overridden{o.effect})
+		l.stream.note(Overridden{o.effect})
 	}
 }
 

@@ -15,10 +15,11 @@ func (l *heldLock) announce() {
 		return
 	}
 	l.announced = true
-	about := l.aboutLocked() // nobody else knows l yet
+	about := l.stream.now()
 	l.stream.add(Event{about, Waiting{since(l.stream.ctx, about.At)}})
 	l.stream.deliver()
-	l.subject.Trace = l.guard.trace(l.stream.ctx, l.subject)
+	trace := l.guard.trace(l.stream.ctx, l.stream.subject())
+	l.stream.change(func(about *Subject) { about.Trace = trace })
 }
 
 // WaitingSince returns a context for requests of work that has wanted its lock
@@ -138,7 +139,7 @@ func (l *heldLock) try(ctx, caller context.Context, effect override.Effect, chan
 // requestLocked is the request that is made with the present terms.
 func (l *heldLock) requestLocked() recipes.Request {
 	attempt := l.attempt
-	request := l.requirement.request(l.subject.Trace, func(n recipes.Notice) { l.notice(attempt, n) })
+	request := l.requirement.request(l.stream.subject().Trace, func(n recipes.Notice) { l.notice(attempt, n) })
 	request.Terms, request.Override, request.Under = l.made.terms.Terms, l.made.terms.Override, l.under
 	request.AcquireTimeout = l.left()
 	if l.mark == nil {
@@ -200,7 +201,7 @@ func (l *heldLock) open(ctx, caller context.Context, g grant, token Token, since
 		return nil, errWithdrawn
 	}
 	l.grant = g
-	l.subject.Token = token
+	l.stream.change(func(about *Subject) { about.Token = token })
 	l.grantedLocked()
 	return l.openLocked(caller, since, hooks, Acquired{since.Sub(l.started)}), nil
 }
@@ -210,7 +211,7 @@ func (l *heldLock) openLocked(caller context.Context, since time.Time, hooks []H
 	l.phase = holding
 	l.since = since
 	l.leaseEnd = since.Add(l.lease)
-	l.addLocked(opened)
+	l.stream.note(opened)
 	l.first = l.addHoldLocked(caller, l.requirement, hooks)
 	if l.granted != nil {
 		close(l.granted)
@@ -229,7 +230,7 @@ func (l *heldLock) refused(ctx context.Context, err error) error {
 	case l.asked == nil || !errors.Is(err, l.asked):
 		err = notAcquired(ctx, l.requirement.Scope, err)
 	}
-	l.addLocked(NotAcquired{time.Since(l.started), err})
+	l.stream.note(NotAcquired{time.Since(l.started), err})
 	l.mu.Unlock()
 	l.stream.deliver()
 	l.flush(ctx)

@@ -25,11 +25,12 @@ func (l *heldLock) askedLocked(n recipes.PreemptSent) {
 // recipes.Request.Authorize.
 func (l *heldLock) authorize(ctx context.Context, holders []recipes.Contender) error {
 	l.mu.Lock()
+	about := l.stream.subject()
 	entry := recipes.AuditEntry{
-		Act:    l.subject.ID,
+		Act:    about.ID,
 		Action: recipes.AuditTakeover, Phase: recipes.AuditIntent,
-		Scope: l.subject.Scope, Job: l.claim.about.Job, By: l.subject.Owner, Reason: l.whyLocked(holders),
-		Requestor: &recipes.AuditParty{Owner: l.subject.Owner, Host: l.guard.host, PID: l.guard.pid, Priority: l.subject.Priority},
+		Scope: about.Scope, Job: l.claim.about.Job, By: about.Owner, Reason: l.whyLocked(holders),
+		Requestor: &recipes.AuditParty{Owner: about.Owner, Host: l.guard.host, PID: l.guard.pid, Priority: about.Priority},
 	}
 	if m := l.made.terms.Override; m != nil {
 		entry.Override = m.ID

@@ -22,9 +22,7 @@ func (h *Hold) dress() {
 
 // dress returns what f makes of ctx for this lock.
 func (l *heldLock) dress(ctx context.Context, f func(context.Context, Subject) context.Context) context.Context {
-	l.mu.Lock()
-	about := l.aboutLocked()
-	l.mu.Unlock()
+	about := l.stream.now()
 	var dressed context.Context
 	err := protect("context", func() error {
 		dressed = f(ctx, about) //nolint:fatcontext // this is called once
