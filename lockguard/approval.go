@@ -10,74 +10,76 @@ import (
 
 // seekApprovalLocked has somebody decide about a polite request whose waiting
 // timeout is over.
-func (l *heldLock) seekApprovalLocked(n recipes.CleanupPending) {
-	if l.guard.approver == nil || l.deciding || l.phase != asking {
+func (a *attempt) seekApprovalLocked(n recipes.CleanupPending) {
+	r := a.request
+	if r.guard.approver == nil || a.deciding || r.over {
 		return
 	}
-	l.deciding = true
-	about := l.stream.now()
-	l.stream.add(Event{about, ApprovalPending{n.Holders, n.Waited}})
-	ctx, cancel := context.WithCancelCause(l.awaiting)
-	l.unask, l.askedFor = cancel, time.Now().Add(-n.Waited)
-	go l.seekApproval(ctx, l.attempt, Pending{
-		Subject: about, Job: l.claim.about.Job, Labels: l.claim.about.Labels, Holders: n.Holders,
+	a.deciding = true
+	about := r.stream.now()
+	r.stream.add(Event{about, ApprovalPending{n.Holders, n.Waited}})
+	ctx, cancel := context.WithCancelCause(a.awaiting)
+	a.unask, a.askedFor = cancel, time.Now().Add(-n.Waited)
+	go a.seekApproval(ctx, Pending{
+		Subject: about, Job: r.claim.about.Job, Labels: r.claim.about.Labels, Holders: n.Holders,
 		Err: &recipes.CleanupPendingError{Scope: about.Scope, Waited: n.Waited, Holders: n.Holders},
 	})
 }
 
 // seekApproval asks the Approver and does what it says, unless that is not
 // needed any more.
-func (l *heldLock) seekApproval(ctx context.Context, attempt int, pending Pending) {
+func (a *attempt) seekApproval(ctx context.Context, pending Pending) {
+	r := a.request
 	var decision Decision
 	why := protect("approver", func() (err error) {
-		decision, err = l.guard.approver.Approve(ctx, pending)
+		decision, err = r.guard.approver.Approve(ctx, pending)
 		return err
 	})
-	l.mu.Lock()
-	defer l.stream.deliver()
-	defer l.mu.Unlock()
-	if ctx.Err() != nil || l.phase != asking || l.attempt != attempt {
+	r.mu.Lock()
+	defer r.stream.deliver()
+	defer r.mu.Unlock()
+	if ctx.Err() != nil || r.over || r.attempt != a {
 		return
 	}
-	l.stream.note(ApprovalDecided{decision, why})
+	r.stream.note(ApprovalDecided{decision, why})
 	if why == nil {
-		l.approval, l.spared = &decision, 0
+		a.approval, a.spared = &decision, 0
 		if decision.AfterGrace {
-			l.spared = l.graceLeftLocked(pending.Holders)
+			a.spared = a.graceLeftLocked(pending.Holders)
 		}
 	} else {
-		l.denied = join(pending.Err, why)
+		a.denied = join(pending.Err, why)
 	}
-	l.publishLocked(l.offers[len(l.offers)-1].effect)
+	a.publishLocked(a.offers[len(a.offers)-1].effect)
 }
 
 // graceLeftLocked is how long the one of the holders still has that may clean up
 // the longest.
-func (l *heldLock) graceLeftLocked(holders []recipes.Contender) time.Duration {
+func (a *attempt) graceLeftLocked(holders []recipes.Contender) time.Duration {
 	left := time.Duration(0)
 	for _, h := range holders {
-		left = max(left, h.CleanupTimeout-time.Since(l.askedFor))
+		left = max(left, h.CleanupTimeout-time.Since(a.askedFor))
 	}
 	return left.Round(time.Millisecond)
 }
 
 // voidApprovalLocked: others hold the lock than those about whom somebody was
 // asked. What was decided does not concern them, and what was not has not to be.
-func (l *heldLock) voidApprovalLocked() {
-	if !l.deciding || l.phase != asking {
+func (a *attempt) voidApprovalLocked() {
+	if !a.deciding || a.request.over {
 		return
 	}
-	l.unask(ErrHoldersGone)
-	l.deciding, l.approval = false, nil
-	l.publishLocked(l.offers[len(l.offers)-1].effect)
+	a.unask(ErrHoldersGone)
+	a.deciding, a.approval = false, nil
+	a.publishLocked(a.offers[len(a.offers)-1].effect)
 }
 
 // unlessDenied returns why a request failed: what was decided, if it was that.
-func (l *heldLock) unlessDenied(err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.denied != nil && errors.Is(err, l.denied) {
-		return l.denied
+func (a *attempt) unlessDenied(err error) error {
+	a.request.mu.Lock()
+	defer a.request.mu.Unlock()
+	if a.denied != nil && errors.Is(err, a.denied) {
+		return a.denied
 	}
 	return err
 }

@@ -26,7 +26,7 @@ type bundle struct {
 
 	// kept are requests that are, or were, frozen: they go on in this bundle, or
 	// in the next one.
-	kept map[string]*heldLock
+	kept map[string]*request
 
 	mu    sync.Mutex
 	front *Hold
@@ -40,7 +40,7 @@ const giveBackLimit = 500 * time.Millisecond
 // gather acquires several locks, in one bundle after the other.
 func (g *Guard) gather(ctx context.Context, requirements []Requirement, hooks []Hook) (*Hold, error) {
 	limit := g.newLimit(ctx, requirements)
-	kept := make(map[string]*heldLock)
+	kept := make(map[string]*request)
 	for {
 		b := &bundle{guard: g, lostSignal: make(chan struct{}), limit: limit, kept: kept}
 		hold, err := b.acquire(ctx, requirements, hooks)
@@ -54,8 +54,8 @@ func (g *Guard) gather(ctx context.Context, requirements []Requirement, hooks []
 		default:
 			continue
 		}
-		for _, l := range kept {
-			_ = l.refused(ctx, err) // it is the error of all of them
+		for _, r := range kept {
+			_ = r.refused(ctx, err) // it is the error of all of them
 		}
 		return nil, err
 	}
@@ -116,42 +116,41 @@ func (b *bundle) thaw(ctx context.Context, ordered []Requirement) error {
 				continue
 			}
 			waited = true
-			l := b.take(ctx, r, b.limit.left())
-			b.kept[r.Scope] = l
-			l.announce()
-			if _, _, err := l.endure(ctx, effect, changed); err != nil {
+			kept := b.take(ctx, r, b.limit.left())
+			b.kept[r.Scope] = kept
+			if _, _, err := kept.endure(ctx, effect, changed); err != nil {
 				delete(b.kept, r.Scope)
-				return l.refused(ctx, err)
+				return kept.refused(ctx, err)
 			}
 		}
 	}
-	for _, l := range b.kept {
-		l.mu.Lock()
-		l.thawLocked()
-		l.mu.Unlock()
-		l.stream.deliver()
+	for _, r := range b.kept {
+		r.mu.Lock()
+		r.thawLocked()
+		r.mu.Unlock()
+		r.stream.deliver()
 	}
 	return nil
 }
 
 // take returns the request for a lock that was frozen before, or a new one.
-func (b *bundle) take(caller context.Context, r Requirement, timeout *time.Duration) *heldLock {
-	if l, ok := b.kept[r.Scope]; ok {
-		delete(b.kept, r.Scope)
-		return l
+func (b *bundle) take(caller context.Context, requirement Requirement, timeout *time.Duration) *request {
+	if r, ok := b.kept[requirement.Scope]; ok {
+		delete(b.kept, requirement.Scope)
+		return r
 	}
-	l := newHeldLock(caller, b.guard, r)
-	l.timeout, l.limited = timeout, true
-	return l
+	r := newRequest(caller, b.guard, requirement)
+	r.limit.timeout, r.limited = timeout, true
+	return r
 }
 
 // keeps reports whether a request has failed only because other locks are held,
 // and keeps it for the next bundle.
-func (b *bundle) keeps(l *heldLock, err error) bool {
+func (b *bundle) keeps(r *request, err error) bool {
 	if frozen, ok := errors.AsType[*FrozenError](err); b == nil || !ok || frozen.Err != nil {
 		return false
 	}
-	b.kept[l.claim.about.Scope] = l
+	b.kept[r.claim.about.Scope] = r
 	return true
 }
 
@@ -260,7 +259,7 @@ func (b *bundle) open(ctx context.Context, requirements []Requirement, hooks []H
 func (b *bundle) frozen() error {
 	for _, m := range b.members {
 		l := m.lock
-		if l.first != m || l.bypass != nil {
+		if l.first != m || l.bypass() != nil {
 			continue
 		}
 		if by := l.claim.frozen(); by != nil {

@@ -11,18 +11,24 @@ import (
 
 // pass returns the first Hold of work that runs without the lock. That the
 // override ends meanwhile changes nothing for it.
-func (l *heldLock) pass(caller context.Context, by override.Override, hooks []Hook) *Hold {
-	l.mu.Lock()
-	l.grant, l.bypass, l.granted = noGrant{}, &by, nil
-	l.frozen = false
-	hold := l.openLocked(caller, time.Now(), hooks, Bypassed{by})
-	l.mu.Unlock()
-	l.stream.deliver()
+func (r *request) pass(caller context.Context, by override.Override, hooks []Hook) *Hold {
+	r.mu.Lock()
+	r.frozen = false
+	hold := r.openLocked(r.heldSince(time.Now(), noGrant{&by}), caller, hooks, Bypassed{by})
+	r.mu.Unlock()
+	r.stream.deliver()
 	return hold
 }
 
+// bypass is the override by which the work runs without the lock; nil: it holds
+// the lock.
+func (l *heldLock) bypass() *override.Override {
+	none, _ := l.grant.(noGrant)
+	return none.by
+}
+
 // noGrant is the grant of work that runs without a lock. Nothing happens to it.
-type noGrant struct{}
+type noGrant struct{ by *override.Override }
 
 // ages is longer than anything runs.
 const ages = 100 * 365 * 24 * time.Hour

@@ -15,6 +15,7 @@ type claim struct {
 	about override.Subject
 	owner string
 	asked priority.Terms
+	mark  *recipes.Mark // the request itself is an operator's word, and no override concerns it; nil: it is not
 }
 
 func (g *Guard) claim(r Requirement) claim {
@@ -28,7 +29,7 @@ func (g *Guard) claim(r Requirement) claim {
 
 // frozen returns what keeps the claim from being granted now.
 func (c claim) frozen() *override.Override {
-	if c.guard.overrides == nil {
+	if c.guard.overrides == nil || c.mark != nil {
 		return nil
 	}
 	set, _ := c.guard.overrides.InForce()
@@ -38,7 +39,7 @@ func (c claim) frozen() *override.Override {
 // weigh returns what becomes of the claim by the overrides that are in force
 // now, once that is on record, and what is closed when that may have changed.
 func (c claim) weigh(ctx context.Context) (override.Effect, <-chan struct{}) {
-	if c.guard.overrides == nil {
+	if c.guard.overrides == nil || c.mark != nil {
 		return override.Effect{Terms: c.asked}, nil
 	}
 	set, changed := c.guard.overrides.InForce()

@@ -47,7 +47,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 func (l *heldLock) mayShare(by *Hold) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.requirement.Hold != "" && l.requirement.Mode == priority.Exclusive && l.bypass == nil {
+	if l.requirement.Hold != "" && l.requirement.Mode == priority.Exclusive && l.bypass() == nil {
 		return &RequestError{
 			Field:  "mode",
 			Reason: fmt.Sprintf("the lock %s cannot be shared: others may hold it by the same hold (%q); ask for shared mode from the beginning, or leave the hold out", l.requirement.Scope, l.requirement.Hold),

@@ -41,14 +41,13 @@ func (g *Guard) Override(ctx context.Context, o override.Override, work func(ctx
 			WaitingTimeout: o.WaitingTimeout, AcquireTimeout: &left, LeaseTimeout: left,
 		},
 	}.withDefaults("")
-	l := newHeldLock(ctx, g, r)
-	l.claim.about.Job = "" // a person's
-	l.mark = &recipes.Mark{ID: o.ID, By: o.By, Reason: o.Reason}
-	l.under = heldBy(ctx)
-	l.announce()
-	hold, err := l.beginOverride(ctx, o)
+	q := newRequest(ctx, g, r)
+	q.claim.about.Job = "" // a person's
+	q.claim.mark = &recipes.Mark{ID: o.ID, By: o.By, Reason: o.Reason}
+	q.errand.under = heldBy(ctx)
+	hold, err := q.beginOverride(ctx, o)
 	if err != nil {
-		return l.refused(ctx, err)
+		return q.refused(ctx, err)
 	}
 	var failure error
 	defer func() { // deferred for work that ends its goroutine
@@ -63,21 +62,21 @@ func (g *Guard) Override(ctx context.Context, o override.Override, work func(ctx
 }
 
 // beginOverride puts an override on record and acquires its lock.
-func (l *heldLock) beginOverride(ctx context.Context, o override.Override) (*Hold, error) {
-	if l.guard.auditor != nil {
-		about := l.stream.subject()
-		err := l.guard.audit(ctx, recipes.AuditEntry{
+func (r *request) beginOverride(ctx context.Context, o override.Override) (*Hold, error) {
+	if r.guard.auditor != nil {
+		about := r.stream.subject()
+		err := r.guard.audit(ctx, recipes.AuditEntry{
 			Act:    about.ID,
 			Action: recipes.AuditOverrideAct, Phase: recipes.AuditIntent,
 			Scope: about.Scope, By: o.By, Reason: o.Reason, Override: o.ID,
-			Requestor: &recipes.AuditParty{Owner: o.By, Host: l.guard.host, PID: l.guard.pid, Priority: priority.Emergency},
+			Requestor: &recipes.AuditParty{Owner: o.By, Host: r.guard.host, PID: r.guard.pid, Priority: priority.Emergency},
 			After:     map[string]string{string(o.Kind): "until " + o.Until.UTC().Format(time.RFC3339)},
 		})
 		if err != nil {
 			return nil, fmt.Errorf("lock %q not taken for override %s: that could not be put on record, and is not done without: %w", about.Scope, o.ID, err)
 		}
 	}
-	return l.begin(ctx, ctx, nil)
+	return r.begin(ctx, ctx, nil)
 }
 
 func (g *Guard) refuseOverride(ctx context.Context, o override.Override, left time.Duration, work func(ctx context.Context) error) error {

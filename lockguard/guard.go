@@ -272,13 +272,6 @@ func (g *Guard) acquireOnce(ctx context.Context, requirements []Requirement, hoo
 	return hold, err
 }
 
-// An errand is how a lock is acquired that is one of several.
-type errand struct {
-	among   *bundle // nil: it is the only one
-	timeout *time.Duration
-	last    bool
-}
-
 // acquire waits for one lock until ctx ends; the Hold goes on to derive from
 // caller. When gone, the lock was granted, but had to be given away or was lost
 // at once; or other locks must not be held while it is frozen.
@@ -289,30 +282,16 @@ func (g *Guard) acquire(ctx, caller context.Context, requirement Requirement, ho
 			return hold, false, err
 		}
 	}
-	l := e.lock(caller, g, requirement)
-	hold, err = l.begin(ctx, caller, hooks)
+	r := e.request(caller, g, requirement)
+	hold, err = r.begin(ctx, caller, hooks)
 	if err == nil {
 		return hold, false, nil
 	}
-	if e.among.keeps(l, err) {
+	if e.among.keeps(r, err) {
 		return nil, true, err
 	}
-	err = l.refused(ctx, err)
-	return nil, l.isGone(err), err
-}
-
-// lock returns what acquires the lock.
-func (e errand) lock(caller context.Context, g *Guard, requirement Requirement) *heldLock {
-	b := e.among
-	if b == nil {
-		l := newHeldLock(caller, g, requirement)
-		l.under = heldBy(caller)
-		return l
-	}
-	l := b.take(caller, requirement, e.timeout)
-	l.early, l.yields = !e.last, b.holdsAny()
-	l.under = append(heldBy(caller), b.ids()...)
-	return l
+	err = r.refused(ctx, err)
+	return nil, r.isGone(err), err
 }
 
 // refuse returns what is wrong with these requirements and hooks.

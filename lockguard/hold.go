@@ -106,8 +106,8 @@ func (h *Hold) Info() Info {
 		ID:            about.ID,
 		Token:         about.Token,
 		Since:         l.since,
-		LeaseDeadline: l.leaseEnd,
-		Bypass:        l.bypass,
+		LeaseDeadline: l.lease.end,
+		Bypass:        l.bypass(),
 	}
 }
 

@@ -10,29 +10,35 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
+// A lease bounds how long a lock is held once somebody else asks for it.
+type lease struct {
+	length    time.Duration
+	end       time.Time     // local clock
+	prolonged time.Duration // from the grant on, that overrides have seen to
+}
+
 // extend starts a new lease.
-func (l *heldLock) extend(ctx context.Context, lease time.Duration) error {
-	if l.bypass != nil {
+func (l *heldLock) extend(ctx context.Context, length time.Duration) error {
+	if l.bypass() != nil {
 		return nil // there is none
 	}
-	if lease <= l.requirement.CleanupTimeout {
+	if length <= l.requirement.CleanupTimeout {
 		return &RequestError{
 			Field:  "lease_timeout",
-			Reason: "extending to " + lease.String() + " leaves no time beside cleanup_timeout (" + l.requirement.CleanupTimeout.String() + "); ask for a longer lease",
+			Reason: "extending to " + length.String() + " leaves no time beside cleanup_timeout (" + l.requirement.CleanupTimeout.String() + "); ask for a longer lease",
 		}
 	}
 	if err := l.standing(); err != nil {
 		return err
 	}
 	sent := time.Now()
-	if err := l.grant.Extend(ctx, lease); err != nil {
+	if err := l.grant.Extend(ctx, length); err != nil {
 		return l.refusal(err)
 	}
 	l.mu.Lock()
-	if l.phase == holding && l.lost == nil { // else it comes too late
-		l.lease = lease
-		l.leaseEnd = sent.Add(lease)
-		l.stream.note(Extended{lease})
+	if !l.over && l.lost == nil { // else it comes too late
+		l.lease.length, l.lease.end = length, sent.Add(length)
+		l.stream.note(Extended{length})
 	}
 	l.mu.Unlock()
 	l.stream.deliver()
@@ -47,7 +53,7 @@ func (l *heldLock) refusal(err error) error {
 	if pending := (*recipes.PreemptPendingError)(nil); errors.As(err, &pending) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.cause(pending.By) // the notice has not come yet
+		return l.causeLocked(pending.By) // the notice has not come yet
 	}
 	if lost := (*LostError)(nil); errors.As(err, &lost) { // nor this one
 		l.mu.Lock()
@@ -77,10 +83,7 @@ func (l *heldLock) protect(ctx context.Context) error {
 func (l *heldLock) reconsider(ctx context.Context, set override.Set) {
 	if by := set.Apply(l.claim.about, l.claim.asked).Frozen; by != nil {
 		l.mu.Lock()
-		var b *bundle
-		if l.first != nil {
-			b = l.first.memberOf
-		}
+		b := l.first.memberOf
 		l.mu.Unlock()
 		if b != nil {
 			_, _ = b.giveUp(&FrozenError{Scope: l.claim.about.Scope, Override: *by})
@@ -93,7 +96,7 @@ func (l *heldLock) reconsider(ctx context.Context, set override.Set) {
 		}
 	}
 	l.mu.Lock()
-	since, prolonged := l.since, l.prolonged
+	prolonged := l.lease.prolonged
 	l.mu.Unlock()
 	if longer.Apply(l.claim.about, l.claim.asked).Terms.LeaseTimeout <= prolonged || l.standing() != nil {
 		return // told again with the next change, should somebody who asks have gone by then
@@ -102,7 +105,7 @@ func (l *heldLock) reconsider(ctx context.Context, set override.Set) {
 	if total <= prolonged {
 		return
 	}
-	if err := l.prolong(ctx, since, total); err != nil && ctx.Err() == nil && !priority.CauseOf(err).Kind.EndsHold() && l.standing() == nil {
+	if err := l.prolong(ctx, total); err != nil && ctx.Err() == nil && !priority.CauseOf(err).Kind.EndsHold() && l.standing() == nil {
 		l.guard.logger.WarnContext(ctx, "the lease of a holder is not extended as an override wants it; tried again with the next change of the overrides",
 			"scope", l.claim.about.Scope, "owner", l.claim.owner, "error", err)
 	}
@@ -115,9 +118,10 @@ func leaseAlone(o override.Override) override.Override {
 }
 
 // prolong makes the lease at least total, counted from the grant.
-func (l *heldLock) prolong(ctx context.Context, since time.Time, total time.Duration) error {
+func (l *heldLock) prolong(ctx context.Context, total time.Duration) error {
 	l.mu.Lock()
-	until, enough := since.Add(total), since.Add(total).Before(l.leaseEnd)
+	until := l.since.Add(total)
+	enough := until.Before(l.lease.end)
 	cleanup := l.requirement.CleanupTimeout
 	l.mu.Unlock()
 	left := time.Until(until).Truncate(time.Millisecond) + time.Millisecond
@@ -128,9 +132,9 @@ func (l *heldLock) prolong(ctx context.Context, since time.Time, total time.Dura
 		}
 	}
 	l.mu.Lock()
-	l.prolonged = total
-	if !enough && left > 0 && l.phase == holding && l.lost == nil {
-		l.lease, l.leaseEnd = total, time.Now().Add(left)
+	l.lease.prolonged = total
+	if !enough && left > 0 && !l.over && l.lost == nil {
+		l.lease.length, l.lease.end = total, time.Now().Add(left)
 		l.stream.note(Extended{left})
 	}
 	l.mu.Unlock()

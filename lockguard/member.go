@@ -19,7 +19,7 @@ type Reference = recipes.Reference
 // empty, and nobody can.
 func (h *Hold) Reference() Reference {
 	l := h.locks()[0]
-	if l.bypass != nil {
+	if l.bypass() != nil {
 		return Reference{Scope: l.requirement.Scope, Hold: l.requirement.Hold}
 	}
 	return l.grant.Reference()
@@ -54,7 +54,7 @@ func (g *Guard) Join(ctx context.Context, requirement Requirement, ref Reference
 	for _, option := range options {
 		option(&j)
 	}
-	return g.accede(ctx, requirement, ref, func(l *heldLock, r recipes.Request) (grant, error) {
+	return g.accede(ctx, requirement, ref, func(r recipes.Request) (grant, error) {
 		r.ForCleanup = j.cleanup
 		return g.locker.join(ctx, ref, r)
 	}, j.cleanup)
@@ -76,23 +76,22 @@ func (g *Guard) Join(ctx context.Context, requirement Requirement, ref Reference
 // terms count if the hold is resumed, Owner, Message, Job, Labels and AcquireTimeout
 // always. Other errors are those of Acquire. No override concerns it.
 func (g *Guard) Adopt(ctx context.Context, requirement Requirement, ref Reference) (*Hold, error) {
-	return g.accede(ctx, requirement, ref, func(_ *heldLock, r recipes.Request) (grant, error) {
+	return g.accede(ctx, requirement, ref, func(r recipes.Request) (grant, error) {
 		return g.locker.adopt(ctx, ref, r)
 	}, false)
 }
 
 // accede acquires a Hold on a lock that is held already.
-func (g *Guard) accede(ctx context.Context, requirement Requirement, ref Reference, acquire func(*heldLock, recipes.Request) (grant, error), cleanup bool) (*Hold, error) {
+func (g *Guard) accede(ctx context.Context, requirement Requirement, ref Reference, acquire func(recipes.Request) (grant, error), cleanup bool) (*Hold, error) {
 	requirement, err := requirement.of(ref)
 	if err != nil {
 		return nil, err
 	}
-	l := newHeldLock(ctx, g, requirement.withDefaults(g.owner))
-	l.under, l.cleansUp = heldBy(ctx), cleanup
-	l.announce()
-	hold, err := l.accede(ctx, acquire)
+	r := newRequest(ctx, g, requirement.withDefaults(g.owner))
+	r.errand.under = heldBy(ctx)
+	hold, err := r.accede(ctx, acquire, cleanup)
 	if err != nil {
-		return nil, l.refused(ctx, err)
+		return nil, r.refused(ctx, err)
 	}
 	hold.dress()
 	return hold, nil
@@ -114,64 +113,51 @@ func (r Requirement) of(ref Reference) (Requirement, error) {
 	return r, errors.Join(append(problems, r.Validate())...)
 }
 
-func (l *heldLock) accede(ctx context.Context, acquire func(*heldLock, recipes.Request) (grant, error)) (*Hold, error) {
+func (r *request) accede(ctx context.Context, acquire func(recipes.Request) (grant, error), cleanup bool) (*Hold, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	l.attempt++
-	attempt := l.attempt
-	l.accedes = true
-	l.limited, l.timeout = true, l.requirement.AcquireTimeout
-	request := l.requirement.request(l.stream.subject().Trace, func(n recipes.Notice) { l.notice(attempt, n) })
-	request.Under = l.under
-	l.mu.Unlock()
-	g, err := acquire(l, request)
+	a := &attempt{request: r}
+	r.mu.Lock()
+	r.attempt = a
+	r.mu.Unlock()
+	g, err := acquire(r.declared(a))
 	if pending := (*recipes.PreemptPendingError)(nil); errors.As(err, &pending) {
-		l.mu.Lock()
-		l.asked = l.cause(pending.By)
-		err = l.asked
-		l.mu.Unlock()
+		err = causeOf(pending.By, r.requirement.Scope, r.requirement.LeaseTimeout)
+		r.mu.Lock()
+		r.asked = err
+		r.mu.Unlock()
 	}
 	if err != nil {
 		return nil, err
 	}
-	since := time.Now()
-	token, err := g.Token(ctx)
-	var hold *Hold
-	if err == nil {
-		hold, err = l.openMember(ctx, g, token, since)
-	}
-	if err != nil {
-		giveBack(ctx, g)
-		return nil, err
-	}
-	l.stream.deliver()
-	return hold, nil
+	return r.receive(ctx, g, func(token Token, since time.Time) (*Hold, error) {
+		return r.openMember(ctx, g, token, since, cleanup)
+	})
 }
 
 // openMember returns the first Hold on a grant that has joined or adopted: what
 // asked the hold to go before asks it, too.
-func (l *heldLock) openMember(ctx context.Context, g grant, token Token, since time.Time) (*Hold, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (r *request) openMember(ctx context.Context, g grant, token Token, since time.Time, cleanup bool) (*Hold, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
-	case l.lost != nil:
-		return nil, l.lost
+	case r.lost != nil:
+		return nil, r.lost
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
-	l.grant = g
-	l.heldUnderLocked(g.Terms())
-	l.stream.change(func(about *Subject) {
+	l := r.heldSince(since, g)
+	l.heldUnder(g.Terms())
+	l.lease.end = g.LeaseDeadline()
+	r.stream.change(func(about *Subject) {
 		about.Token, about.Mode, about.Priority = token, l.requirement.Mode, l.requirement.Priority
 	})
-	hold := l.openLocked(ctx, since, nil, Acquired{since.Sub(l.started)})
-	l.leaseEnd = g.LeaseDeadline()
-	hold.cleansUp = l.cleansUp
-	asked := l.askedBefore
-	l.asked, l.askedBefore = nil, nil
-	for _, n := range asked {
+	hold := r.openLocked(l, ctx, nil, Acquired{since.Sub(r.limit.start)})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	hold.cleansUp = cleanup
+	for _, n := range r.asks {
 		l.askLocked(n)
 	}
 	return hold, nil

@@ -49,7 +49,7 @@ func heldBy(ctx context.Context) []string {
 func (l *heldLock) grantID() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.phase != holding || l.lost != nil {
+	if l.over || l.lost != nil {
 		return ""
 	}
 	return l.grant.ID()
@@ -61,7 +61,7 @@ func (p place) nest(ctx context.Context, requirement Requirement, hooks []Hook) 
 	l := p.hold.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.phase != holding {
+	if l.over {
 		return nil, true, nil
 	}
 	held := l.requirement.Mode

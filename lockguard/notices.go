@@ -7,56 +7,90 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// notice is told by the layer below what happens. It must not block.
-func (l *heldLock) notice(attempt int, notice recipes.Notice) {
-	l.mu.Lock()
-	if l.attempt == attempt {
-		l.noticeLocked(notice)
+// notice is told by the layer below what happens to a request, and then to the
+// lock that it was granted. It must not block.
+func (r *request) notice(a *attempt, n recipes.Notice) {
+	r.mu.Lock()
+	current, held := r.attempt == a, r.held
+	if current {
+		r.noticeLocked(n)
 	}
-	l.mu.Unlock()
-	l.stream.deliverSoon()
+	r.mu.Unlock()
+	if current && held != nil {
+		held.notice(n)
+	}
+	r.stream.deliverSoon()
 }
 
-func (l *heldLock) noticeLocked(notice recipes.Notice) {
+// isOverLocked reports whether it is too late to change anything.
+func (r *request) isOverLocked() bool {
+	if r.held != nil {
+		return r.held.isOver()
+	}
+	return r.over || r.lost != nil
+}
+
+func (r *request) noticeLocked(notice recipes.Notice) {
+	if r.isOverLocked() {
+		return
+	}
+	switch n := notice.(type) {
+	case recipes.Queued, recipes.Blocked, recipes.Delayed, recipes.Displaced, recipes.Requeued, recipes.TakenOver:
+		r.stream.note(n)
+	case recipes.Joined:
+		if ticket := r.guard.ticket; ticket != nil {
+			about := r.stream.subject()
+			ticket.at(Reference{Scope: about.Scope, Hold: about.Hold, ID: n.ID, Mode: about.Mode})
+		}
+	case recipes.Revised:
+		r.attempt.revisedLocked(n.Revision)
+	case recipes.CleanupPending:
+		r.attempt.seekApprovalLocked(n)
+	case recipes.PendingOver:
+		r.attempt.voidApprovalLocked()
+	case recipes.PreemptSent:
+		r.attempt.askedLocked(n)
+		r.stream.note(n)
+	}
+	if r.held == nil {
+		r.noticeOfGrantLocked(notice)
+	}
+}
+
+// noticeOfGrantLocked remembers what happens to a grant on which no Hold is open.
+func (r *request) noticeOfGrantLocked(notice recipes.Notice) {
+	switch n := notice.(type) {
+	case recipes.Lost:
+		r.lost = n.Err
+	case recipes.PreemptRequested:
+		if r.asked == nil {
+			r.asked = causeOf(n, r.requirement.Scope, r.requirement.LeaseTimeout)
+		}
+		r.asks = append(r.asks, n)
+	case recipes.AtRisk:
+		r.risk.mark(n.Deadline)
+	}
+}
+
+// notice is what happens to the lock.
+func (l *heldLock) notice(notice recipes.Notice) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if lost, ok := notice.(recipes.Lost); ok {
 		l.loseLocked(lost.Err)
 		return
 	}
-	if l.phase == leaving || l.lost != nil {
+	if l.over || l.lost != nil {
 		return // it comes too late to change anything
 	}
 	switch n := notice.(type) {
-	case recipes.Queued, recipes.Blocked, recipes.Delayed, recipes.Displaced, recipes.Requeued, recipes.TakenOver:
-		l.stream.note(n)
-	case recipes.Joined:
-		if l.ticket != nil {
-			about := l.stream.subject()
-			l.ticket.at(Reference{Scope: about.Scope, Hold: about.Hold, ID: n.ID, Mode: about.Mode})
-		}
-	case recipes.Revised:
-		l.revisedLocked(n.Revision)
-	case recipes.CleanupPending:
-		l.seekApprovalLocked(n)
-	case recipes.PendingOver:
-		l.voidApprovalLocked()
-	case recipes.PreemptSent:
-		l.askedLocked(n)
-		l.stream.note(n)
 	case recipes.PreemptRequested:
 		l.askLocked(n)
-	case recipes.PreemptionWithdrawn:
-		if l.phase == holding {
-			l.stream.note(n)
-		}
+	case recipes.PreemptionWithdrawn, recipes.RiskOver:
+		l.stream.note(n)
 	case recipes.AtRisk:
-		l.markRiskLocked(n.Deadline)
-		if l.phase == holding {
-			l.stream.note(n)
-		}
-	case recipes.RiskOver:
-		if l.phase == holding {
-			l.stream.note(n)
-		}
+		l.risk.mark(n.Deadline)
+		l.stream.note(n)
 	}
 }
 
@@ -64,34 +98,34 @@ func (l *heldLock) noticeLocked(notice recipes.Notice) {
 // is withdrawn; later ones can only shorten the grace.
 func (l *heldLock) askLocked(n recipes.PreemptRequested) {
 	if l.asked == nil {
-		l.asked = l.cause(n)
+		l.asked = l.causeLocked(n)
 	}
 	for _, h := range l.holds {
 		h.askLocked(l.asked, n.Deadline, n.Grace)
 	}
-	if l.accedes && l.phase == asking {
-		l.askedBefore = append(l.askedBefore, n)
-	}
-	if l.phase == holding {
-		l.stream.note(n)
-	}
+	l.stream.note(n)
 }
 
-func (l *heldLock) cause(n recipes.PreemptRequested) error {
+func (l *heldLock) causeLocked(n recipes.PreemptRequested) error {
+	return causeOf(n, l.requirement.Scope, l.lease.length)
+}
+
+// causeOf is what work is interrupted with that is asked to go.
+func causeOf(n recipes.PreemptRequested, scope string, lease time.Duration) error {
 	if n.Override != nil {
 		return &OverriddenError{
-			Scope: l.requirement.Scope, Override: *n.Override,
+			Scope: scope, Override: *n.Override,
 			Grace: n.Grace, Deadline: n.Deadline, Forceful: n.Forceful,
 		}
 	}
 	if n.Reason == priority.LeaseExpired {
 		return &LeaseExpiredError{
-			Scope: l.requirement.Scope, By: n.By.Owner, Priority: n.By.Priority,
-			Lease: l.lease, Grace: n.Grace, Deadline: n.Deadline,
+			Scope: scope, By: n.By.Owner, Priority: n.By.Priority,
+			Lease: lease, Grace: n.Grace, Deadline: n.Deadline,
 		}
 	}
 	return &PreemptedError{
-		Scope: l.requirement.Scope, By: n.By.Owner, Priority: n.By.Priority,
+		Scope: scope, By: n.By.Owner, Priority: n.By.Priority,
 		Grace: n.Grace, Deadline: n.Deadline, Forceful: n.Forceful,
 	}
 }
@@ -102,7 +136,7 @@ func (l *heldLock) loseLocked(lost *LostError) {
 	if !l.markLostLocked(lost) {
 		return
 	}
-	if l.phase == holding {
+	if !l.over {
 		l.stream.note(Lost{time.Since(l.since), lost})
 	}
 }
@@ -117,26 +151,6 @@ func (l *heldLock) markLostLocked(lost *LostError) (first bool) {
 	}
 	close(l.lostSignal) // whoever sees it finds the contexts ended
 	return true
-}
-
-func (l *heldLock) markRiskLocked(deadline time.Time) {
-	l.riskEnd = deadline
-	if !isClosed(l.risk) {
-		close(l.risk)
-	}
-}
-
-// atRisk returns what is closed in a silence. The deadline moves on with the
-// answer that ends it.
-func (l *heldLock) atRisk() <-chan struct{} {
-	const sameDeadline = time.Millisecond // computed at another moment
-	now := l.grant.Deadline()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if isClosed(l.risk) && now.Sub(l.riskEnd) > sameDeadline {
-		l.risk = make(chan struct{})
-	}
-	return l.risk
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -104,8 +104,10 @@ func (s *stream) deliverSoon() {
 	}
 }
 
-// flush waits until all that is in the queue has been told.
+// flush waits until all that is in the queue has been told, within a limit.
 func (s *stream) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
 	s.mu.Lock()
 	if !s.busy {
 		s.mu.Unlock()

@@ -1,12 +1,10 @@
 package lockguard
 
 import (
-	"context"
 	"errors"
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
@@ -20,24 +18,24 @@ type offer struct {
 	effect override.Effect
 }
 
-// offerOf makes an offer of an effect, and of what was decided about the request.
-func (l *heldLock) offerLocked(effect override.Effect) offer {
-	o := offer{effect: effect, terms: recipes.Revision{Terms: effect.Terms, Override: l.mark}}
+// offerLocked makes an offer of an effect, and of what was decided about the request.
+func (a *attempt) offerLocked(effect override.Effect) offer {
+	o := offer{effect: effect, terms: recipes.Revision{Terms: effect.Terms, Override: a.request.claim.mark}}
 	switch {
-	case l.early:
+	case a.request.errand.early():
 		o.terms.MinRuntime = 0
-	case o.terms.MinRuntime == l.claim.asked.LeaseTimeout:
+	case o.terms.MinRuntime == a.request.claim.asked.LeaseTimeout:
 		o.terms.MinRuntime = o.terms.LeaseTimeout // nothing but the end of the lease ends the hold
 	}
 	if m := markOf(effect); m != nil {
 		o.terms.Override = m
 	}
-	if l.approval != nil {
-		o.terms.Forceful, o.terms.WaitingTimeout = true, new(l.spared)
+	if a.approval != nil {
+		o.terms.Forceful, o.terms.WaitingTimeout = true, new(a.spared)
 	}
 	switch {
-	case l.denied != nil:
-		o.terms.Withdraw = l.denied
+	case a.denied != nil:
+		o.terms.Withdraw = a.denied
 	case effect.Frozen != nil, effect.Bypass != nil:
 		o.terms.Withdraw = errWithdrawn
 	}
@@ -56,108 +54,63 @@ func markOf(effect override.Effect) *recipes.Mark {
 	return nil
 }
 
-// beginLocked starts a request with these terms.
-func (l *heldLock) beginLocked(effect override.Effect) {
-	l.approval, l.denied, l.deciding = nil, nil, false
-	l.taken = false
-	l.made = l.offerLocked(effect)
-	l.offers = []offer{l.made}
-	l.revised = make(chan struct{})
-	l.reviseLocked(l.made)
+// beginLocked starts an attempt with these terms.
+func (a *attempt) beginLocked(effect override.Effect) {
+	a.made = a.offerLocked(effect)
+	a.offers = []offer{a.made}
+	a.revised = make(chan struct{})
+	a.reviseLocked(a.made)
 }
 
 // publishLocked offers other terms to the layer below.
-func (l *heldLock) publishLocked(effect override.Effect) {
-	if l.phase != asking {
+func (a *attempt) publishLocked(effect override.Effect) {
+	if a.request.over {
 		return
 	}
-	o := l.offerLocked(effect)
-	last := l.offers[len(l.offers)-1]
+	o := a.offerLocked(effect)
+	last := a.offers[len(a.offers)-1]
 	if sameTerms(o.terms, last.terms) && sameEffect(o.effect, last.effect) {
 		return
 	}
-	l.offers = append(l.offers, o)
-	close(l.revised)
-	l.revised = make(chan struct{})
+	a.offers = append(a.offers, o)
+	close(a.revised)
+	a.revised = make(chan struct{})
 }
 
 // terms says what the request asks for by now. See recipes.Request.Revise.
-func (l *heldLock) terms() (recipes.Revision, <-chan struct{}) {
-	l.mu.Lock()
-	defer l.stream.deliverSoon()
-	defer l.mu.Unlock()
-	last := l.offers[len(l.offers)-1]
-	if !l.taken { // with these the request is made
-		l.taken = true
-		l.reviseLocked(last)
+func (a *attempt) terms() (recipes.Revision, <-chan struct{}) {
+	a.request.mu.Lock()
+	defer a.request.stream.deliverSoon()
+	defer a.request.mu.Unlock()
+	last := a.offers[len(a.offers)-1]
+	if !a.taken { // with these the request is made
+		a.taken = true
+		a.reviseLocked(last)
 	}
-	return last.terms, l.revised
+	return last.terms, a.revised
 }
 
 // revisedLocked is told with which terms the request stands in ZooKeeper.
-func (l *heldLock) revisedLocked(terms recipes.Revision) {
-	for i, o := range slices.Backward(l.offers) {
+func (a *attempt) revisedLocked(terms recipes.Revision) {
+	for i, o := range slices.Backward(a.offers) {
 		if sameTerms(o.terms, terms) {
-			l.offers = l.offers[i:]
-			l.reviseLocked(o)
+			a.offers = a.offers[i:]
+			a.reviseLocked(o)
 			return
 		}
 	}
 }
 
-func (l *heldLock) reviseLocked(o offer) {
+func (a *attempt) reviseLocked(o offer) {
 	if o.terms.Withdraw != nil {
 		return
 	}
-	l.made = o
-	l.stream.change(func(about *Subject) { about.Priority = o.terms.Priority })
-	if !sameEffect(o.effect, l.told) {
-		l.told = o.effect
-		l.stream.note(Overridden{o.effect})
+	a.made = o
+	a.request.stream.change(func(about *Subject) { about.Priority = o.terms.Priority })
+	if !sameEffect(o.effect, a.request.told) {
+		a.request.told = o.effect
+		a.request.stream.note(Overridden{o.effect})
 	}
-}
-
-// grantedLocked makes the requirement what the lock was granted for.
-func (l *heldLock) grantedLocked() {
-	l.heldUnderLocked(l.made.terms.Terms)
-}
-
-// heldUnderLocked makes the requirement what is held. What was declared to begin when all locks are held stays as it was.
-func (l *heldLock) heldUnderLocked(terms priority.Terms) {
-	terms.MinRuntime, terms.AcquireTimeout = l.requirement.MinRuntime, l.requirement.AcquireTimeout
-	l.requirement.Terms = terms
-	l.lease, l.prolonged = terms.LeaseTimeout, terms.LeaseTimeout
-}
-
-// follow keeps the request, and then the hold, up with the overrides until ctx
-// ends.
-func (l *heldLock) follow(ctx context.Context, changed, granted <-chan struct{}) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		case <-granted: // maybe with terms that were old already
-			granted = nil
-		}
-		var set override.Set
-		set, changed = l.guard.overrides.InForce()
-		l.guard.acts.forget(set)
-		if l.isAsking() {
-			effect := l.claim.settle(ctx, set, requestActs)
-			l.mu.Lock()
-			l.publishLocked(effect)
-			l.mu.Unlock()
-			continue // once granted, it looks again
-		}
-		l.reconsider(ctx, set)
-	}
-}
-
-func (l *heldLock) isAsking() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.phase == asking
 }
 
 func sameTerms(a, b recipes.Revision) bool {

@@ -1,25 +1,67 @@
 package lockguard
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// announce tells that a request is made, once.
-func (l *heldLock) announce() {
-	if l.announced {
-		return
+// A request is one call to acquire a lock, until the grant or the refusal.
+//
+// Notices of the layer below may come as soon as it is made, also before the
+// layer below has returned the grant.
+type request struct {
+	guard       *Guard
+	claim       claim       // as declared
+	requirement Requirement // likewise
+	errand      errand
+	stream      *stream
+	limit       limit // of the wait for the grant
+	limited     bool  // its timeout is set, else it is found out
+
+	mu      mutex
+	attempt *attempt        // the present one: what an earlier one brings to light is too late
+	frozen  bool            // and that was told
+	told    override.Effect // with the last Overridden
+	over    bool            // it was granted, or has failed
+	held    *heldLock       // what it was granted
+
+	// Of a grant that the layer below has not returned yet.
+	asked error                      // the first *PreemptedError, *LeaseExpiredError or *OverriddenError
+	asks  []recipes.PreemptRequested // all of them
+	risk  risk
+	lost  *LostError
+}
+
+// newRequest makes a request and tells of it.
+func newRequest(ctx context.Context, g *Guard, requirement Requirement) *request {
+	requirement.Class = cmp.Or(requirement.Class, g.classes.of(requirement.Scope))
+	r := &request{
+		guard:       g,
+		claim:       g.claim(requirement),
+		requirement: requirement,
+		limit:       limit{start: time.Now()},
+		risk:        risk{signal: make(chan struct{})},
+		stream: &stream{guard: g, ctx: context.WithoutCancel(ctx), about: Subject{
+			ID:       strconv.FormatUint(rand.Uint64(), 36),
+			Scope:    requirement.Scope,
+			Identity: requirement.identity(),
+			Mode:     requirement.Mode,
+			Priority: requirement.Priority,
+		}},
 	}
-	l.announced = true
-	about := l.stream.now()
-	l.stream.add(Event{about, Waiting{since(l.stream.ctx, about.At)}})
-	l.stream.deliver()
-	trace := l.guard.trace(l.stream.ctx, l.stream.subject())
-	l.stream.change(func(about *Subject) { about.Trace = trace })
+	about := r.stream.now()
+	r.stream.add(Event{about, Waiting{since(r.stream.ctx, about.At)}})
+	r.stream.deliver()
+	trace := g.trace(r.stream.ctx, r.stream.subject())
+	r.stream.change(func(about *Subject) { about.Trace = trace })
+	return r
 }
 
 // WaitingSince returns a context for requests of work that has wanted its lock
@@ -40,27 +82,26 @@ func since(ctx context.Context, now time.Time) time.Time {
 
 // begin acquires the lock and returns the first Hold, which derives from caller.
 // When it returns an error the lock is not held, or is being given away.
-func (l *heldLock) begin(ctx, caller context.Context, hooks []Hook) (*Hold, error) {
-	l.announce()
+func (r *request) begin(ctx, caller context.Context, hooks []Hook) (*Hold, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err // and nothing is on record
 		}
-		effect, changed := l.weigh(ctx)
-		if effect.Frozen != nil && l.yields && !l.isTry() {
-			l.tellFrozen(*effect.Frozen)
-			return nil, &FrozenError{Scope: l.claim.about.Scope, Override: *effect.Frozen}
+		effect, changed := r.weigh(ctx)
+		if effect.Frozen != nil && r.errand.yields() && !r.limit.isTry() {
+			r.tellFrozen(*effect.Frozen)
+			return nil, &FrozenError{Scope: r.claim.about.Scope, Override: *effect.Frozen}
 		}
-		effect, changed, err := l.endure(ctx, effect, changed)
+		effect, changed, err := r.endure(ctx, effect, changed)
 		switch {
 		case err != nil:
 			return nil, err
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case effect.Bypass != nil:
-			return l.pass(caller, *effect.Bypass, hooks), nil
+			return r.pass(caller, *effect.Bypass, hooks), nil
 		}
-		hold, err := l.try(ctx, caller, effect, changed, hooks)
+		hold, err := r.try(ctx, caller, effect, changed, hooks)
 		if !errors.Is(err, errWithdrawn) {
 			return hold, err
 		}
@@ -69,111 +110,48 @@ func (l *heldLock) begin(ctx, caller context.Context, hooks []Hook) (*Hold, erro
 
 // weigh returns what becomes of the request now. The acquire timeout is what it
 // is at the first time.
-func (l *heldLock) weigh(ctx context.Context) (override.Effect, <-chan struct{}) {
-	effect, changed := override.Effect{Terms: l.claim.asked}, (<-chan struct{})(nil)
-	if l.mark == nil {
-		if limit := l.patience(); limit != nil && *limit > 0 { // not longer for the audit either
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, *limit)
-			defer cancel()
-		}
-		effect, changed = l.claim.weigh(ctx)
+func (r *request) weigh(ctx context.Context) (override.Effect, <-chan struct{}) {
+	if limit := r.patience(); limit != nil && *limit > 0 { // not longer for the audit either
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, *limit)
+		defer cancel()
 	}
-	if !l.limited {
-		l.timeout, l.limited = effect.Terms.AcquireTimeout, true
+	effect, changed := r.claim.weigh(ctx)
+	if !r.limited {
+		r.limit.timeout, r.limited = effect.Terms.AcquireTimeout, true
 	}
 	return effect, changed
 }
 
 // patience is left, or what was asked for as long as that is not known.
-func (l *heldLock) patience() *time.Duration {
-	if l.limited {
-		return l.left()
+func (r *request) patience() *time.Duration {
+	if r.limited {
+		return r.left()
 	}
-	return l.claim.asked.AcquireTimeout
+	return r.claim.asked.AcquireTimeout
 }
-
-func (l *heldLock) isTry() bool { return l.timeout != nil && *l.timeout == 0 }
 
 // left is how long the request may still wait.
-func (l *heldLock) left() *time.Duration {
-	if l.timeout == nil || l.isTry() || l.guard.overrides == nil {
-		return l.timeout
+func (r *request) left() *time.Duration {
+	if r.guard.overrides == nil {
+		return r.limit.timeout
 	}
-	return new(max(*l.timeout-time.Since(l.started), time.Nanosecond)) // 0 would be a try
+	return r.limit.left()
 }
 
-// try makes the request. The error is, or wraps, errWithdrawn when it was to be
-// thought over.
-func (l *heldLock) try(ctx, caller context.Context, effect override.Effect, changed <-chan struct{}, hooks []Hook) (hold *Hold, err error) {
-	following, unfollow := context.WithCancel(l.stream.ctx)
-	awaiting, decided := context.WithCancelCause(following)
-	defer func() {
-		if err == nil {
-			decided(ErrHoldersGone)
-		}
-		decided(err)
-	}()
-
-	l.mu.Lock()
-	l.attempt++
-	l.awaiting, l.granted, l.unfollow = awaiting, make(chan struct{}), unfollow
-	l.asks = nil
-	l.thawLocked()
-	l.beginLocked(effect)
-	request := l.requestLocked()
-	granted := l.granted
-	l.mu.Unlock()
-	l.stream.deliver()
-	if changed != nil {
-		go l.follow(following, changed, granted)
-	}
-
-	hold, err = l.acquire(ctx, caller, request, hooks)
-	if err != nil {
-		unfollow()
-	}
-	return hold, err
-}
-
-// requestLocked is the request that is made with the present terms.
-func (l *heldLock) requestLocked() recipes.Request {
-	attempt := l.attempt
-	request := l.requirement.request(l.stream.subject().Trace, func(n recipes.Notice) { l.notice(attempt, n) })
-	request.Terms, request.Override, request.Under = l.made.terms.Terms, l.made.terms.Override, l.under
-	request.AcquireTimeout = l.left()
-	if l.mark == nil {
-		request.Patient = l.guard.approver != nil
-		if l.guard.overrides != nil || request.Patient {
-			request.Revise = l.terms
-		}
-	}
-	if l.guard.overrides != nil {
-		request.Vouch = l.guard.vouch
-	}
-	if l.guard.auditor != nil {
-		request.Authorize = l.authorize
-	}
-	return request
-}
-
-// acquire waits for the grant and opens the first Hold on it.
-func (l *heldLock) acquire(ctx, caller context.Context, request recipes.Request, hooks []Hook) (*Hold, error) {
-	g, err := l.guard.locker.acquire(ctx, l.claim.about.Scope, request)
-	if err != nil {
-		return nil, l.unlessDenied(err)
-	}
+// receive returns the first Hold on a grant, which open makes of it.
+func (r *request) receive(ctx context.Context, g grant, open func(token Token, since time.Time) (*Hold, error)) (*Hold, error) {
 	since := time.Now()
 	token, err := g.Token(ctx)
 	var hold *Hold
 	if err == nil {
-		hold, err = l.open(ctx, caller, g, token, since, hooks)
+		hold, err = open(token, since)
 	}
 	if err != nil {
 		giveBack(ctx, g)
 		return nil, err
 	}
-	l.stream.deliver()
+	r.stream.deliver()
 	return hold, nil
 }
 
@@ -184,63 +162,54 @@ func giveBack(ctx context.Context, g grant) {
 	_ = g.Release(ctx) // tried on in the background
 }
 
-// open returns the first Hold, unless the lock has to be given away before any
-// work was done.
-func (l *heldLock) open(ctx, caller context.Context, g grant, token Token, since time.Time, hooks []Hook) (*Hold, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.lost != nil:
-		return nil, l.lost
-	case l.asked != nil:
-		return nil, l.asked
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case l.mark == nil && l.claim.frozen() != nil:
-		l.attempt++ // nobody cares what becomes of the grant
-		return nil, errWithdrawn
+// heldSince is the lock that g has granted.
+func (r *request) heldSince(since time.Time, g grant) *heldLock {
+	return &heldLock{
+		guard:       r.guard,
+		claim:       r.claim,
+		early:       r.errand.early(),
+		stream:      r.stream,
+		grant:       g,
+		since:       since,
+		unfollow:    func() {},
+		lostSignal:  make(chan struct{}),
+		requirement: r.requirement,
+		lease:       lease{length: r.requirement.LeaseTimeout, end: since.Add(r.requirement.LeaseTimeout)},
+		risk:        r.risk,
 	}
-	l.grant = g
-	l.stream.change(func(about *Subject) { about.Token = token })
-	l.grantedLocked()
-	return l.openLocked(caller, since, hooks, Acquired{since.Sub(l.started)}), nil
 }
 
 // openLocked makes the first Hold.
-func (l *heldLock) openLocked(caller context.Context, since time.Time, hooks []Hook, opened recipes.Notice) *Hold {
-	l.phase = holding
-	l.since = since
-	l.leaseEnd = since.Add(l.lease)
+func (r *request) openLocked(l *heldLock, caller context.Context, hooks []Hook, opened recipes.Notice) *Hold {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.held, r.over = l, true
 	l.stream.note(opened)
 	l.first = l.addHoldLocked(caller, l.requirement, hooks)
-	if l.granted != nil {
-		close(l.granted)
-	}
 	return l.first
 }
 
 // refused tells that the request failed, and says why.
-func (l *heldLock) refused(ctx context.Context, err error) error {
-	l.mu.Lock()
-	l.phase = leaving
-	l.unfollow()
+func (r *request) refused(ctx context.Context, err error) error {
+	r.mu.Lock()
+	r.over = true
 	switch {
-	case l.lost != nil:
-		err = l.lost // it explains whatever else failed
-	case l.asked == nil || !errors.Is(err, l.asked):
-		err = notAcquired(ctx, l.requirement.Scope, err)
+	case r.lost != nil:
+		err = r.lost // it explains whatever else failed
+	case r.asked == nil || !errors.Is(err, r.asked):
+		err = notAcquired(ctx, r.requirement.Scope, err)
 	}
-	l.stream.note(NotAcquired{time.Since(l.started), err})
-	l.mu.Unlock()
-	l.stream.deliver()
-	l.flush(ctx)
+	r.stream.note(NotAcquired{time.Since(r.limit.start), err})
+	r.mu.Unlock()
+	r.stream.deliver()
+	r.stream.flush(ctx)
 	return err
 }
 
 // isGone reports whether a request failed because the lock was granted, and had
 // to be given away or was lost at once.
-func (l *heldLock) isGone(err error) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return errors.As(err, new(*LostError)) || l.asked != nil && errors.Is(err, l.asked)
+func (r *request) isGone(err error) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return errors.As(err, new(*LostError)) || r.asked != nil && errors.Is(err, r.asked)
 }
