@@ -19,7 +19,7 @@ func (h *Hold) cleanUp() error {
 		return nil
 	}
 	h.startGraceLocked()
-	cause, deadline, since := h.cause, h.deadline, h.since
+	cause, deadline, since := h.cause, h.grace.end, h.since
 	l.mu.Unlock()
 	h.announce(CleanupStarted{cause, len(hooks), deadline, since})
 
@@ -77,20 +77,20 @@ func (h *Hold) beginHook() (ctx context.Context, done func()) {
 	l := h.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	values := context.WithValue(context.WithoutCancel(h.values), placeKey{}, place{hold: h, inHook: true})
+	values := context.WithValue(context.WithoutCancel(h.ctx), placeKey{}, place{hold: h, inHook: true})
 	ctx, cancel := context.WithCancelCause(values)
 	if h.lost != nil {
 		cancel(h.lost)
 	}
 	stop := context.CancelFunc(func() {})
-	if !h.deadline.IsZero() {
-		ctx, stop = context.WithDeadlineCause(ctx, h.deadline, h.graceOverLocked())
+	if !h.grace.end.IsZero() {
+		ctx, stop = context.WithDeadlineCause(ctx, h.grace.end, h.graceOverLocked())
 	}
-	h.hookCancel, h.hookDeadline = cancel, h.deadline
+	h.grace.hook, h.grace.hookEnd = cancel, h.grace.end
 
 	return ctx, func() {
 		l.mu.Lock()
-		h.hookCancel = nil
+		h.grace.hook = nil
 		l.mu.Unlock()
 		stop()
 		cancel(nil)
@@ -98,55 +98,76 @@ func (h *Hold) beginHook() (ctx context.Context, done func()) {
 }
 
 func (h *Hold) graceOverLocked() error {
-	return fmt.Errorf("grace of %s for the cleanup of %s is over: %w", h.grace, h.describe(), context.DeadlineExceeded)
+	return fmt.Errorf("grace of %s for the cleanup of %s is over: %w", h.grace.length, h.describe(), context.DeadlineExceeded)
 }
 
-// armLocked sets the end of the grace, or moves it forward. It never moves
-// back: what was promised first is what a hook has planned with.
-func (h *Hold) armLocked(deadline time.Time, grace time.Duration) {
-	if h.phase == ended || (!h.deadline.IsZero() && !deadline.Before(h.deadline)) {
-		return
-	}
-	h.deadline, h.grace = deadline, grace
-	left := time.Until(deadline)
-	if h.graceTimer == nil {
-		h.graceTimer = time.AfterFunc(left, h.overrun)
-		return
-	}
-	h.graceTimer.Reset(left)
+// A grace is the time that an interrupted Hold has for its work and its hooks.
+type grace struct {
+	end     time.Time // zero while none runs
+	length  time.Duration
+	timer   *time.Timer
+	hook    context.CancelCauseFunc // of the hook that runs; nil: none does
+	hookEnd time.Time               // with which that has begun
 }
 
-func (h *Hold) disarmLocked() {
-	if h.graceTimer != nil {
-		h.graceTimer.Stop()
+// start sets the end, or moves it forward. It never moves back: what was promised
+// first is what a hook has planned with.
+func (g *grace) start(end time.Time, length time.Duration, over func()) {
+	if !g.end.IsZero() && !end.Before(g.end) {
+		return
 	}
-	h.deadline = time.Time{}
+	g.end, g.length = end, length
+	left := time.Until(end)
+	if g.timer == nil {
+		g.timer = time.AfterFunc(left, over)
+		return
+	}
+	g.timer.Reset(left)
+}
+
+func (g *grace) stop() {
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	g.end = time.Time{}
+}
+
+func (g *grace) endHook(cause error) {
+	if g.hook != nil {
+		g.hook(cause)
+	}
+}
+
+func (h *Hold) armLocked(end time.Time, length time.Duration) {
+	if h.phase != ended {
+		h.grace.start(end, length, h.overrun)
+	}
 }
 
 // overrun is called at the end of the grace of a Hold that is still there.
 func (h *Hold) overrun() {
 	l := h.lock
 	l.mu.Lock()
-	if h.deadline.IsZero() { // ended or lost meanwhile
+	if h.grace.end.IsZero() { // ended or lost meanwhile
 		l.mu.Unlock()
 		return
 	}
-	if h.hookCancel != nil && h.deadline.Before(h.hookDeadline) {
-		h.hookCancel(h.graceOverLocked()) // began with a later deadline
+	if h.grace.end.Before(h.grace.hookEnd) {
+		h.grace.endHook(h.graceOverLocked()) // began with a later deadline
 	}
 	if h.cleansUp {
 		h.interruptLocked(h.graceOverLocked())
 	}
-	grace, running := h.grace, h.phase == working
+	length, running := h.grace.length, h.phase == working
 	l.mu.Unlock()
-	if grace <= 0 {
+	if length <= 0 {
 		return
 	}
 	for _, l := range h.locks() {
 		l.mu.Lock()
 		if !l.overran {
 			l.overran = true
-			l.stream.note(CleanupOverrun{grace, running})
+			l.stream.note(CleanupOverrun{length, running})
 		}
 		l.mu.Unlock()
 		l.stream.deliver()

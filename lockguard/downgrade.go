@@ -19,10 +19,7 @@ import (
 // called again. A holder that was asked to go may downgrade: it goes on being
 // asked, unless the one that asks can share.
 func (h *Hold) Downgrade(ctx context.Context) error {
-	h.lock.mu.Lock()
-	over := h.phase == ended
-	h.lock.mu.Unlock()
-	if over {
+	if h.isReleased() {
 		return ErrReleased
 	}
 	all := h.locks()

@@ -29,7 +29,7 @@ import (
 // not carry a Hold on the scope.
 //
 // The errors are those of Do. *RequestError: o has no single scope, or has ended.
-func (g *Guard) Override(ctx context.Context, o override.Override, work func(ctx context.Context) error) (err error) {
+func (g *Guard) Override(ctx context.Context, o override.Override, work func(ctx context.Context) error) error {
 	left := o.Until.Sub(g.now())
 	if err := g.refuseOverride(ctx, o, left, work); err != nil {
 		return err
@@ -49,16 +49,7 @@ func (g *Guard) Override(ctx context.Context, o override.Override, work func(ctx
 	if err != nil {
 		return q.refused(ctx, err)
 	}
-	var failure error
-	defer func() { // deferred for work that ends its goroutine
-		end, ok := hold.conclude(ctx, failure)
-		if !ok { // work has released the Hold itself
-			end = hold.interrupted()
-		}
-		err = end.outcome(failure)
-	}()
-	failure = protect("work", func() error { return work(hold.Context()) })
-	return failure
+	return hold.run(ctx, work)
 }
 
 // beginOverride puts an override on record and acquires its lock.

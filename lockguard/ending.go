@@ -50,6 +50,20 @@ func (d departure) loss() error {
 	return nil
 }
 
+// run runs work under the Hold, which it ends.
+func (h *Hold) run(ctx context.Context, work func(ctx context.Context) error) (err error) {
+	var failure error
+	defer func() { // deferred for work that ends its goroutine
+		end, ok := h.conclude(ctx, failure)
+		if !ok { // work has released the Hold itself
+			end = h.interrupted()
+		}
+		err = end.outcome(failure)
+	}()
+	failure = protect("work", func() error { return work(h.Context()) })
+	return failure
+}
+
 // conclude ends the Hold, whose work returned err. ok is false if that was done
 // before.
 func (h *Hold) conclude(ctx context.Context, err error) (end ending, ok bool) {

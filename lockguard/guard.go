@@ -139,7 +139,7 @@ func (g *Guard) Do(ctx context.Context, requirement Requirement, work func(ctx c
 // all. At last all locks are released, the last acquired first.
 //
 // Hooks need a cleanup timeout in every requirement.
-func (g *Guard) DoAll(ctx context.Context, requirements []Requirement, work func(ctx context.Context) error, hooks ...Hook) (err error) {
+func (g *Guard) DoAll(ctx context.Context, requirements []Requirement, work func(ctx context.Context) error, hooks ...Hook) error {
 	if work == nil {
 		return &RequestError{Field: "work", Reason: "is nil; give the function that needs the lock"}
 	}
@@ -147,16 +147,7 @@ func (g *Guard) DoAll(ctx context.Context, requirements []Requirement, work func
 	if err != nil {
 		return err
 	}
-	var failure error
-	defer func() { // deferred for work that ends its goroutine
-		end, ok := hold.conclude(ctx, failure)
-		if !ok { // work has released the Hold itself
-			end = hold.interrupted()
-		}
-		err = end.outcome(failure)
-	}()
-	failure = protect("work", func() error { return work(hold.Context()) })
-	return failure
+	return hold.run(ctx, work)
 }
 
 // Acquire waits for the lock and returns it as a Hold, which must be released.
@@ -316,4 +307,33 @@ func protect(what string, f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// An errand is how a lock is acquired that is one of several.
+type errand struct {
+	among   *bundle // nil: it is the only one
+	timeout *time.Duration
+	last    bool
+	under   []string // IDs of what the same work holds
+}
+
+// early reports whether the lock is granted before others that the work needs.
+func (e errand) early() bool { return e.among != nil && !e.last }
+
+// yields reports whether other locks are held that must not wait for a freeze
+// to end.
+func (e errand) yields() bool { return e.among != nil && e.among.holdsAny() }
+
+// request returns what acquires the lock.
+func (e errand) request(caller context.Context, g *Guard, requirement Requirement) *request {
+	var r *request
+	if e.among == nil {
+		r = newRequest(caller, g, requirement)
+		e.under = heldBy(caller)
+	} else {
+		r = e.among.take(caller, requirement, e.timeout)
+		e.under = append(heldBy(caller), e.among.ids()...)
+	}
+	r.errand = e
+	return r
 }

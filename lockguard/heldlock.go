@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -141,4 +142,55 @@ func (l *heldLock) isOver() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.over || l.lost != nil
+}
+
+// A risk is that a silence of ZooKeeper loses the lock.
+type risk struct {
+	signal chan struct{} // closed in a silence
+	end    time.Time     // when the lock will be lost to that silence
+}
+
+// mark says that ZooKeeper is silent.
+func (r *risk) mark(end time.Time) {
+	r.end = end
+	if !isClosed(r.signal) {
+		close(r.signal)
+	}
+}
+
+// now returns what is closed in a silence. The deadline moves on with the answer
+// that ends it.
+func (r *risk) now(deadline time.Time) <-chan struct{} {
+	const sameDeadline = time.Millisecond // computed at another moment
+	if isClosed(r.signal) && deadline.Sub(r.end) > sameDeadline {
+		r.signal = make(chan struct{})
+	}
+	return r.signal
+}
+
+func (l *heldLock) atRisk() <-chan struct{} {
+	deadline := l.grant.Deadline()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.risk.now(deadline)
+}
+
+// A mutex guards what happens to a lock. What happens to a member of a bundle
+// takes the mutexes of other locks, and so has to wait until this one is free.
+type mutex struct {
+	sync.Mutex
+	later []func()
+}
+
+// whenFree has f called by Unlock.
+func (m *mutex) whenFree(f func()) { m.later = append(m.later, f) }
+
+// Unlock unlocks m, and does what was left for then.
+func (m *mutex) Unlock() {
+	later := m.later
+	m.later = nil
+	m.Mutex.Unlock()
+	for _, f := range later {
+		f()
+	}
 }

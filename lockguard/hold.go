@@ -16,7 +16,6 @@ import (
 type Hold struct {
 	lock           *heldLock
 	caller         context.Context // from which the Hold's context derives
-	values         context.Context // of the contexts of work and hooks
 	ctx            context.Context
 	cancel         context.CancelCauseFunc
 	unwatch        func() bool   // stops waiting for the end of caller
@@ -28,18 +27,14 @@ type Hold struct {
 	bundle         *bundle       // of the locks that are held together, if this Hold is on all of them
 
 	// Guarded by lock.mu.
-	memberOf     *bundle // whose Hold has the work and the hooks of this one
-	phase        holdPhase
-	cause        error     // why the work was interrupted
-	since        time.Time // when
-	asked        bool      // to go
-	lost         *LostError
-	hooks        []Hook
-	deadline     time.Time // end of the grace; zero while none runs
-	grace        time.Duration
-	graceTimer   *time.Timer
-	hookCancel   context.CancelCauseFunc // of the hook that runs
-	hookDeadline time.Time
+	memberOf *bundle // whose Hold has the work and the hooks of this one
+	phase    holdPhase
+	cause    error     // why the work was interrupted
+	since    time.Time // when
+	asked    bool      // to go
+	lost     *LostError
+	hooks    []Hook
+	grace    grace
 }
 
 type holdPhase uint8
@@ -139,10 +134,7 @@ func (h *Hold) Deadline() time.Time { return h.lock.grant.Deadline() }
 // microseconds. Another pause may come right after it: what you write to must
 // refuse a token smaller than one that it has seen all the same.
 func (h *Hold) Check() error {
-	h.lock.mu.Lock()
-	over := h.phase == ended
-	h.lock.mu.Unlock()
-	if over {
+	if h.isReleased() {
 		return ErrReleased
 	}
 	var problems []error
@@ -170,10 +162,7 @@ func (h *Hold) AtRisk() <-chan struct{} { return h.lock.atRisk() }
 // ErrReleased after the release. Of several locks, those before the one that
 // refuses have the new lease.
 func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
-	h.lock.mu.Lock()
-	over := h.phase == ended
-	h.lock.mu.Unlock()
-	if over {
+	if h.isReleased() {
 		return ErrReleased
 	}
 	for _, l := range h.locks() {
@@ -269,10 +258,8 @@ func (h *Hold) loseLocked(lost *LostError) {
 		h.lock.mu.whenFree(func() { b.lose(lost) })
 	}
 	h.interruptLocked(lost)
-	h.disarmLocked()
-	if h.hookCancel != nil {
-		h.hookCancel(lost)
-	}
+	h.grace.stop()
+	h.grace.endHook(lost)
 }
 
 func (h *Hold) interruptLocked(cause error) {
@@ -282,14 +269,20 @@ func (h *Hold) interruptLocked(cause error) {
 	}
 }
 
+func (h *Hold) isReleased() bool {
+	h.lock.mu.Lock()
+	defer h.lock.mu.Unlock()
+	return h.phase == ended
+}
+
 func (h *Hold) endLocked() {
 	h.phase = ended
-	h.disarmLocked()
+	h.grace.stop()
 }
 
 // addHoldLocked returns a new Hold with a context that derives from caller.
 func (l *heldLock) addHoldLocked(caller context.Context, requirement Requirement, hooks []Hook) *Hold {
-	h := &Hold{lock: l, caller: caller, values: caller, hooks: slices.Clone(hooks), cleanupTimeout: requirement.CleanupTimeout, mode: requirement.Mode}
+	h := &Hold{lock: l, caller: caller, hooks: slices.Clone(hooks), cleanupTimeout: requirement.CleanupTimeout, mode: requirement.Mode}
 	if h.cleanupTimeout == 0 || h.cleanupTimeout > l.requirement.CleanupTimeout {
 		h.cleanupTimeout = l.requirement.CleanupTimeout
 	}

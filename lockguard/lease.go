@@ -17,6 +17,18 @@ type lease struct {
 	prolonged time.Duration // from the grant on, that overrides have seen to
 }
 
+func (l *lease) renew(length time.Duration, end time.Time) { l.length, l.end = length, end }
+
+// missing is how long a new lease has to be, to last until then; 0: this one does,
+// or it is too late. It is longer than the cleanup.
+func (l *lease) missing(until time.Time, cleanup time.Duration) time.Duration {
+	left := time.Until(until).Truncate(time.Millisecond) + time.Millisecond
+	if until.Before(l.end) || left <= 0 {
+		return 0
+	}
+	return max(left, cleanup+time.Millisecond)
+}
+
 // extend starts a new lease.
 func (l *heldLock) extend(ctx context.Context, length time.Duration) error {
 	if l.bypass() != nil {
@@ -37,7 +49,7 @@ func (l *heldLock) extend(ctx context.Context, length time.Duration) error {
 	}
 	l.mu.Lock()
 	if !l.over && l.lost == nil { // else it comes too late
-		l.lease.length, l.lease.end = length, sent.Add(length)
+		l.lease.renew(length, sent.Add(length))
 		l.stream.note(Extended{length})
 	}
 	l.mu.Unlock()
@@ -120,21 +132,17 @@ func leaseAlone(o override.Override) override.Override {
 // prolong makes the lease at least total, counted from the grant.
 func (l *heldLock) prolong(ctx context.Context, total time.Duration) error {
 	l.mu.Lock()
-	until := l.since.Add(total)
-	enough := until.Before(l.lease.end)
-	cleanup := l.requirement.CleanupTimeout
+	left := l.lease.missing(l.since.Add(total), l.requirement.CleanupTimeout)
 	l.mu.Unlock()
-	left := time.Until(until).Truncate(time.Millisecond) + time.Millisecond
-	if !enough && left > 0 {
-		left = max(left, cleanup+time.Millisecond)
+	if left > 0 {
 		if err := l.grant.Extend(ctx, left); err != nil {
 			return l.refusal(err)
 		}
 	}
 	l.mu.Lock()
 	l.lease.prolonged = total
-	if !enough && left > 0 && !l.over && l.lost == nil {
-		l.lease.length, l.lease.end = total, time.Now().Add(left)
+	if left > 0 && !l.over && l.lost == nil {
+		l.lease.renew(total, time.Now().Add(left))
 		l.stream.note(Extended{left})
 	}
 	l.mu.Unlock()

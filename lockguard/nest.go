@@ -83,7 +83,7 @@ func (p place) nest(ctx context.Context, requirement Requirement, hooks []Hook) 
 	hold = l.addHoldLocked(ctx, requirement, hooks)
 	hold.inCleanup, hold.cleansUp = p.inHook || p.hold.inCleanup, p.hold.cleansUp
 	if p.hold.asked && hold.cleansUp && !hold.inCleanup {
-		hold.askLocked(l.asked, p.hold.deadline, p.hold.grace)
+		hold.askLocked(l.asked, p.hold.grace.end, p.hold.grace.length)
 	}
 	return hold, false, nil
 }

@@ -17,7 +17,7 @@ func (h *Hold) dress() {
 	for _, l := range h.locks() {
 		values = l.dress(values, f) //nolint:fatcontext // one for each lock that the work holds
 	}
-	h.ctx, h.values = valuesOf{h.ctx, values}, values
+	h.ctx = valuesOf{h.ctx, values}
 }
 
 // dress returns what f makes of ctx for this lock.
