@@ -56,7 +56,14 @@ func (r *request) try(ctx, caller context.Context, effect override.Effect, chang
 		go a.follow(following, changed)
 	}
 
-	hold, err = a.acquire(ctx, caller, made, hooks)
+	g, err := r.guard.locker.acquire(ctx, r.claim.about.Scope, made)
+	if err != nil {
+		err = a.unlessDenied(err)
+	} else {
+		hold, err = r.receive(ctx, g, func(token Token, since time.Time) (*Hold, error) {
+			return a.open(ctx, caller, g, token, since, hooks)
+		})
+	}
 	if err != nil {
 		unfollow()
 		return nil, err
@@ -91,18 +98,6 @@ func (r *request) declared(a *attempt) recipes.Request {
 	made := r.requirement.request(r.stream.subject().Trace, func(n recipes.Notice) { r.notice(a, n) })
 	made.Under = r.errand.under
 	return made
-}
-
-// acquire waits for the grant and opens the first Hold on it.
-func (a *attempt) acquire(ctx, caller context.Context, made recipes.Request, hooks []Hook) (*Hold, error) {
-	r := a.request
-	g, err := r.guard.locker.acquire(ctx, r.claim.about.Scope, made)
-	if err != nil {
-		return nil, a.unlessDenied(err)
-	}
-	return r.receive(ctx, g, func(token Token, since time.Time) (*Hold, error) {
-		return a.open(ctx, caller, g, token, since, hooks)
-	})
 }
 
 // open returns the first Hold, unless the lock has to be given away before any

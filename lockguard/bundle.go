@@ -247,7 +247,7 @@ func (b *bundle) open(ctx context.Context, requirements []Requirement, hooks []H
 	}
 	if err != nil {
 		front.unwatch()
-		_, _ = l.remove(front)
+		l.remove(front)
 		return nil, err
 	}
 	b.front = front
@@ -348,19 +348,14 @@ func (b *bundle) settle(cause error) {
 
 // leave releases all locks, the last acquired first. None keeps the others.
 func (b *bundle) leave(ctx context.Context, limit time.Duration) []departure {
-	type exit struct {
-		lost    *LostError
-		release func(context.Context, time.Duration) error
-	}
-	exits := make([]exit, 0, len(b.members))
+	leavers := make([]leaver, 0, len(b.members))
 	for _, m := range b.members {
-		lost, release := m.lock.remove(m)
-		exits = append(exits, exit{lost, release})
+		leavers = append(leavers, m.lock.remove(m))
 	}
 	end := time.Now().Add(limit)
-	departures := make([]departure, 0, len(exits))
-	for _, e := range slices.Backward(exits) {
-		departures = append(departures, departure{e.lost, e.release(ctx, time.Until(end))})
+	departures := make([]departure, 0, len(leavers))
+	for _, leave := range slices.Backward(leavers) {
+		departures = append(departures, leave(ctx, time.Until(end)))
 	}
 	return departures
 }

@@ -110,9 +110,9 @@ func (h *Hold) finish(err error) (cause error, ok bool) { //nolint:revive // cau
 
 // leave gives the lock away, unless other Holds are on it.
 func (h *Hold) leave(ctx context.Context) []departure {
-	lost, release := h.lock.remove(h)
+	leave := h.lock.remove(h)
 	if h.bundle != nil {
 		return h.bundle.leave(ctx, releaseTimeout)
 	}
-	return []departure{{lost, release(ctx, releaseTimeout)}}
+	return []departure{leave(ctx, releaseTimeout)}
 }

@@ -51,22 +51,24 @@ func (l *heldLock) heldUnder(terms priority.Terms) {
 	l.lease = lease{length: terms.LeaseTimeout, end: l.since.Add(terms.LeaseTimeout), prolonged: terms.LeaseTimeout}
 }
 
-// remove takes h, whose work and hooks have returned, off the lock. It returns
-// the loss, if the lock was lost before, and what releases the lock, if h was
-// the last on it; this waits for ZooKeeper's confirmation, within a limit.
-func (l *heldLock) remove(h *Hold) (lost *LostError, release func(context.Context, time.Duration) error) {
+// A leaver gives the lock away if the Hold that has left it was the last one; it
+// then waits for ZooKeeper's confirmation, within a limit.
+type leaver func(ctx context.Context, limit time.Duration) departure
+
+// remove takes h, whose work and hooks have returned, off the lock.
+func (l *heldLock) remove(h *Hold) leaver {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h.endLocked()
 	l.holds = slices.DeleteFunc(l.holds, func(o *Hold) bool { return o == h })
 	lost, cause, since := l.lost, h.cause, h.since
 	if len(l.holds) > 0 {
-		return lost, func(context.Context, time.Duration) error { return nil }
+		return func(context.Context, time.Duration) departure { return departure{lost: lost} }
 	}
 	l.over = true
 	l.unfollow()
-	return lost, func(ctx context.Context, limit time.Duration) error {
-		return l.release(ctx, limit, cause, since, lost != nil)
+	return func(ctx context.Context, limit time.Duration) departure {
+		return departure{lost, l.release(ctx, limit, cause, since, lost != nil)}
 	}
 }
 

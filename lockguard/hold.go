@@ -229,15 +229,14 @@ func (h *Hold) shutDownLocked() {
 }
 
 func (h *Hold) askLocked(cause error, deadline time.Time, grace time.Duration) {
-	if h.inCleanup {
-		return // ends with the context of its hook
-	}
-	if h.cleansUp {
+	switch {
+	case h.inCleanup: // ends with the context of its hook
+	case h.cleansUp:
 		h.asked = true
 		h.armLocked(deadline, grace)
-		return
+	default:
+		h.pressLocked(cause, deadline, grace)
 	}
-	h.pressLocked(cause, deadline, grace)
 }
 
 func (h *Hold) pressLocked(cause error, deadline time.Time, grace time.Duration) {

@@ -65,7 +65,7 @@ func (l *heldLock) refusal(err error) error {
 	if pending := (*recipes.PreemptPendingError)(nil); errors.As(err, &pending) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.causeLocked(pending.By) // the notice has not come yet
+		return causeOf(pending.By, l.requirement.Scope, l.lease.length) // the notice has not come yet
 	}
 	if lost := (*LostError)(nil); errors.As(err, &lost) { // nor this one
 		l.mu.Lock()

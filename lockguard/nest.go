@@ -47,9 +47,7 @@ func heldBy(ctx context.Context) []string {
 
 // grantID is under what the lock stands in ZooKeeper, while it is held.
 func (l *heldLock) grantID() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over || l.lost != nil {
+	if l.isOver() {
 		return ""
 	}
 	return l.grant.ID()

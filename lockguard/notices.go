@@ -98,16 +98,12 @@ func (l *heldLock) notice(notice recipes.Notice) {
 // is withdrawn; later ones can only shorten the grace.
 func (l *heldLock) askLocked(n recipes.PreemptRequested) {
 	if l.asked == nil {
-		l.asked = l.causeLocked(n)
+		l.asked = causeOf(n, l.requirement.Scope, l.lease.length)
 	}
 	for _, h := range l.holds {
 		h.askLocked(l.asked, n.Deadline, n.Grace)
 	}
 	l.stream.note(n)
-}
-
-func (l *heldLock) causeLocked(n recipes.PreemptRequested) error {
-	return causeOf(n, l.requirement.Scope, l.lease.length)
 }
 
 // causeOf is what work is interrupted with that is asked to go.
@@ -133,10 +129,7 @@ func causeOf(n recipes.PreemptRequested, scope string, lease time.Duration) erro
 // loseLocked interrupts work and hooks. A loss that is noticed when both have
 // returned is left to release.
 func (l *heldLock) loseLocked(lost *LostError) {
-	if !l.markLostLocked(lost) {
-		return
-	}
-	if !l.over {
+	if l.markLostLocked(lost) && !l.over {
 		l.stream.note(Lost{time.Since(l.since), lost})
 	}
 }
