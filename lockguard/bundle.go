@@ -194,12 +194,12 @@ func (b *bundle) add(h *Hold) error {
 // the end of one that has not begun.
 func (b *bundle) begin(ctx context.Context) error {
 	for _, m := range b.members {
-		since, lease, nested := m.lock.age(m)
-		if nested {
-			continue
+		if m.lock.first != m {
+			continue // the outer Hold has seen to it
 		}
+		lease := m.lock.leaseLength()
 		err := b.limit.during(ctx, m.lock, func(ctx context.Context) error {
-			if time.Since(since) >= lease/10 {
+			if time.Since(m.lock.since) >= lease/10 {
 				if err := m.lock.extend(ctx, lease); err != nil {
 					return err
 				}

@@ -13,7 +13,7 @@ import (
 // ctx ends before that.
 func (r *request) endure(ctx context.Context, effect override.Effect, changed <-chan struct{}) (override.Effect, <-chan struct{}, error) {
 	var over <-chan time.Time
-	shown := r.showFrozen()
+	shown := shownFrozen{of: r}
 	defer shown.end()
 	for ; effect.Frozen != nil; effect, changed = r.weigh(ctx) {
 		r.tellFrozen(*effect.Frozen)
@@ -71,8 +71,6 @@ type shownFrozen struct {
 	now  override.Override
 	stop context.CancelFunc // nil: nothing is shown
 }
-
-func (r *request) showFrozen() *shownFrozen { return &shownFrozen{of: r} }
 
 // by shows that an override keeps the request out, in place of the one before.
 // It waits for nothing: showing it is for people, and must not hold up the

@@ -29,12 +29,12 @@ type heldLock struct {
 	since      time.Time
 	unfollow   func()        // ends the watch on overrides
 	lostSignal chan struct{} // closed when the lock is lost
+	first      *Hold         // that the others are nested in
 
 	mu          mutex
 	requirement Requirement // what it was granted for
 	lease       lease
 	over        bool    // work and hooks have returned
-	first       *Hold   // that the others are nested in
 	holds       []*Hold // whose work or hooks have not returned
 	asked       error   // the first *PreemptedError, *LeaseExpiredError or *OverriddenError
 	overran     bool
@@ -129,14 +129,6 @@ func (l *heldLock) standing() error {
 		return ErrReleased
 	}
 	return l.asked
-}
-
-// age says when the lock was acquired, how long its lease is, and whether h
-// shares it with an outer Hold.
-func (l *heldLock) age(h *Hold) (since time.Time, lease time.Duration, nested bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.since, l.lease.length, l.first != h
 }
 
 // isOver reports whether it is too late to change anything.

@@ -29,6 +29,12 @@ func (l *lease) missing(until time.Time, cleanup time.Duration) time.Duration {
 	return max(left, cleanup+time.Millisecond)
 }
 
+func (l *heldLock) leaseLength() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lease.length
+}
+
 // extend starts a new lease.
 func (l *heldLock) extend(ctx context.Context, length time.Duration) error {
 	if l.bypass() != nil {

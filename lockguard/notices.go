@@ -22,17 +22,9 @@ func (r *request) notice(a *attempt, n recipes.Notice) {
 	r.stream.deliverSoon()
 }
 
-// isOverLocked reports whether it is too late to change anything.
-func (r *request) isOverLocked() bool {
-	if r.held != nil {
-		return r.held.isOver()
-	}
-	return r.over || r.lost != nil
-}
-
 func (r *request) noticeLocked(notice recipes.Notice) {
-	if r.isOverLocked() {
-		return
+	if r.held == nil && (r.over || r.lost != nil) || r.held != nil && r.held.isOver() {
+		return // it comes too late to change anything
 	}
 	switch n := notice.(type) {
 	case recipes.Queued, recipes.Blocked, recipes.Delayed, recipes.Displaced, recipes.Requeued, recipes.TakenOver:
