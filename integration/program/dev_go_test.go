@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,10 +16,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 )
 
-// The program of the README and the commands that dev prints work on one server,
-// whichever comes first.
+// The program of the README, a program that begins with the lines that dev prints,
+// and the commands that it prints work on one server, whichever comes first.
 func TestGoProgramOfTheReadmeAndTheCommandsOfDevShareAServer(t *testing.T) {
 	t.Parallel()
+	readme := readmeProgram(t)
 	for _, programFirst := range []bool{true, false} {
 		name := "commands first"
 		if programFirst {
@@ -27,7 +29,11 @@ func TestGoProgramOfTheReadmeAndTheCommandsOfDevShareAServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := startDev(t)
-			program := readmeProgram(t, server.inGo)
+			printed := printedProgram(t, server.inGo)
+			programs := func() {
+				require.Regexp(t, `^token [1-9][0-9]*\n$`, runGo(t, readme, "LOCKKEEPER_ZK="+server.zk))
+				runGo(t, printed)
+			}
 			commands := func() {
 				server.lockkeeper(t, 0, "exec", "--scope", "cluster/orders", "--", "true")
 				server.lockkeeper(t, 0, "override", "apply", "stop", "--kind", "freeze", "-s", "cluster/*", "--for", "1m", "-r", "test")
@@ -39,14 +45,12 @@ func TestGoProgramOfTheReadmeAndTheCommandsOfDevShareAServer(t *testing.T) {
 				server.lockkeeper(t, 0, "doctor")
 			}
 			if programFirst {
-				out, err := exec.Command(program).CombinedOutput()
-				require.NoError(t, err, "%s", out)
+				programs()
 				commands()
 				return
 			}
 			commands()
-			out, err := exec.Command(program).CombinedOutput()
-			require.NoError(t, err, "%s", out)
+			programs()
 			require.Contains(t, server.lockkeeper(t, 0, "locks", "ls"), "cluster/orders/resource/users")
 		})
 	}
@@ -102,46 +106,93 @@ func (s devServer) run(t *testing.T, code int, args []string, env ...string) str
 	return string(out)
 }
 
-// readmeProgram builds the program of the README's section "In Go", with the lines that
-// dev prints to connect.
-func readmeProgram(t *testing.T, connect string) string {
+// readmeProgram builds the first program of the README as its reader does: as it
+// stands there, in a module outside of this repository. It needs no network.
+func readmeProgram(t *testing.T) string {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	_, section, found := strings.Cut(string(readme), "## In Go\n\n```go\n")
-	require.True(t, found)
-	snippet, _, found := strings.Cut(section, "```\n")
-	require.True(t, found)
-	first, rest, found := strings.Cut(snippet, "\n")
-	require.True(t, found)
-	require.Equal(t, `client, err := recipes.NewClient(recipes.Config{Servers: []string{"localhost:2181"}})`, first)
-	source := `package main
+	return buildModule(t, inGo(t)[0])
+}
+
+// printedProgram builds the second piece of Go of the README behind the lines that dev
+// prints to connect.
+func printedProgram(t *testing.T, connect string) string {
+	t.Helper()
+	return buildModule(t, `package main
 
 import (
 	"context"
 	"log"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper"
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-func compact(context.Context, lockguard.Token) error { return nil }
+func compact(context.Context, lockkeeper.Token) error { return nil }
 func restore(context.Context) error { return nil }
 
 func main() {
 	ctx := context.Background()
-	` + connect + "\n" + strings.ReplaceAll(rest, "...", "if err != nil { log.Fatal(err) }") + `
+	`+connect+`
+	if err != nil { log.Fatal(err) }
+	guard, err := lockkeeper.NewGuard(client)
+	if err != nil { log.Fatal(err) }
+	`+inGo(t)[1]+`
 	if err != nil { log.Fatal(err) }
 	if err := client.Close(ctx); err != nil { log.Fatal(err) }
 }
-`
+`)
+}
+
+// inGo returns the pieces of Go in the README's section "In Go".
+func inGo(t *testing.T) []string {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(readme), "\n## In Go\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	pieces := strings.Split(section, "```go\n")[1:]
+	for i, piece := range pieces {
+		pieces[i], _, found = strings.Cut(piece, "```\n")
+		require.True(t, found)
+	}
+	require.Len(t, pieces, 2)
+	return pieces
+}
+
+// buildModule builds a program in a module of its own that requires this one.
+func buildModule(t *testing.T, source string) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	require.NoError(t, err)
 	dir := t.TempDir()
-	file, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-	require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
-	build := exec.Command("go", append(harness.BuildArgs(program), file)...)
+	for name, text := range map[string]string{
+		"go.mod": "module example.com/first\n\ngo 1.26.0\n\n" +
+			"require github.com/lockkeeper/lockkeeper v0.0.0\n\n" +
+			"replace github.com/lockkeeper/lockkeeper => " + strconv.Quote(root) + "\n",
+		"go.sum":  string(sums),
+		"main.go": source,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	program := filepath.Join(dir, "program")
+	build := exec.Command("go", append(harness.BuildArgs(program), ".")...)
+	build.Dir = dir
+	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod -trimpath", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s\n%s", out, source)
 	return program
+}
+
+// runGo runs a program and returns what it prints.
+func runGo(t *testing.T, program string, env ...string) string {
+	t.Helper()
+	command := exec.Command(program)
+	command.Env = append(os.Environ(), env...)
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
 }
