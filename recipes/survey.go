@@ -357,7 +357,7 @@ func recordAt(path string) func(data []byte) error {
 	case room == "groups" && deep == 3:
 		return func(data []byte) error { _, err := decodeMember(data); return err }
 	case room == zkclient.RoomIdentities && deep == 0:
-		return func(data []byte) error { _, err := zkclient.DecodeIdentities(data); return err }
+		return zkclient.CheckIdentitiesRecord
 	case room == "locks" && deep == 2:
 		return func(data []byte) error { _, err := decodeLock(data); return err }
 	case room == "locks" && deep == 3:

@@ -160,12 +160,17 @@ func (s *Session) identities(ctx context.Context, node string) (access, error) {
 	if err != nil {
 		return access{}, err
 	}
-	a, err := DecodeIdentities(data)
+	a, err := decodeIdentities(data)
 	return a, InNode(err, node)
 }
 
-// DecodeIdentities reads the lists that stand in a node. The error is a *RecordError without the node.
-func DecodeIdentities(data []byte) (a access, err error) {
+// CheckIdentitiesRecord says what is wrong with the lists that stand in a node: a *RecordError without the node.
+func CheckIdentitiesRecord(data []byte) error {
+	_, err := decodeIdentities(data)
+	return err
+}
+
+func decodeIdentities(data []byte) (a access, err error) {
 	var rec identitiesRecord
 	if err := Decode(data, &rec, &rec.Format); err != nil {
 		return access{}, err
