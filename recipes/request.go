@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -96,16 +95,8 @@ const (
 	maxMarkReason = 1000
 )
 
-// Token is a fencing token. It grows with every grant of a scope: give it to
-// whatever the work writes to, and let that refuse a smaller one. It is the
-// zxid of the ZooKeeper transaction that granted the lock.
-//
-// Shared holders have different tokens at one time: compare those of exclusive
-// holds alone, or let a resource that readers only read ignore theirs.
-type Token int64
-
-// String returns the token in decimal, as scripts can compare it.
-func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
+// Token is priority.Token.
+type Token = priority.Token
 
 // Notice is one thing that happens to a request or to its grant. The lock tells
 // those of this package through Request.Notify; package lockguard has those that
