@@ -16,6 +16,9 @@ func NewClient(cfg Config) (*Client, error) {
 	return &Client{c}, nil
 }
 
+// TickLedger returns the ledger of the client's root. The owner names the process for people; defaults to "host:pid".
+func (c *Client) TickLedger(owner string) *TickLedger { return NewTickLedger(c.Client, owner) }
+
 // What is zkclient's, and is handed to clients of this package or comes back from them.
 type (
 	// Config configures a Client.

@@ -3,7 +3,6 @@ package recipes
 // Why nodes do not belong where they are, by their names.
 const (
 	notAGroup    = "its name is no group's"
-	notAJob      = "its name is no job's"
 	notAMember   = "its name is no participant's"
 	notAQuestion = "its name is no question's"
 	notAScope    = "its name is no scope"

@@ -50,15 +50,15 @@ type TickLedger struct {
 	failed int                    // calls for any job that was forgotten, at most: others count on from there
 }
 
-// TickLedger returns the ledger of the client's root. Each has an identity of
+// NewTickLedger returns the ledger of the client's root. Each has an identity of
 // its own: a process needs one. The owner names the process for people;
 // defaults to "host:pid".
-func (c *Client) TickLedger(owner string) *TickLedger {
+func NewTickLedger(c *zkclient.Client, owner string) *TickLedger {
 	if owner == "" {
 		owner = fmt.Sprintf("%s:%d", c.Host(), c.PID())
 	}
 	self := tickOwner{Ledger: zkclient.NewGUID(), Owner: owner, Host: c.Host(), PID: c.PID()}
-	return newTickLedger(c, c.Root(), func() []zkclient.ACLEntry { return c.ACL() }, self)
+	return newTickLedger(c, c.Root(), c.ACL, self)
 }
 
 func newTickLedger(store tickStore, root string, acl func() []zkclient.ACLEntry, self tickOwner) *TickLedger {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -66,18 +67,18 @@ type runNote struct {
 
 type endNote struct {
 	runNote
-	Outcome     TickOutcome `json:"end"`
-	Reason      string      `json:"reason,omitempty"`
-	Detail      string      `json:"detail,omitempty"`
-	Token       Token       `json:"token,omitempty"`
-	Took        int64       `json:"took,omitempty"`  // milliseconds
-	WaitedFor   int64       `json:"locks,omitempty"` // likewise, for locks
-	Retries     int         `json:"retries,omitempty"`
-	Preemptions int         `json:"preempted,omitempty"`
-	Trace       string      `json:"trace,omitempty"`
-	EndedAt     int64       `json:"ended,omitempty"`
-	First       time.Time   `json:"first,omitzero"` // of Count
-	Count       int64       `json:"count,omitempty"`
+	Outcome     TickOutcome    `json:"end"`
+	Reason      string         `json:"reason,omitempty"`
+	Detail      string         `json:"detail,omitempty"`
+	Token       priority.Token `json:"token,omitempty"`
+	Took        int64          `json:"took,omitempty"`  // milliseconds
+	WaitedFor   int64          `json:"locks,omitempty"` // likewise, for locks
+	Retries     int            `json:"retries,omitempty"`
+	Preemptions int            `json:"preempted,omitempty"`
+	Trace       string         `json:"trace,omitempty"`
+	EndedAt     int64          `json:"ended,omitempty"`
+	First       time.Time      `json:"first,omitzero"` // of Count
+	Count       int64          `json:"count,omitempty"`
 }
 
 type pauseNote struct {

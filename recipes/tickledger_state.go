@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -30,12 +31,12 @@ const (
 // TickEnd is how a claimed run ended, as its process tells.
 type TickEnd struct {
 	Outcome     TickOutcome
-	Reason      string        // why, for people; for a skip one word, which is counted
-	Detail      string        // more about the reason of a skip, for people; "": nothing
-	Token       Token         // of the lock; 0 without one
-	Took        time.Duration // the work, without the wait for locks
-	Waited      time.Duration // for locks
-	Attempts    int           // 0 and 1: one
+	Reason      string         // why, for people; for a skip one word, which is counted
+	Detail      string         // more about the reason of a skip, for people; "": nothing
+	Token       priority.Token // of the lock; 0 without one
+	Took        time.Duration  // the work, without the wait for locks
+	Waited      time.Duration  // for locks
+	Attempts    int            // 0 and 1: one
 	Preemptions int
 	Trace       string // traceparent
 
@@ -331,3 +332,6 @@ func (l *TickLedger) AwaitCancel(ctx context.Context, run TickRun) (by time.Time
 	}
 	return by, err
 }
+
+// notAJob is why a node is left out.
+const notAJob = "its name is no job's"

@@ -6,7 +6,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// tickStore is what a ledger needs of a *Client.
+// tickStore is what a ledger needs of a *zkclient.Client.
 type tickStore interface {
 	Create(ctx context.Context, path string, data []byte, flags int32) (string, error)
 	Ensure(ctx context.Context, path string) error
@@ -26,4 +26,4 @@ type tickStore interface {
 	Await(ctx context.Context, path string, children bool, see func(zkclient.NodeSight) (bool, error)) error
 }
 
-var _ tickStore = (*Client)(nil)
+var _ tickStore = (*zkclient.Client)(nil)
