@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // Options say what is examined.
@@ -92,7 +93,7 @@ type facts struct {
 	auditErr  error
 	urgent    []urgent
 	urgentErr error
-	ticks     []recipes.TickState
+	ticks     []ticks.State
 	ticksErr  error
 	serverNow time.Time
 	temporal  error

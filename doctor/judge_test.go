@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -53,9 +54,9 @@ func figures(pairs ...string) figureMap {
 func TestJobsThatAClockHasStoppedAreNamed(t *testing.T) {
 	x := &facts{servers: []*server{{address: "a", figures: figures("server_state", "standalone")}}, survey: recipes.Survey{Exists: true}}
 	require.Empty(t, run(checkTicks, x, Options{}))
-	x.ticks = []recipes.TickState{{Job: "backup"}}
+	x.ticks = []ticks.State{{Job: "backup"}}
 	require.Equal(t, "ok: of 1 job, none is decided before it was due", run(checkTicks, x, Options{}))
-	x.ticks = append(x.ticks, recipes.TickState{Job: "rollup", Last: time.Date(2026, 11, 23, 9, 5, 0, 0, time.UTC), Ahead: time.Hour})
+	x.ticks = append(x.ticks, ticks.State{Job: "rollup", Last: time.Date(2026, 11, 23, 9, 5, 0, 0, time.UTC), Ahead: time.Hour})
 	require.Equal(t, "problem: rollup: runs no tick until 2026-11-23T09:05:00Z: a daemon whose clock was ahead has decided those before", run(checkTicks, x, Options{}))
 	require.Empty(t, run(checkTicks, x, Options{ReadOnly: true}))
 	x.ticksErr = errors.New("no right")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // An AuditTrail is where acts are put on record: a *recipes.AuditLog.
@@ -138,13 +139,13 @@ func decisionEntry(a recipes.Approval, d recipes.Decision) recipes.AuditEntry {
 
 // Pause keeps a job from running until a time; the zero one: until it is resumed.
 // It returns the pause that was in force, nil if none was, and the name of the act.
-func (o *Operator) Pause(ctx context.Context, job string, until time.Time, by By) (was *recipes.TickPause, act string, err error) {
+func (o *Operator) Pause(ctx context.Context, job string, until time.Time, by By) (was *ticks.Pause, act string, err error) {
 	entry := recipes.AuditEntry{Action: recipes.AuditJobPause, Job: job, By: by.Name, Reason: by.Reason, After: map[string]string{"until": "it is resumed"}}
 	if !until.IsZero() {
 		entry.After["until"] = until.UTC().Format(time.RFC3339)
 	}
 	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) (err error) {
-		was, err = o.client.TickLedger("").Pause(ctx, job, recipes.TickPause{By: by.Name, Reason: by.Reason, Until: until})
+		was, err = o.client.TickLedger("").Pause(ctx, job, ticks.Pause{By: by.Name, Reason: by.Reason, Until: until})
 		outcome.Before = pauseText(was)
 		return err
 	})
@@ -153,7 +154,7 @@ func (o *Operator) Pause(ctx context.Context, job string, until time.Time, by By
 
 // Resume lets a paused job run again. It returns the pause that was in force, nil
 // if none was, and the name of the act.
-func (o *Operator) Resume(ctx context.Context, job string, by By) (was *recipes.TickPause, act string, err error) {
+func (o *Operator) Resume(ctx context.Context, job string, by By) (was *ticks.Pause, act string, err error) {
 	entry := recipes.AuditEntry{Action: recipes.AuditJobResume, Job: job, By: by.Name, Reason: by.Reason}
 	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) (err error) {
 		was, err = o.client.TickLedger("").Resume(ctx, job)
@@ -164,8 +165,8 @@ func (o *Operator) Resume(ctx context.Context, job string, by By) (was *recipes.
 }
 
 // Rewind sets back a job whose ticks were decided by a clock that was ahead: see
-// recipes.TickLedger.Rewind. It returns what it has done, and the name of the act.
-func (o *Operator) Rewind(ctx context.Context, job string, how recipes.TickRewind, by By) (done recipes.TickRewound, act string, err error) {
+// ticks.Ledger.Rewind. It returns what it has done, and the name of the act.
+func (o *Operator) Rewind(ctx context.Context, job string, how ticks.Rewind, by By) (done ticks.Rewound, act string, err error) {
 	entry := recipes.AuditEntry{Action: recipes.AuditJobRewind, Job: job, By: by.Name, Reason: by.Reason}
 	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) (err error) {
 		done, err = o.client.TickLedger("").Rewind(ctx, job, how)
@@ -184,7 +185,7 @@ func (o *Operator) Rewind(ctx context.Context, job string, how recipes.TickRewin
 	return done, act, err
 }
 
-func pauseText(was *recipes.TickPause) map[string]string {
+func pauseText(was *ticks.Pause) map[string]string {
 	if was == nil {
 		return nil
 	}
@@ -199,7 +200,7 @@ var ErrNotTaken = errors.New("no daemon has taken it: probably none that has thi
 // patience, is withdrawn: the error is ErrNotTaken then.
 func (o *Operator) Run(ctx context.Context, job string, patience time.Duration, by By) (run, act string, err error) {
 	act, err = o.OnRecord(ctx, RunEntry(job, by), func(outcome *recipes.AuditEntry) error {
-		asked, err := o.client.TickLedger("").Request(ctx, recipes.TickRequest{Job: job, By: by.Name, Reason: by.Reason})
+		asked, err := o.client.TickLedger("").Request(ctx, ticks.Request{Job: job, By: by.Name, Reason: by.Reason})
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -76,7 +77,7 @@ func newCounter(t *testing.T) *counter {
 	require.NoError(t, err)
 	_, err = client.Overrides().Apply(t.Context(), c.freeze("INC-1", "db/*"))
 	require.NoError(t, err)
-	_, err = client.TickLedger("").Pause(t.Context(), "paused", recipes.TickPause{By: "ben", Reason: "INC-2"})
+	_, err = client.TickLedger("").Pause(t.Context(), "paused", ticks.Pause{By: "ben", Reason: "INC-2"})
 	require.NoError(t, err)
 	_, err = client.TickLedger("").Begin(t.Context(), "backup", time.Now())
 	require.NoError(t, err)
@@ -170,7 +171,7 @@ func (c *counter) takes() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		standing, err := daemon.AwaitRequests(ctx, recipes.TickRequests{})
+		standing, err := daemon.AwaitRequests(ctx, ticks.Requests{})
 		if err == nil && len(standing.Standing) > 0 {
 			_, _ = daemon.ClaimRequest(ctx, standing.Standing[0], 1)
 		}
@@ -283,7 +284,7 @@ func TestARunThatNoDaemonTakesIsWithdrawnAndOnRecordAsFailed(t *testing.T) {
 	require.ErrorIs(t, err, emergency.ErrNotTaken)
 	require.Len(t, c.diary.entries, 2)
 	require.Equal(t, recipes.AuditFailed, c.diary.entries[1].Result)
-	standing, err := c.client.TickLedger("daemon").AwaitRequests(t.Context(), recipes.TickRequests{Standing: []recipes.TickRequest{{ID: "none"}}})
+	standing, err := c.client.TickLedger("daemon").AwaitRequests(t.Context(), ticks.Requests{Standing: []ticks.Request{{ID: "none"}}})
 	require.NoError(t, err)
 	require.Empty(t, standing, "nobody runs it later")
 }

@@ -1,6 +1,10 @@
 package recipes
 
-import "github.com/lockkeeper/lockkeeper/recipes/zkclient"
+import (
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
+)
 
 // A Client is a process's connection to ZooKeeper, shared by all its locks, groups, ledgers and boards. They are made by its
 // methods. What it is beside that is zkclient's.
@@ -16,8 +20,8 @@ func NewClient(cfg Config) (*Client, error) {
 	return &Client{c}, nil
 }
 
-// TickLedger returns the ledger of the client's root. The owner names the process for people; defaults to "host:pid".
-func (c *Client) TickLedger(owner string) *TickLedger { return NewTickLedger(c.Client, owner) }
+// ticks.Ledger returns the ledger of the client's root. The owner names the process for people; defaults to "host:pid".
+func (c *Client) TickLedger(owner string) *ticks.Ledger { return ticks.New(c.Client, owner) }
 
 // What is zkclient's, and is handed to clients of this package or comes back from them.
 type (

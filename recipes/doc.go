@@ -16,7 +16,7 @@
 //	err = grant.Release(ctx)
 //
 // Beside the PriorityLock there are Group (locks spread over participants) and
-// TickLedger (each tick once); and, on the nodes of Apache Curator and Kazoo, so
+// ticks.Ledger (each tick once); and, on the nodes of Apache Curator and Kazoo, so
 // that processes in Go, Java and Python exclude each other: Mutex, RWMutex,
 // Semaphore, Election, Barrier and DoubleBarrier. docs/recipes.md tells them
 // apart.

@@ -64,7 +64,7 @@ const frozenGoodbye = 30 * time.Second
 func (c *Client) ShowFrozen(ctx context.Context, r FrozenRequest) error {
 	note := frozenNote{
 		Format: zkclient.RecordFormat, ID: r.ID, Scope: r.Scope, Owner: r.Owner, Job: r.Job, Host: c.Host(), PID: c.PID(),
-		Priority: r.Priority, Shared: r.Mode == priority.Shared, Message: words.Clip(r.Message, maxReason), Override: r.Override, Until: r.Until.UTC(),
+		Priority: r.Priority, Shared: r.Mode == priority.Shared, Message: words.Clip(r.Message, maxFrozenMessage), Override: r.Override, Until: r.Until.UTC(),
 	}
 	began := time.Now()
 	for {
@@ -196,3 +196,6 @@ func decodeFrozen(data []byte, stat *zkclient.Stat) (FrozenRequest, error) {
 	}
 	return r, nil
 }
+
+// maxFrozenMessage bounds what a record of a frozen request says of it, in bytes.
+const maxFrozenMessage = 300

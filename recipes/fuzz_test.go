@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -187,8 +188,7 @@ func FuzzBoards(f *testing.F) {
 			fit := question.fit()
 			require.LessOrEqual(t, len(fit.Holders), maxAuditVictims+1)
 		}
-		var request requestNote
-		if err := zkclient.Decode(data, &request, &request.Format); err != nil {
+		if err := ticks.CheckRequest(data); err != nil {
 			checkRefusal(t, data, err)
 		}
 	})

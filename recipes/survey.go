@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -365,11 +366,11 @@ func recordAt(path string) func(data []byte) error {
 	case room == "overrides" && deep == 0:
 		return func(data []byte) error { _, err := decodeBoard(data); return err }
 	case room == "requests" && deep == 1:
-		return func(data []byte) error { var n requestNote; return zkclient.Decode(data, &n, &n.Format) }
+		return ticks.CheckRequest
 	case room == "seal" && deep == 0:
 		return func(data []byte) error { var r zkclient.SealRecord; return zkclient.Decode(data, &r, &r.Format) }
 	case room == "ticks" && deep == 1:
-		return func(data []byte) error { _, err := decodeTick(data, new(zkclient.Stat)); return err }
+		return ticks.CheckRecord
 	}
 	return nil
 }
@@ -462,13 +463,13 @@ func childOfLock(v *surveyor, parent visit, name string) (nodeKind, string) {
 
 func childOfTicks(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if _, ok := zkclient.UnescapeScope(name); !ok {
-		return nil, notAJob
+		return nil, ticks.NotAJob
 	}
 	return childOfJob, ""
 }
 
 func childOfJob(_ *surveyor, _ visit, name string) (nodeKind, string) {
-	if !strings.HasPrefix(name, markerPrefix) {
+	if !strings.HasPrefix(name, ticks.MarkerPrefix) {
 		return nil, "marks no run of the job"
 	}
 	return nil, ""

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -47,7 +48,7 @@ func TestTimesThatCannotBeWrittenDownAreMovedToWhereTheyCan(t *testing.T) {
 		require.NoError(t, err, s.Job)
 	}
 	for _, s := range states[:3] { // they are far ahead
-		_, err := c.TickLedger("").Rewind(t.Context(), s.Job, TickRewind{})
+		_, err := c.TickLedger("").Rewind(t.Context(), s.Job, ticks.Rewind{})
 		require.NoError(t, err, s.Job)
 	}
 	for _, f := range frozen {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // The ledger keeps ticks that wait for the end of a run, so that they outlive
@@ -46,20 +46,20 @@ func (l *lane) takeWaiting() (again time.Duration) {
 			l.expectWaiting()
 			return retryPause
 		}
-		if claim.Verdict == recipes.TickClaimed {
+		if claim.Verdict == ticks.Claimed {
 			l.current = l.start(claim, true)
 			if claim.Waiting > 0 {
 				continue
 			}
 		}
 		switch claim.Verdict {
-		case recipes.TickOverlap:
+		case ticks.Overlap:
 			l.expectWaiting()
 			return retryPause
-		case recipes.TickPaused:
+		case ticks.Paused:
 			l.expectWaiting()
 			return pausedPause
-		case recipes.TickTaken, recipes.TickClaimed, recipes.TickBuffered, recipes.TickLeftOut:
+		case ticks.Taken, ticks.Claimed, ticks.Buffered, ticks.LeftOut:
 		}
 		return 0
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // joinSoon tries to join without a tick that waits for it, for a job that is
@@ -102,7 +102,7 @@ const maxCounted = 100_000
 
 // spanOf counts the ticks after one instant and up to another one. Beyond
 // maxCounted the count is what the distance of those makes likely.
-func spanOf(schedule Schedule, after, until time.Time) (span recipes.TickSpan, ok bool) {
+func spanOf(schedule Schedule, after, until time.Time) (span ticks.Span, ok bool) {
 	for tick := schedule.Next(after); !tick.IsZero() && !tick.After(until); tick = schedule.Next(tick) {
 		if span.Count == 0 {
 			span.First = tick

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // Schedules are read by the earlier one of two clocks: this machine's, and that of
-// ZooKeeper's leader and recipes.TickTolerance more. So a machine whose clock is
+// ZooKeeper's leader and ticks.Tolerance more. So a machine whose clock is
 // ahead takes no tick from those whose clocks are right, and one whose clock is
 // behind, or a leader that is, makes ticks late. Late is better than early: what is
 // decided too early is lost to all.
@@ -27,7 +28,7 @@ func (s *Scheduler) machine() time.Time {
 func (s *Scheduler) now() time.Time {
 	now := s.machine()
 	if server, ok := s.cfg.Ledger.ServerTime(); ok {
-		if most := server.Earliest.Add(recipes.TickTolerance); now.After(most) {
+		if most := server.Earliest.Add(ticks.Tolerance); now.After(most) {
 			return most
 		}
 	}
@@ -80,10 +81,10 @@ func (s *Scheduler) watchClock(now time.Time) time.Time {
 	const remedy = "set the clock right (chrony, systemd-timesyncd); if other machines say so too, that of ZooKeeper's leader is wrong: lockkeeper doctor"
 	told, change := s.watch.off, (off - s.watch.off).Abs()
 	switch {
-	case told != 0 && off.Abs() < recipes.TickTolerance/2:
+	case told != 0 && off.Abs() < ticks.Tolerance/2:
 		s.watch.off = 0
 		s.log.Info("this machine's clock is right again")
-	case off.Abs() <= recipes.TickTolerance, told != 0 && change <= max(recipes.TickTolerance, told.Abs()/10):
+	case off.Abs() <= ticks.Tolerance, told != 0 && change <= max(ticks.Tolerance, told.Abs()/10):
 	case off > 0:
 		s.watch.off = off
 		s.log.Warn("this machine's clock is ahead of ZooKeeper's: ticks are run by ZooKeeper's clock", "by", off.Round(time.Millisecond), "remedy", remedy)
@@ -96,7 +97,7 @@ func (s *Scheduler) watchClock(now time.Time) time.Time {
 
 // early returns what the ledger says of a tick that is still to come by ZooKeeper's
 // clock, nil if that is not what it says.
-func early(err error) *recipes.TickEarlyError {
-	e, _ := errors.AsType[*recipes.TickEarlyError](err)
+func early(err error) *ticks.EarlyError {
+	e, _ := errors.AsType[*ticks.EarlyError](err)
 	return e
 }

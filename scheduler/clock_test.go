@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // A stopwatch notes when ticks run, by the bubble's clock, which is right.
@@ -85,7 +85,7 @@ func TestClocksThatAreAheadTakeNoTickFromThoseThatAreRight(t *testing.T) {
 
 		requireOnce(t, c, "a", sec(2), sec(210), time.Second, "ran")
 		earliest, latest := w.bounds()
-		require.GreaterOrEqual(t, earliest, -recipes.TickTolerance)
+		require.GreaterOrEqual(t, earliest, -ticks.Tolerance)
 		require.Less(t, latest, time.Second)
 		for tick, runs := range w.ran {
 			require.Len(t, runs, 1, tick)
@@ -159,7 +159,7 @@ func TestLeadersWhoseClocksAreWrongMakeTicksLateAndNeverEarly(t *testing.T) {
 					require.GreaterOrEqual(t, earliest, -90*time.Second, "the clock of b")
 					require.Less(t, latest, time.Second)
 				} else {
-					require.GreaterOrEqual(t, earliest, -recipes.TickTolerance)
+					require.GreaterOrEqual(t, earliest, -ticks.Tolerance)
 					require.Less(t, latest, 5*time.Minute+2*wakeEvery)
 				}
 			})

@@ -1,10 +1,12 @@
 package scheduler
 
-import "github.com/lockkeeper/lockkeeper/recipes"
+import (
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
+)
 
 // compare tells when other daemons mean something else by the name of the job:
 // once of each other definition, and when that is over.
-func (l *lane) compare(claim recipes.TickClaim) {
+func (l *lane) compare(claim ticks.Claim) {
 	if !claim.Compared {
 		return
 	}

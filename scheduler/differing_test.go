@@ -9,19 +9,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 func TestOtherDefinitionIsToldOnceAndSoIsItsEnd(t *testing.T) {
 	var log bytes.Buffer
 	s := &Scheduler{log: slog.New(slog.NewTextHandler(&log, nil))}
 	l := newLane(s, &definition{Job: jobs.Job{Name: "backup"}})
-	other := recipes.TickDefinition{Fingerprint: "1-bb", Host: "h2", PID: 2}
-	differs := recipes.TickClaim{Compared: true, Differing: []recipes.TickDefinition{other}, By: recipes.TickDefinition{Fingerprint: "1-aa", Host: "h1", PID: 1}}
+	other := ticks.Definition{Fingerprint: "1-bb", Host: "h2", PID: 2}
+	differs := ticks.Claim{Compared: true, Differing: []ticks.Definition{other}, By: ticks.Definition{Fingerprint: "1-aa", Host: "h1", PID: 1}}
 
 	for range 3 {
 		l.compare(differs)
-		l.compare(recipes.TickClaim{}) // from memory: that says nothing
+		l.compare(ticks.Claim{}) // from memory: that says nothing
 	}
 	require.Equal(t, 1, l.stats.Differing)
 	require.Equal(t, 1, strings.Count(log.String(), "two definitions of one job"), log.String())
@@ -30,8 +30,8 @@ func TestOtherDefinitionIsToldOnceAndSoIsItsEnd(t *testing.T) {
 	}
 
 	log.Reset()
-	l.compare(recipes.TickClaim{Compared: true})
-	l.compare(recipes.TickClaim{Compared: true})
+	l.compare(ticks.Claim{Compared: true})
+	l.compare(ticks.Claim{Compared: true})
 	require.Zero(t, l.stats.Differing)
 	require.Equal(t, 1, strings.Count(log.String(), "level=INFO"))
 }

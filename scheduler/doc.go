@@ -4,13 +4,13 @@
 // The one idea: a tick is an instant that every daemon computes for itself from
 // the schedule alone, and a daemon decides the instants of a job one by one, in
 // order, by a compare-and-set of the job's last claimed instant in ZooKeeper
-// ([recipes.TickLedger]). The first one claims, the others find the instant taken.
+// ([ticks.Ledger]). The first one claims, the others find the instant taken.
 // So no daemon leads, and a job that takes a millisecond is as safe as one that
 // takes an hour. The lock that the job needs is another matter, taken afterwards by
 // lockguard.
 //
 // Schedules are read by the earlier one of two clocks: the machine's, and that of
-// ZooKeeper's leader and [recipes.TickTolerance] more. So a daemon whose clock is
+// ZooKeeper's leader and [ticks.Tolerance] more. So a daemon whose clock is
 // ahead takes no tick from the others, and one whose clock is behind is late with
 // those that nobody else runs. Both say so in their logs. The ledger refuses an
 // instant that is still to come by ZooKeeper's clock, whoever asks; the tick waits
@@ -47,7 +47,7 @@
 // recorded as missed (jobs.Misfire). [Scheduler.Reconcile] changes the jobs while
 // they run, and [Drain] says how all of it ends.
 //
-//	s, err := scheduler.New(scheduler.Config{Guard: guard, Ledger: client.TickLedger("")})
+//	s, err := scheduler.New(scheduler.Config{Guard: guard, Ledger: client.ticks.Ledger("")})
 //	if err != nil {
 //		return err
 //	}

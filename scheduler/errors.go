@@ -8,7 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // ErrStarted is returned by Add and Run after Run.
@@ -25,7 +25,7 @@ func (e *UnknownJobError) Error() string { return fmt.Sprintf("scheduler: no job
 
 // OverlapError is returned by RunNow for a job that runs already, perhaps in
 // another daemon.
-type OverlapError struct{ Run recipes.TickRun }
+type OverlapError struct{ Run ticks.Run }
 
 func (e *OverlapError) Error() string {
 	if e.Run.ID == "" {
@@ -52,7 +52,7 @@ func (e *SupersededError) Is(target error) bool { return target == lockguard.Err
 // PausedError is why a tick of a job that is paused is skipped.
 type PausedError struct {
 	Job   string
-	Pause *recipes.TickPause // what the ledger says; nil: an override pauses it
+	Pause *ticks.Pause // what the ledger says; nil: an override pauses it
 
 	// Override is the operator's override that pauses it; nil: none does.
 	Override *override.Override

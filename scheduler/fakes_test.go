@@ -22,6 +22,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,18 +41,18 @@ type record struct {
 	running  []*holding
 	waiting  []time.Time
 	outcomes map[time.Time][]string // how each instant ended
-	ends     []recipes.TickEnd
+	ends     []ticks.End
 }
 
 type holding struct {
-	run    recipes.TickRun
+	run    ticks.Run
 	owner  *ledger
 	cancel chan time.Time // gets the tick that wants to take the run's place
 }
 
 // settle records the runs of daemons that were killed, and returns those that
 // live.
-func (r *record) settle() (dead []recipes.TickRun) {
+func (r *record) settle() (dead []ticks.Run) {
 	r.running = slices.DeleteFunc(r.running, func(h *holding) bool {
 		if h.owner.gone {
 			r.end(h.run.Instant, "interrupted")
@@ -175,8 +176,8 @@ func (l *ledger) AwaitServerTime(ctx context.Context) error {
 // due is the ledger's guard against clocks that are ahead.
 func (l *ledger) due(job string, instant time.Time) error {
 	now, ok := l.ServerTime()
-	if by := instant.Sub(now.Earliest) - recipes.TickTolerance; ok && by > 0 {
-		return &recipes.TickEarlyError{Job: job, Instant: instant, By: by}
+	if by := instant.Sub(now.Earliest) - ticks.Tolerance; ok && by > 0 {
+		return &ticks.EarlyError{Job: job, Instant: instant, By: by}
 	}
 	return nil
 }
@@ -202,8 +203,8 @@ func (l *ledger) at(ctx context.Context, job string, latest time.Time, do func(r
 }
 
 func (l *ledger) claim(
-	ctx context.Context, job string, instant time.Time, do func(r *record) recipes.TickClaim,
-) (claim recipes.TickClaim, err error) {
+	ctx context.Context, job string, instant time.Time, do func(r *record) ticks.Claim,
+) (claim ticks.Claim, err error) {
 	err = l.at(ctx, job, instant, func(r *record) error {
 		claim = do(r)
 		claim.Waiting = len(r.waiting)
@@ -212,33 +213,33 @@ func (l *ledger) claim(
 	return claim, err
 }
 
-func (l *ledger) Claim(ctx context.Context, job string, instant time.Time, ask recipes.TickAsk) (recipes.TickClaim, error) {
-	return l.claim(ctx, job, instant, func(r *record) recipes.TickClaim {
+func (l *ledger) Claim(ctx context.Context, job string, instant time.Time, ask ticks.Ask) (ticks.Claim, error) {
+	return l.claim(ctx, job, instant, func(r *record) ticks.Claim {
 		instant = instant.UTC()
 		if !instant.After(r.last) {
-			return recipes.TickClaim{Verdict: recipes.TickTaken, Last: r.last}
+			return ticks.Claim{Verdict: ticks.Taken, Last: r.last}
 		}
 		dead := r.settle()
 		most := 1
-		if ask.OnOverlap == recipes.AllowOverlap {
+		if ask.OnOverlap == ticks.AllowOverlap {
 			most = ask.Max
 		}
 		if len(r.running) < most && len(r.waiting) == 0 {
 			r.last = instant
-			return l.claimed(r, recipes.TickRun{Job: job, Instant: instant}, dead)
+			return l.claimed(r, ticks.Run{Job: job, Instant: instant}, dead)
 		}
-		claim := recipes.TickClaim{Verdict: recipes.TickOverlap}
+		claim := ticks.Claim{Verdict: ticks.Overlap}
 		if len(r.running) > 0 {
 			claim.Run = r.running[0].run
 		}
 		switch {
-		case ask.OnOverlap == recipes.TellOverlap:
+		case ask.OnOverlap == ticks.TellOverlap:
 			return claim
-		case ask.OnOverlap == recipes.BufferOverlap && len(r.waiting) < ask.Max:
-			claim.Verdict = recipes.TickBuffered
+		case ask.OnOverlap == ticks.BufferOverlap && len(r.waiting) < ask.Max:
+			claim.Verdict = ticks.Buffered
 			r.waiting = append(r.waiting, instant)
-		case ask.OnOverlap == recipes.CancelOverlap:
-			claim.Verdict = recipes.TickBuffered
+		case ask.OnOverlap == ticks.CancelOverlap:
+			claim.Verdict = ticks.Buffered
 			for _, at := range r.waiting {
 				r.end(at, "overlap")
 			}
@@ -257,56 +258,56 @@ func (l *ledger) Claim(ctx context.Context, job string, instant time.Time, ask r
 	})
 }
 
-func (l *ledger) claimed(r *record, run recipes.TickRun, dead []recipes.TickRun) recipes.TickClaim {
+func (l *ledger) claimed(r *record, run ticks.Run, dead []ticks.Run) ticks.Claim {
 	l.ids++
 	run.ID = fmt.Sprint(l.ids)
 	run.Owner = l.name
 	r.running = append(r.running, &holding{run: run, owner: l, cancel: make(chan time.Time, 1)})
-	return recipes.TickClaim{Verdict: recipes.TickClaimed, Run: run, Interrupted: dead}
+	return ticks.Claim{Verdict: ticks.Claimed, Run: run, Interrupted: dead}
 }
 
-func (l *ledger) ClaimWaiting(ctx context.Context, job string, most int) (recipes.TickClaim, error) {
-	return l.claim(ctx, job, time.Time{}, func(r *record) recipes.TickClaim {
+func (l *ledger) ClaimWaiting(ctx context.Context, job string, most int) (ticks.Claim, error) {
+	return l.claim(ctx, job, time.Time{}, func(r *record) ticks.Claim {
 		dead := r.settle()
 		switch {
 		case len(r.waiting) == 0:
-			return recipes.TickClaim{Verdict: recipes.TickTaken}
+			return ticks.Claim{Verdict: ticks.Taken}
 		case len(r.running) >= most:
-			return recipes.TickClaim{Verdict: recipes.TickOverlap, Run: r.running[0].run}
+			return ticks.Claim{Verdict: ticks.Overlap, Run: r.running[0].run}
 		}
 		instant := r.waiting[0]
 		r.waiting = r.waiting[1:]
-		return l.claimed(r, recipes.TickRun{Job: job, Instant: instant}, dead)
+		return l.claimed(r, ticks.Run{Job: job, Instant: instant}, dead)
 	})
 }
 
-func (l *ledger) ClaimManual(ctx context.Context, job string, at time.Time) (recipes.TickClaim, error) {
-	return l.claim(ctx, job, time.Time{}, func(r *record) recipes.TickClaim {
+func (l *ledger) ClaimManual(ctx context.Context, job string, at time.Time) (ticks.Claim, error) {
+	return l.claim(ctx, job, time.Time{}, func(r *record) ticks.Claim {
 		dead := r.settle()
 		if len(r.running) > 0 {
-			return recipes.TickClaim{Verdict: recipes.TickOverlap, Run: r.running[0].run}
+			return ticks.Claim{Verdict: ticks.Overlap, Run: r.running[0].run}
 		}
-		return l.claimed(r, recipes.TickRun{Job: job, Instant: at.UTC(), Manual: true}, dead)
+		return l.claimed(r, ticks.Run{Job: job, Instant: at.UTC(), Manual: true}, dead)
 	})
 }
 
 // AwaitRequests has none: those are tested on the real ledger.
-func (l *ledger) AwaitRequests(ctx context.Context, _ recipes.TickRequests) (recipes.TickRequests, error) {
+func (l *ledger) AwaitRequests(ctx context.Context, _ ticks.Requests) (ticks.Requests, error) {
 	<-ctx.Done()
-	return recipes.TickRequests{}, context.Cause(ctx)
+	return ticks.Requests{}, context.Cause(ctx)
 }
 
-func (l *ledger) ClaimRequest(context.Context, recipes.TickRequest, int) (recipes.TickClaim, error) {
+func (l *ledger) ClaimRequest(context.Context, ticks.Request, int) (ticks.Claim, error) {
 	panic("nobody has asked")
 }
 
-func (l *ledger) AwaitCancel(ctx context.Context, run recipes.TickRun) (by time.Time, err error) {
+func (l *ledger) AwaitCancel(ctx context.Context, run ticks.Run) (by time.Time, err error) {
 	l.mu.Lock()
 	r := l.of(run.Job)
 	i := slices.IndexFunc(r.running, func(h *holding) bool { return h.run.ID == run.ID })
 	if i < 0 {
 		l.mu.Unlock()
-		return by, &recipes.TickInterruptedError{Job: run.Job, Instant: run.Instant}
+		return by, &ticks.InterruptedError{Job: run.Job, Instant: run.Instant}
 	}
 	cancel := r.running[i].cancel
 	l.mu.Unlock()
@@ -318,15 +319,15 @@ func (l *ledger) AwaitCancel(ctx context.Context, run recipes.TickRun) (by time.
 	}
 }
 
-func (l *ledger) Finish(ctx context.Context, run recipes.TickRun, end recipes.TickEnd) (finish recipes.TickFinish, err error) {
+func (l *ledger) Finish(ctx context.Context, run ticks.Run, end ticks.End) (finish ticks.Finish, err error) {
 	err = l.at(ctx, run.Job, time.Time{}, func(r *record) error {
 		i := slices.IndexFunc(r.running, func(h *holding) bool { return h.run.ID == run.ID })
 		if i < 0 {
-			return &recipes.TickInterruptedError{Job: run.Job, Instant: run.Instant}
+			return &ticks.InterruptedError{Job: run.Job, Instant: run.Instant}
 		}
 		r.running = slices.Delete(r.running, i, i+1)
 		outcome := string(end.Outcome)
-		if end.Outcome == recipes.TickSkipped {
+		if end.Outcome == ticks.Skipped {
 			outcome = end.Reason
 		}
 		r.end(run.Instant, outcome)
@@ -337,15 +338,15 @@ func (l *ledger) Finish(ctx context.Context, run recipes.TickRun, end recipes.Ti
 	return finish, err
 }
 
-func (l *ledger) State(ctx context.Context, job string) (state recipes.TickState, err error) {
+func (l *ledger) State(ctx context.Context, job string) (state ticks.State, err error) {
 	err = l.at(ctx, job, time.Time{}, func(r *record) error {
-		state = recipes.TickState{Job: job, Last: r.last, Waiting: slices.Clone(r.waiting)}
+		state = ticks.State{Job: job, Last: r.last, Waiting: slices.Clone(r.waiting)}
 		return nil
 	})
 	return state, err
 }
 
-func (l *ledger) RecordMissed(ctx context.Context, job, reason string, span recipes.TickSpan) (recorded bool, decided time.Time, err error) {
+func (l *ledger) RecordMissed(ctx context.Context, job, reason string, span ticks.Span) (recorded bool, decided time.Time, err error) {
 	err = l.at(ctx, job, span.Last, func(r *record) error {
 		if recorded = span.First.After(r.last); recorded {
 			r.last = span.Last.UTC()

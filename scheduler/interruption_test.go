@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 func TestARunThatHadToGoIsInterruptedWhateverItsWorkReturns(t *testing.T) {
@@ -93,7 +93,7 @@ func TestAPreemptionIsNoAttemptWhateverTheWorkReturns(t *testing.T) {
 
 		// then
 		end := c.of("a").ends[0]
-		require.Equal(t, recipes.TickRan, end.Outcome)
+		require.Equal(t, ticks.Ran, end.Outcome)
 		require.Equal(t, 1, end.Attempts)
 		require.Equal(t, 2, end.Preemptions)
 		require.Zero(t, d.stats("a").Retries)

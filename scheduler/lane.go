@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // A lane decides the ticks of one job, one by one, in order: the next one only
@@ -55,8 +55,8 @@ type skip struct {
 	told    bool // counted and logged
 }
 
-func (p skip) span() recipes.TickSpan {
-	return recipes.TickSpan{First: p.first, Last: p.instant, Count: p.count}
+func (p skip) span() ticks.Span {
+	return ticks.Span{First: p.first, Last: p.instant, Count: p.count}
 }
 
 // maxPending bounds how many of them are kept for the ledger. In a long outage
@@ -327,21 +327,21 @@ func (l *lane) decide(tick time.Time, newer int) {
 }
 
 // decided acts on the ledger's answer.
-func (l *lane) decided(tick time.Time, claim recipes.TickClaim) {
+func (l *lane) decided(tick time.Time, claim ticks.Claim) {
 	l.compare(claim)
 	switch claim.Verdict {
-	case recipes.TickClaimed:
+	case ticks.Claimed:
 		l.current = l.start(claim, false)
-	case recipes.TickOverlap:
+	case ticks.Overlap:
 		l.tellSkip(context.Background(), "", tick, SkipOverlap, &OverlapError{Run: claim.Run})
-	case recipes.TickPaused:
+	case ticks.Paused:
 		l.tellSkip(context.Background(), "", tick, SkipPaused, &PausedError{Job: l.definition().Name, Pause: claim.Paused})
-	case recipes.TickLeftOut:
+	case ticks.LeftOut:
 		l.tellSkip(context.Background(), "", tick, SkipEarly, nil)
-	case recipes.TickBuffered:
+	case ticks.Buffered:
 		l.count(func(s *JobStats) { s.Buffered++ })
 		l.makeWay(tick)
-	case recipes.TickTaken:
+	case ticks.Taken:
 		l.taken(tick)
 		l.checkAhead(claim.Last)
 	}
@@ -408,23 +408,23 @@ var errUnrecorded = errors.New("ZooKeeper has not confirmed the end of the previ
 // run that began when the tick was due already is a backlog that is being worked
 // off there; that is waited for until it is too late, and so is whatever is in
 // the way of a tick of our own backlog.
-func (l *lane) claim(ctx context.Context, def *definition, tick time.Time, backlog bool) (claim recipes.TickClaim, err error) {
+func (l *lane) claim(ctx context.Context, def *definition, tick time.Time, backlog bool) (claim ticks.Claim, err error) {
 	due, moment := def.due(tick), l.moment(def, tick)
 	patient := l.s.now().Add(moment)
 	for pause := newPace(); ; {
 		ask := askFor(def)
 		ask.ClockAhead, _ = l.s.ClockAhead()
 		ask.Definition = def.print
-		if ask.OnOverlap == recipes.SkipOverlap && (backlog || l.s.now().Before(patient)) {
-			ask.OnOverlap = recipes.TellOverlap
+		if ask.OnOverlap == ticks.SkipOverlap && (backlog || l.s.now().Before(patient)) {
+			ask.OnOverlap = ticks.TellOverlap
 		}
 		claim, err = l.s.cfg.Ledger.Claim(ctx, def.Name, tick, ask)
-		told := err == nil && claim.Verdict == recipes.TickOverlap && ask.OnOverlap == recipes.TellOverlap
+		told := err == nil && claim.Verdict == ticks.Overlap && ask.OnOverlap == ticks.TellOverlap
 		if err == nil && !told {
 			return claim, nil
 		}
 		if early(err) != nil {
-			return recipes.TickClaim{}, err
+			return ticks.Claim{}, err
 		}
 		if told && claim.Waiting > 0 { // since before the policy was changed; they go first
 			l.expectWaiting()
@@ -435,25 +435,25 @@ func (l *lane) claim(ctx context.Context, def *definition, tick time.Time, backl
 			if told {
 				err = &OverlapError{Run: claim.Run}
 			}
-			return recipes.TickClaim{}, err
+			return ticks.Claim{}, err
 		}
 	}
 }
 
 // askFor says what the ledger is to do with ticks that overlap.
-func askFor(def *definition) recipes.TickAsk {
+func askFor(def *definition) ticks.Ask {
 	switch def.Overlap.Policy {
 	case jobs.OverlapBufferOne:
-		return recipes.TickAsk{OnOverlap: recipes.BufferOverlap, Max: 1}
+		return ticks.Ask{OnOverlap: ticks.BufferOverlap, Max: 1}
 	case jobs.OverlapBufferAll:
-		return recipes.TickAsk{OnOverlap: recipes.BufferOverlap, Max: def.Overlap.Max}
+		return ticks.Ask{OnOverlap: ticks.BufferOverlap, Max: def.Overlap.Max}
 	case jobs.OverlapCancelOther:
-		return recipes.TickAsk{OnOverlap: recipes.CancelOverlap}
+		return ticks.Ask{OnOverlap: ticks.CancelOverlap}
 	case jobs.OverlapAllowAll:
-		return recipes.TickAsk{OnOverlap: recipes.AllowOverlap, Max: def.Overlap.Max}
+		return ticks.Ask{OnOverlap: ticks.AllowOverlap, Max: def.Overlap.Max}
 	case jobs.OverlapSkip:
 	}
-	return recipes.TickAsk{OnOverlap: recipes.SkipOverlap}
+	return ticks.Ask{OnOverlap: ticks.SkipOverlap}
 }
 
 // mostRuns is how many runs of a job may go on at once.
@@ -482,7 +482,7 @@ func (l *lane) taken(tick time.Time) {
 func (l *lane) checkAhead(last time.Time) {
 	ahead, some := last.Sub(l.s.now()), time.Minute
 	if server, ok := l.s.cfg.Ledger.ServerTime(); ok {
-		ahead, some = last.Sub(server.Latest), recipes.TickTolerance
+		ahead, some = last.Sub(server.Latest), ticks.Tolerance
 	}
 	if ahead <= some {
 		l.warned = false
@@ -605,7 +605,7 @@ func (l *lane) flushSpan(ctx context.Context, p skip) error {
 }
 
 // start begins a run that was claimed.
-func (l *lane) start(claim recipes.TickClaim, waited bool) *run {
+func (l *lane) start(claim ticks.Claim, waited bool) *run {
 	for _, dead := range claim.Interrupted {
 		l.s.log.Warn("previous run was interrupted: its process or its session ended",
 			"job", dead.Job, "instant", dead.Instant, "owner", dead.Owner, "host", dead.Host, "pid", dead.PID)

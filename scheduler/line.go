@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // A line is where lanes wait for their turn to ask the ledger about ticks. A
@@ -68,7 +68,7 @@ func (l *line) Begin(ctx context.Context, job string, first time.Time) (after ti
 	return l.Ledger.Begin(ctx, job, first)
 }
 
-func (l *line) Claim(ctx context.Context, job string, instant time.Time, ask recipes.TickAsk) (claim recipes.TickClaim, err error) {
+func (l *line) Claim(ctx context.Context, job string, instant time.Time, ask ticks.Ask) (claim ticks.Claim, err error) {
 	if err := l.enter(ctx); err != nil {
 		return claim, err
 	}
@@ -76,7 +76,7 @@ func (l *line) Claim(ctx context.Context, job string, instant time.Time, ask rec
 	return l.Ledger.Claim(ctx, job, instant, ask)
 }
 
-func (l *line) ClaimWaiting(ctx context.Context, job string, most int) (claim recipes.TickClaim, err error) {
+func (l *line) ClaimWaiting(ctx context.Context, job string, most int) (claim ticks.Claim, err error) {
 	if err := l.enter(ctx); err != nil {
 		return claim, err
 	}
@@ -84,7 +84,7 @@ func (l *line) ClaimWaiting(ctx context.Context, job string, most int) (claim re
 	return l.Ledger.ClaimWaiting(ctx, job, most)
 }
 
-func (l *line) RecordMissed(ctx context.Context, job, reason string, span recipes.TickSpan) (recorded bool, decided time.Time, err error) {
+func (l *line) RecordMissed(ctx context.Context, job, reason string, span ticks.Span) (recorded bool, decided time.Time, err error) {
 	if err := l.enter(ctx); err != nil {
 		return false, decided, err
 	}
@@ -100,7 +100,7 @@ func (l *line) RecordSkip(ctx context.Context, job, reason string, instants ...t
 	return l.Ledger.RecordSkip(ctx, job, reason, instants...)
 }
 
-func (l *line) State(ctx context.Context, job string) (state recipes.TickState, err error) {
+func (l *line) State(ctx context.Context, job string) (state ticks.State, err error) {
 	if err := l.enter(ctx); err != nil {
 		return state, err
 	}

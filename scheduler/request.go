@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // serveRequests runs by hand what somebody asks for, if it is a job of this
@@ -15,7 +16,7 @@ import (
 func (s *Scheduler) serveRequests() {
 	var serving sync.WaitGroup
 	defer serving.Wait()
-	var standing recipes.TickRequests
+	var standing ticks.Requests
 	var mu sync.Mutex
 	served := make(map[string]bool) // of these, by id
 	for pause := newPace(); !s.isDraining(); {
@@ -31,7 +32,7 @@ func (s *Scheduler) serveRequests() {
 		standing = requests
 		mu.Lock()
 		maps.DeleteFunc(served, func(id string, _ bool) bool {
-			return !slices.ContainsFunc(standing.Standing, func(r recipes.TickRequest) bool { return r.ID == id })
+			return !slices.ContainsFunc(standing.Standing, func(r ticks.Request) bool { return r.ID == id })
 		})
 		for _, request := range standing.Standing {
 			if !served[request.ID] && s.laneOf(request.Job) != nil {
@@ -52,7 +53,7 @@ func (s *Scheduler) serveRequests() {
 
 // awaitRequests returns the requests that stand as soon as they differ from
 // those that are known, or a job was added, which one of them may be about.
-func (s *Scheduler) awaitRequests(known recipes.TickRequests) (recipes.TickRequests, error) {
+func (s *Scheduler) awaitRequests(known ticks.Requests) (ticks.Requests, error) {
 	ctx, cancel := context.WithCancel(s.firing)
 	var added bool
 	var waiting sync.WaitGroup
@@ -95,7 +96,7 @@ func (s *Scheduler) serveAnew() {
 // the job runs already it waits, as long as the request stands. The drain lets a
 // claim that is under way be answered, so that what it has claimed is run here
 // or recorded. It reports false if this daemon has the job no more.
-func (s *Scheduler) serve(request recipes.TickRequest) (had bool) {
+func (s *Scheduler) serve(request ticks.Request) (had bool) {
 	if !s.enter() {
 		return true
 	}
@@ -115,11 +116,11 @@ func (s *Scheduler) serve(request recipes.TickRequest) (had bool) {
 			s.log.Error("a run by hand waits until the record of its job in ZooKeeper can be read", "job", def.Name, "by", request.By, "error", err)
 		}
 		switch {
-		case err == nil && claim.Verdict == recipes.TickClaimed:
+		case err == nil && claim.Verdict == ticks.Claimed:
 			s.log.Info("job is run by hand", "job", def.Name, "by", request.By, "reason", request.Reason)
 			l.start(claim, false)
 			return true
-		case err == nil && claim.Verdict == recipes.TickTaken, errors.As(err, new(*recipes.RequestError)):
+		case err == nil && claim.Verdict == ticks.Taken, errors.As(err, new(*recipes.RequestError)):
 			return true
 		case !pause.wait(s.firing):
 			return true

@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // A run is one run of a job here, from its claim until its end is recorded. It
@@ -20,7 +21,7 @@ import (
 type run struct {
 	lane   *lane
 	def    *definition // as it was at the beginning
-	tick   recipes.TickRun
+	tick   ticks.Run
 	waited bool      // in the buffer of the ledger
 	began  time.Time // on the schedule's clock
 	start  time.Time // on the machine's
@@ -118,8 +119,8 @@ func (r *run) do(patience *time.Duration) error {
 	finish, recordErr := r.record(end)
 	if recordErr != nil {
 		log.WarnContext(r.ctx, "the end of a run is not recorded", "outcome", end.Outcome, "error", recordErr)
-		if errors.As(recordErr, new(*recipes.TickInterruptedError)) && end.Outcome != recipes.TickSkipped {
-			end.Outcome = recipes.TickInterrupted
+		if errors.As(recordErr, new(*ticks.InterruptedError)) && end.Outcome != ticks.Skipped {
+			end.Outcome = ticks.Interrupted
 		}
 	}
 	ended(end)
@@ -134,7 +135,7 @@ func (r *run) do(patience *time.Duration) error {
 		l.count(func(s *JobStats) { s.FromBuffer++ })
 	}
 	switch {
-	case end.Outcome != recipes.TickSkipped:
+	case end.Outcome != ticks.Skipped:
 	case r.tick.Manual:
 		log.WarnContext(r.ctx, "manual run not started", "error", err)
 		return err
@@ -152,17 +153,17 @@ func (r *run) do(patience *time.Duration) error {
 }
 
 // begin has the beginning of the run told. Nobody else looks at its context yet.
-func (r *run) begin() (ended func(recipes.TickEnd)) {
+func (r *run) begin() (ended func(ticks.End)) {
 	if begin := r.lane.s.cfg.Begin; begin != nil {
 		r.ctx, ended = begin(r.ctx, r.def.Name, r.tick)
 	}
 	if ended == nil {
-		return func(recipes.TickEnd) {}
+		return func(ticks.End) {}
 	}
 	return ended
 }
 
-func (r *run) logEnd(log *slog.Logger, end recipes.TickEnd, err error, output *jobs.Tail) {
+func (r *run) logEnd(log *slog.Logger, end ticks.End, err error, output *jobs.Tail) {
 	attrs := []any{"outcome", string(end.Outcome), "took", end.Took.Round(time.Millisecond)}
 	if end.Attempts > 1 {
 		attrs = append(attrs, "attempts", end.Attempts)
@@ -178,7 +179,7 @@ func (r *run) logEnd(log *slog.Logger, end recipes.TickEnd, err error, output *j
 	if err != nil {
 		attrs = append(attrs, "error", err.Error())
 		level = slog.LevelWarn
-		if end.Outcome == recipes.TickFailed {
+		if end.Outcome == ticks.Failed {
 			level = slog.LevelError
 		}
 	}
@@ -203,9 +204,9 @@ func (r *run) describeTokens() []any {
 }
 
 // outcome says how the run ended, given the error of its last attempt.
-func (r *run) outcome(err error) recipes.TickEnd {
+func (r *run) outcome(err error) ticks.End {
 	r.mu.Lock()
-	end := recipes.TickEnd{
+	end := ticks.End{
 		Token: r.token, Took: r.took, Waited: r.waitedFor, Trace: r.trace,
 		Attempts: r.attempts, Preemptions: r.preemptions,
 		PauseAfter: r.def.PauseAfterFailures, PauseFor: r.def.PauseFor,
@@ -213,26 +214,26 @@ func (r *run) outcome(err error) recipes.TickEnd {
 	worked := r.working
 	r.mu.Unlock()
 	if err == nil {
-		end.Outcome = recipes.TickRan
+		end.Outcome = ticks.Ran
 		return end
 	}
 	if !worked {
 		if reason := r.whyNotStarted(err); reason != "" {
-			end.Outcome, end.Reason = recipes.TickSkipped, string(reason)
+			end.Outcome, end.Reason = ticks.Skipped, string(reason)
 			if frozen, ok := errors.AsType[*lockguard.FrozenError](err); ok {
 				end.Detail = "frozen by override " + frozen.Override.ID + " of " + frozen.Override.By
 			}
 			return end
 		}
 	}
-	end.Outcome, end.Reason = recipes.TickFailed, err.Error()
+	end.Outcome, end.Reason = ticks.Failed, err.Error()
 	switch {
 	case errors.As(err, new(*lockguard.LostError)):
-		end.Outcome = recipes.TickLost
+		end.Outcome = ticks.Lost
 	case isPreemption(err):
-		end.Outcome = recipes.TickPreempted
+		end.Outcome = ticks.Preempted
 	case errors.Is(err, lockguard.ErrShutdown), r.ctx.Err() != nil && errors.Is(err, context.Cause(r.ctx)):
-		end.Outcome = recipes.TickInterrupted
+		end.Outcome = ticks.Interrupted
 	}
 	return end
 }
@@ -264,13 +265,13 @@ func (r *run) whyNotStarted(err error) SkipReason {
 const drainRecord = 5 * time.Second
 
 // record tells the ledger how the run ended, until it has heard it.
-func (r *run) record(end recipes.TickEnd) (finish recipes.TickFinish, err error) {
+func (r *run) record(end ticks.End) (finish ticks.Finish, err error) {
 	s := r.lane.s
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	defer s.endWithDrain(cancel, drainRecord)()
 	for pause := newPace(); ; {
 		finish, err = s.cfg.Ledger.Finish(ctx, r.tick, end)
-		if err == nil || errors.As(err, new(*recipes.TickInterruptedError)) || !pause.wait(ctx) {
+		if err == nil || errors.As(err, new(*ticks.InterruptedError)) || !pause.wait(ctx) {
 			return finish, err
 		}
 	}
@@ -291,7 +292,7 @@ func (r *run) watchForSuperseding() (stop func()) {
 			case err == nil:
 				r.cancel(&SupersededError{Job: r.def.Name, By: by})
 				return
-			case errors.As(err, new(*recipes.TickInterruptedError)), !pause.wait(ctx):
+			case errors.As(err, new(*ticks.InterruptedError)), !pause.wait(ctx):
 				return
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // Config says what a Scheduler works with. Only Ledger is needed.
@@ -25,7 +26,7 @@ type Config struct {
 	// that the run does, such as the span that it belongs to: what it returns must
 	// derive from ctx. It returns as well what is called when it is known how the run
 	// ended. See traces.Tracer.Run. Defaults to nothing.
-	Begin func(ctx context.Context, job string, run recipes.TickRun) (context.Context, func(recipes.TickEnd))
+	Begin func(ctx context.Context, job string, run ticks.Run) (context.Context, func(ticks.End))
 
 	// Drain says how the scheduler ends.
 	Drain Drain
@@ -40,7 +41,7 @@ type Config struct {
 	// Defaults to 5s.
 	Lateness time.Duration
 
-	// Ledger decides who runs a tick; *recipes.TickLedger does.
+	// Ledger decides who runs a tick; *ticks.Ledger does.
 	Ledger Ledger
 
 	// Logger gets a line for each run and each skipped tick. Defaults to
@@ -49,7 +50,7 @@ type Config struct {
 
 	// Now is the clock of this machine, for tests of clocks that differ. Schedules
 	// are read by it as long as it is not further ahead of ZooKeeper's than
-	// recipes.TickTolerance, else by ZooKeeper's, and that much. Defaults to
+	// ticks.Tolerance, else by ZooKeeper's, and that much. Defaults to
 	// time.Now.
 	Now func() time.Time
 
@@ -82,19 +83,19 @@ type Overrides interface {
 	Paused(job string, labels map[string]string) (*override.Override, <-chan struct{})
 }
 
-// Ledger is what a Scheduler needs of a *recipes.TickLedger.
+// Ledger is what a Scheduler needs of a *ticks.Ledger.
 type Ledger interface {
 	Begin(ctx context.Context, job string, first time.Time) (after time.Time, err error)
-	Claim(ctx context.Context, job string, instant time.Time, ask recipes.TickAsk) (recipes.TickClaim, error)
-	ClaimManual(ctx context.Context, job string, at time.Time) (recipes.TickClaim, error)
-	ClaimRequest(ctx context.Context, request recipes.TickRequest, most int) (recipes.TickClaim, error)
-	ClaimWaiting(ctx context.Context, job string, most int) (recipes.TickClaim, error)
-	Finish(ctx context.Context, run recipes.TickRun, end recipes.TickEnd) (recipes.TickFinish, error)
-	AwaitCancel(ctx context.Context, run recipes.TickRun) (by time.Time, err error)
-	AwaitRequests(ctx context.Context, seen recipes.TickRequests) (recipes.TickRequests, error)
-	RecordMissed(ctx context.Context, job, reason string, span recipes.TickSpan) (recorded bool, decided time.Time, err error)
+	Claim(ctx context.Context, job string, instant time.Time, ask ticks.Ask) (ticks.Claim, error)
+	ClaimManual(ctx context.Context, job string, at time.Time) (ticks.Claim, error)
+	ClaimRequest(ctx context.Context, request ticks.Request, most int) (ticks.Claim, error)
+	ClaimWaiting(ctx context.Context, job string, most int) (ticks.Claim, error)
+	Finish(ctx context.Context, run ticks.Run, end ticks.End) (ticks.Finish, error)
+	AwaitCancel(ctx context.Context, run ticks.Run) (by time.Time, err error)
+	AwaitRequests(ctx context.Context, seen ticks.Requests) (ticks.Requests, error)
+	RecordMissed(ctx context.Context, job, reason string, span ticks.Span) (recorded bool, decided time.Time, err error)
 	RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (recorded int, err error)
-	State(ctx context.Context, job string) (recipes.TickState, error)
+	State(ctx context.Context, job string) (ticks.State, error)
 
 	// ServerTime is the clock of ZooKeeper, as far as it is known; it must not
 	// block. No tick comes due before AwaitServerTime has returned.
@@ -104,7 +105,7 @@ type Ledger interface {
 
 var (
 	_ Guard  = (*lockguard.Guard)(nil)
-	_ Ledger = (*recipes.TickLedger)(nil)
+	_ Ledger = (*ticks.Ledger)(nil)
 )
 
 // A Scheduler runs jobs at their instants, each once in the cluster. It runs
@@ -342,7 +343,7 @@ func (s *Scheduler) RunNow(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if claim.Verdict != recipes.TickClaimed {
+	if claim.Verdict != ticks.Claimed {
 		return &OverlapError{Run: claim.Run}
 	}
 	s.mu.Lock()

@@ -19,6 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 func TestAJobThatNobodyHasSeenBeginsWithTheFirstTickThatIsDueAnywhere(t *testing.T) {
@@ -314,9 +315,9 @@ func TestARunIsBegunAndEndedByWhoeverWantsToKnow(t *testing.T) {
 			return errors.New("boom")
 		})
 		d := start(t, c.daemon("one"), []jobs.Job{j}, func(cfg *Config) {
-			cfg.Begin = func(ctx context.Context, job string, run recipes.TickRun) (context.Context, func(recipes.TickEnd)) {
+			cfg.Begin = func(ctx context.Context, job string, run ticks.Run) (context.Context, func(ticks.End)) {
 				told = append(told, "begins "+job+" "+run.Instant.Format(time.Kitchen))
-				return context.WithValue(ctx, key{}, run.ID), func(end recipes.TickEnd) {
+				return context.WithValue(ctx, key{}, run.ID), func(end ticks.End) {
 					told = append(told, fmt.Sprintf("ends %s after %d", end.Outcome, end.Attempts))
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // SkipReason says why a tick did not run.
@@ -19,11 +20,11 @@ const (
 	// SkipOverlap: the previous run of the job still went on, anywhere. A run
 	// that had begun only just then is waited for first, for a tenth of the
 	// time between ticks, a second at most.
-	SkipOverlap SkipReason = recipes.TickReasonOverlap
+	SkipOverlap SkipReason = ticks.ReasonOverlap
 
 	// SkipUndecided: ZooKeeper did not answer who runs the tick until the next
 	// one was due. Another daemon may have run it.
-	SkipUndecided SkipReason = recipes.TickReasonUndecided
+	SkipUndecided SkipReason = ticks.ReasonUndecided
 
 	// SkipLock: the lock was not acquired in time.
 	SkipLock SkipReason = "lock"
@@ -42,14 +43,14 @@ const (
 	SkipDraining SkipReason = "draining"
 
 	// SkipPaused: the job is paused in the whole cluster.
-	SkipPaused SkipReason = recipes.TickReasonPaused
+	SkipPaused SkipReason = ticks.ReasonPaused
 
 	// SkipBlackout: the tick is inside a blackout of the job.
 	SkipBlackout SkipReason = "blackout"
 
 	// SkipEarly: a daemon whose clock was ahead has run it before it was due, or may
-	// have, and an operator has set the job back (recipes.TickLedger.Rewind).
-	SkipEarly SkipReason = recipes.TickReasonEarly
+	// have, and an operator has set the job back (ticks.Ledger.Rewind).
+	SkipEarly SkipReason = ticks.ReasonEarly
 
 	// SkipRemoved: the job was removed from this daemon's configuration before
 	// the tick was decided. It is left to the other daemons.

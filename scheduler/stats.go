@@ -3,7 +3,7 @@ package scheduler
 import (
 	"maps"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // JobStats counts what this daemon did with the ticks of a job since it was
@@ -65,17 +65,17 @@ func (l *lane) count(change func(*JobStats)) {
 	change(&l.stats)
 }
 
-func (s *JobStats) counter(outcome recipes.TickOutcome) *uint64 {
+func (s *JobStats) counter(outcome ticks.Outcome) *uint64 {
 	switch outcome {
-	case recipes.TickRan:
+	case ticks.Ran:
 		return &s.Ran
-	case recipes.TickPreempted:
+	case ticks.Preempted:
 		return &s.Preempted
-	case recipes.TickLost:
+	case ticks.Lost:
 		return &s.Lost
-	case recipes.TickInterrupted:
+	case ticks.Interrupted:
 		return &s.Interrupted
-	case recipes.TickFailed, recipes.TickSkipped: // what was skipped is not counted here
+	case ticks.Failed, ticks.Skipped: // what was skipped is not counted here
 	}
 	return &s.Failed
 }

@@ -5,24 +5,24 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // clockAhead is how far this machine's clock is ahead of ZooKeeper's, or behind it
 // (negative): 0 when that is no more than ticks tolerate, or not known.
-func clockAhead(ledger *recipes.TickLedger) time.Duration {
+func clockAhead(ledger *ticks.Ledger) time.Duration {
 	server, ok := ledger.ServerTime()
 	if !ok {
 		return 0
 	}
-	if by := server.Ahead(time.Now().Round(0)); by.Abs() > recipes.TickTolerance {
+	if by := server.Ahead(time.Now().Round(0)); by.Abs() > ticks.Tolerance {
 		return by
 	}
 	return 0
 }
 
 // clockProblem says what is wrong with this machine's clock, nil for nothing.
-func clockProblem(ledger *recipes.TickLedger) error {
+func clockProblem(ledger *ticks.Ledger) error {
 	if by := clockAhead(ledger); by != 0 {
 		return errors.New(clockWords("this machine's clock is", by) + "; set it right, or that of ZooKeeper's leader: lockkeeper doctor compares them")
 	}

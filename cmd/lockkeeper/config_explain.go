@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 type configExplainFlags struct {
@@ -135,7 +136,7 @@ func lockPlans(job jobs.Job, states map[string]recipes.LockState) []lockPlanView
 type jobLook struct {
 	locks    map[string]recipes.LockState // by scope
 	requests []live.Request               // for these
-	ticks    *recipes.TickState
+	ticks    *ticks.State
 }
 
 // lookAtJob looks at the locks of a job, on the ensemble that has them, and at its
@@ -145,7 +146,7 @@ func (p *program) lookAtJob(ctx context.Context, cfg *config.Config, job jobs.Jo
 		ctx, cancel := context.WithTimeoutCause(stopped, planPatience, noAnswer(planPatience))
 		defer cancel()
 		states := make(map[string]recipes.LockState, len(job.Requirements))
-		var state recipes.TickState
+		var state ticks.State
 		var frozen []recipes.FrozenRequest
 		asked := cfg.Client
 		look := func() (err error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // consoleFacts are what the console shows beside locks. All of it is looked up when
@@ -38,7 +39,7 @@ func (f *consoleFacts) jobs(ctx context.Context) ([]views.Job, []recipes.Unreada
 }
 
 // requests is what all requests for locks do, if a job runs to which that matters.
-func (f *consoleFacts) requests(ctx context.Context, states ...recipes.TickState) []live.Request {
+func (f *consoleFacts) requests(ctx context.Context, states ...ticks.State) []live.Request {
 	if !slices.ContainsFunc(states, anyAlive) {
 		return []live.Request{}
 	}
@@ -109,7 +110,7 @@ func (f *consoleFacts) overrides(ctx context.Context) ([]views.Override, []recip
 		}
 		active = inForce(nil, posted, now)
 	}
-	var ticks []recipes.TickState
+	var ticks []ticks.State
 	if slices.ContainsFunc(active, func(a emergency.Active) bool { return a.Kind == override.Pause }) {
 		ticks, _, _ = f.client.TickLedger("").States(ctx) // else less is known
 	}

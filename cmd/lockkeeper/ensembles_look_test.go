@@ -19,6 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -335,7 +336,7 @@ func TestRunIsShownAsWaitingForALockOfAnotherEnsemble(t *testing.T) {
 	require.NoError(t, err)
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	alive := recipes.TickState{Job: "far-next", Runs: []recipes.TickRun{{Alive: true, Host: host, PID: os.Getpid()}}}
+	alive := ticks.State{Job: "far-next", Runs: []ticks.Run{{Alive: true, Host: host, PID: os.Getpid()}}}
 	all := ensemblesOf(cfg, recipes.Config{Servers: cfg.Client.Servers, Root: "/lockkeeper", Auth: ana})
 	program := &program{stderr: io.Discard}
 	require.NoError(t, program.withEnsembles(t.Context(), all, func(ctx context.Context, all ensembles) error {

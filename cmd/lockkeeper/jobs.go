@@ -19,6 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 func (p *program) jobs() *cobra.Command {
@@ -162,8 +163,8 @@ func jobOf(cfg *config.Config, name string) *jobs.Job {
 
 // knownStates returns what the ledger knows of some jobs, and reads nothing but
 // that. It returns an error if neither the file nor the ledger has some of the names.
-func knownStates(ctx context.Context, c *cobra.Command, ledger *recipes.TickLedger, names []string, cfg *config.Config) ([]recipes.TickState, error) {
-	states := make([]recipes.TickState, len(names))
+func knownStates(ctx context.Context, c *cobra.Command, ledger *ticks.Ledger, names []string, cfg *config.Config) ([]ticks.State, error) {
+	states := make([]ticks.State, len(names))
 	unknown := false
 	for i, name := range names {
 		var err error
@@ -184,7 +185,7 @@ func knownStates(ctx context.Context, c *cobra.Command, ledger *recipes.TickLedg
 
 // unknownJobs returns an error if neither the file nor the ledger has some of
 // the names.
-func unknownJobs(c *cobra.Command, names []string, cfg *config.Config, states []recipes.TickState) error {
+func unknownJobs(c *cobra.Command, names []string, cfg *config.Config, states []ticks.State) error {
 	known := jobNames(cfg)
 	for _, s := range states {
 		known = append(known, s.Job)

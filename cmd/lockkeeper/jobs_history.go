@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 func (p *program) jobsHistory() *cobra.Command {
@@ -47,7 +47,7 @@ func (p *program) showHistory(c *cobra.Command, file jobsFile, args []string, n 
 	if err != nil {
 		return err
 	}
-	var states []recipes.TickState
+	var states []ticks.State
 	var requests []live.Request
 	err = p.withEnsembles(c.Context(), ensemblesOf(cfg, client), func(ctx context.Context, all ensembles) (err error) {
 		ctx, cancel := shortly(ctx)
@@ -77,7 +77,7 @@ func (p *program) showHistory(c *cobra.Command, file jobsFile, args []string, n 
 }
 
 // isKnown reports whether the ledger has heard of a job.
-func isKnown(s recipes.TickState) bool {
+func isKnown(s ticks.State) bool {
 	return !s.Begins.IsZero() || !s.Last.IsZero() || len(s.Runs)+len(s.History) > 0 || s.Paused != nil || s.Counts.Total() > 0
 }
 

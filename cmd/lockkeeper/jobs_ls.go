@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 func (p *program) jobsLs() *cobra.Command {
@@ -56,7 +57,7 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 	if err != nil {
 		return err
 	}
-	var states []recipes.TickState
+	var states []ticks.State
 	var requests []live.Request
 	var left []recipes.Unreadable
 	var off time.Duration // this machine's clock
@@ -94,15 +95,15 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 
 // jobViews joins the jobs of the file with those of the ledger, by name. Those of
 // which the ledger has what cannot be read are left out: what they do is not known.
-func jobViews(cfg *config.Config, states []recipes.TickState, requests []live.Request, left []recipes.Unreadable, now time.Time) []views.Job {
+func jobViews(cfg *config.Config, states []ticks.State, requests []live.Request, left []recipes.Unreadable, now time.Time) []views.Job {
 	listed := make([]views.Job, 0, len(states))
 	for _, s := range states {
 		listed = append(listed, newJobView(jobOf(cfg, s.Job), s, requests, now))
 	}
 	for _, name := range jobNames(cfg) {
-		if !slices.ContainsFunc(states, func(s recipes.TickState) bool { return s.Job == name }) &&
+		if !slices.ContainsFunc(states, func(s ticks.State) bool { return s.Job == name }) &&
 			!slices.ContainsFunc(left, func(u recipes.Unreadable) bool { return u.Name == name }) {
-			listed = append(listed, newJobView(jobOf(cfg, name), recipes.TickState{Job: name}, requests, now))
+			listed = append(listed, newJobView(jobOf(cfg, name), ticks.State{Job: name}, requests, now))
 		}
 	}
 	for i := range listed {

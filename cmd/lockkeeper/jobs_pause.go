@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 func (p *program) jobsPause() *cobra.Command {
@@ -51,10 +51,10 @@ nobody knows.`,
 				p.problems.add(fmt.Sprintf("--until: %s is over; write a time to come", clock(end)))
 			}
 		}
-		return p.changeJobs(c, file, args, func(ctx context.Context, o *operator, s recipes.TickState) (pauseChange, error) {
+		return p.changeJobs(c, file, args, func(ctx context.Context, o *operator, s ticks.State) (pauseChange, error) {
 			who := by.as(o.client)
 			was, act, err := o.Pause(ctx, s.Job, end, who)
-			paused := &recipes.TickPause{By: who.Name, Reason: who.Reason, Until: end, At: now}
+			paused := &ticks.Pause{By: who.Name, Reason: who.Reason, Until: end, At: now}
 			return newPauseChange(s, was, paused, now, act), err
 		})
 	}
@@ -88,7 +88,7 @@ Exit code 75 if ZooKeeper does not answer, 78 for a job that nobody knows.`,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		p.someJobs(args)
 		by.check(p)
-		return p.changeJobs(c, file, args, func(ctx context.Context, o *operator, s recipes.TickState) (pauseChange, error) {
+		return p.changeJobs(c, file, args, func(ctx context.Context, o *operator, s ticks.State) (pauseChange, error) {
 			was, act, err := o.Resume(ctx, s.Job, by.as(o.client))
 			return newPauseChange(s, was, nil, time.Now(), act), err
 		})
@@ -108,11 +108,11 @@ type pauseChange struct {
 	Act    string       `json:"act"` // its name in the audit trail
 }
 
-func newPauseChange(s recipes.TickState, was, is *recipes.TickPause, now time.Time, act string) pauseChange {
+func newPauseChange(s ticks.State, was, is *ticks.Pause, now time.Time, act string) pauseChange {
 	return pauseChange{Job: s.Job, Paused: views.NewPause(is, now), Was: views.NewPause(was, now), Runs: newJobView(nil, s, nil, now).Runs, Act: act}
 }
 
-type changeJob func(context.Context, *operator, recipes.TickState) (pauseChange, error)
+type changeJob func(context.Context, *operator, ticks.State) (pauseChange, error)
 
 // changeJobs pauses or resumes jobs, if all of them are known.
 func (p *program) changeJobs(c *cobra.Command, file jobsFile, names []string, change changeJob) error {
@@ -122,7 +122,7 @@ func (p *program) changeJobs(c *cobra.Command, file jobsFile, names []string, ch
 
 // onEachJob changes something about jobs, if all of them are known, and writes what
 // was done.
-func onEachJob[V any](p *program, c *cobra.Command, file jobsFile, names []string, change func(context.Context, *operator, recipes.TickState) (V, error), write func(io.Writer, V)) error {
+func onEachJob[V any](p *program, c *cobra.Command, file jobsFile, names []string, change func(context.Context, *operator, ticks.State) (V, error), write func(io.Writer, V)) error {
 	cfg, client, err := p.jobsConfig(c, file)
 	if err != nil {
 		return err

@@ -10,10 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // newDaemon knows the job backup, as a daemon does.
-func newDaemon(t *testing.T, f *fortress) *recipes.TickLedger {
+func newDaemon(t *testing.T, f *fortress) *ticks.Ledger {
 	t.Helper()
 	daemon := f.client.TickLedger("daemon")
 	_, err := daemon.Begin(t.Context(), "backup", time.Now())
@@ -22,12 +23,12 @@ func newDaemon(t *testing.T, f *fortress) *recipes.TickLedger {
 }
 
 // takeNext takes the next request to run a job by hand.
-func takeNext(ctx context.Context, daemon *recipes.TickLedger) (recipes.TickClaim, error) {
-	var all recipes.TickRequests
+func takeNext(ctx context.Context, daemon *ticks.Ledger) (ticks.Claim, error) {
+	var all ticks.Requests
 	for len(all.Standing) == 0 {
 		var err error
 		if all, err = daemon.AwaitRequests(ctx, all); err != nil {
-			return recipes.TickClaim{}, err
+			return ticks.Claim{}, err
 		}
 	}
 	return daemon.ClaimRequest(ctx, all.Standing[0], 1)
@@ -78,7 +79,7 @@ func TestWhatIsDoneToAJobIsOnRecordByTheNameOfTheCredentials(t *testing.T) {
 	require.Equal(t, map[string]string{"paused": "ana: disk is full"}, outcome.Before)
 
 	// when
-	taken := make(chan recipes.TickClaim, 1)
+	taken := make(chan ticks.Claim, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	go func() {
@@ -113,7 +114,7 @@ func TestARequestThatNobodyTakesIsOnRecordAsFailed(t *testing.T) {
 func TestNothingIsDoneToAJobThatIsNotOnRecord(t *testing.T) {
 	f := newFortress(t, time.Minute)
 	daemon := newDaemon(t, f)
-	_, err := daemon.Pause(t.Context(), "backup", recipes.TickPause{By: "ben", Reason: "INC-1"})
+	_, err := daemon.Pause(t.Context(), "backup", ticks.Pause{By: "ben", Reason: "INC-1"})
 	require.NoError(t, err)
 	log, err := f.client.AuditLog(0)
 	require.NoError(t, err)
@@ -129,7 +130,7 @@ func TestNothingIsDoneToAJobThatIsNotOnRecord(t *testing.T) {
 	state, err := daemon.State(t.Context(), "backup")
 	require.NoError(t, err)
 	require.Equal(t, "ben", state.Paused.By, "neither paused anew nor resumed")
-	standing, err := daemon.AwaitRequests(t.Context(), recipes.TickRequests{Standing: []recipes.TickRequest{{ID: "none"}}})
+	standing, err := daemon.AwaitRequests(t.Context(), ticks.Requests{Standing: []ticks.Request{{ID: "none"}}})
 	require.NoError(t, err)
-	require.False(t, slices.ContainsFunc(standing.Standing, func(r recipes.TickRequest) bool { return r.Job == "backup" }), "nobody asks for a run")
+	require.False(t, slices.ContainsFunc(standing.Standing, func(r ticks.Request) bool { return r.Job == "backup" }), "nobody asks for a run")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 func (p *program) jobsRewind() *cobra.Command {
@@ -48,7 +48,7 @@ nobody knows.`,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		p.someJobs(args)
 		by.check(p)
-		how := recipes.TickRewind{DryRun: dry}
+		how := ticks.Rewind{DryRun: dry}
 		if since.given() && since.bad == "" {
 			how.Since = since.before(time.Now())
 		}
@@ -56,7 +56,7 @@ nobody knows.`,
 			p.problems.add(fmt.Sprintf("--since: %s is still to come; write when the clock went wrong", clock(how.Since)))
 		}
 		now := time.Now()
-		return onEachJob(p, c, file, args, func(ctx context.Context, o *operator, s recipes.TickState) (rewindView, error) {
+		return onEachJob(p, c, file, args, func(ctx context.Context, o *operator, s ticks.State) (rewindView, error) {
 			if dry {
 				would, err := o.client.TickLedger("").Rewind(ctx, s.Job, how)
 				return newRewindView(would, dry, ""), err
@@ -84,7 +84,7 @@ type rewindView struct {
 	Act       string          `json:"act"` // its name in the audit trail; "" for a dry run
 }
 
-func newRewindView(r recipes.TickRewound, dry bool, act string) rewindView {
+func newRewindView(r ticks.Rewound, dry bool, act string) rewindView {
 	v := rewindView{
 		Job: r.Job, From: live.Optional(r.From), To: live.Optional(r.To), LeftOut: make([]views.Stretch, 0, len(r.LeftOut)),
 		Forgotten: r.Forgotten, DryRun: dry, Act: act,

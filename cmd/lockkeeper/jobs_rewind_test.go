@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // stop leaves the job backup as a daemon of an older version does whose clock was a
@@ -89,10 +90,10 @@ func TestJobThatAClockHasStoppedIsShownAndSetBack(t *testing.T) {
 	state, err := daemon.State(t.Context(), "backup")
 	require.NoError(t, err)
 	require.Zero(t, state.Ahead)
-	require.Equal(t, []recipes.TickStretch{{After: until.Add(-1), Until: until}}, state.LeftOut)
-	claim, err := daemon.Claim(t.Context(), "backup", time.Now(), recipes.TickAsk{})
+	require.Equal(t, []ticks.Stretch{{After: until.Add(-1), Until: until}}, state.LeftOut)
+	claim, err := daemon.Claim(t.Context(), "backup", time.Now(), ticks.Ask{})
 	require.NoError(t, err)
-	require.Equal(t, recipes.TickClaimed, claim.Verdict)
+	require.Equal(t, ticks.Claimed, claim.Verdict)
 	records := f.records(t)
 	outcome := requireAct(t, records[:2], recipes.AuditJobRewind, "clock of db3")
 	require.Equal(t, until.Format(time.RFC3339), outcome.Before["decided_until"])

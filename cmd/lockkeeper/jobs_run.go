@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 type jobsRunFlags struct {
@@ -120,14 +121,14 @@ type runOrder struct {
 	within  time.Duration
 	request jobRequest
 	taken   bool // by a daemon
-	seen    recipes.TickState
+	seen    ticks.State
 }
 
-// jobLedger is what a runOrder needs of a *recipes.TickLedger, and jobRequest
+// jobLedger is what a runOrder needs of a *ticks.Ledger, and jobRequest
 // of its request.
 type jobLedger interface {
-	Await(ctx context.Context, job string, seen recipes.TickState) (recipes.TickState, error)
-	State(ctx context.Context, job string) (recipes.TickState, error)
+	Await(ctx context.Context, job string, seen ticks.State) (ticks.State, error)
+	State(ctx context.Context, job string) (ticks.State, error)
 }
 
 type jobRequest interface {
@@ -139,7 +140,7 @@ type jobRequest interface {
 // place makes the request and waits until a daemon has taken it, on record: of a
 // run that a daemon has taken, also when that cannot be waited for here, it is
 // said that it was taken. How it ends is in the history of the job.
-func (o *runOrder) place(ctx context.Context, operator *operator, ledger *recipes.TickLedger, by emergency.By) error {
+func (o *runOrder) place(ctx context.Context, operator *operator, ledger *ticks.Ledger, by emergency.By) error {
 	quick, cancel := shortly(ctx)
 	defer cancel()
 	var late error // something is wrong, but it runs
@@ -147,7 +148,7 @@ func (o *runOrder) place(ctx context.Context, operator *operator, ledger *recipe
 		// A signal waits for the answer: a request that is not known to stand could not be withdrawn.
 		asking, cancel := shortly(context.WithoutCancel(ctx))
 		defer cancel()
-		request, err := ledger.Request(asking, recipes.TickRequest{Job: o.job, By: by.Name, Reason: by.Reason})
+		request, err := ledger.Request(asking, ticks.Request{Job: o.job, By: by.Name, Reason: by.Reason})
 		if err != nil {
 			return err
 		}
@@ -163,8 +164,8 @@ func (o *runOrder) place(ctx context.Context, operator *operator, ledger *recipe
 }
 
 // run returns the run that was asked for while it goes on.
-func (o *runOrder) run() *recipes.TickRun {
-	i := slices.IndexFunc(o.seen.Runs, func(r recipes.TickRun) bool { return r.ID == o.request.ID() })
+func (o *runOrder) run() *ticks.Run {
+	i := slices.IndexFunc(o.seen.Runs, func(r ticks.Run) bool { return r.ID == o.request.ID() })
 	if i < 0 {
 		return nil
 	}
@@ -183,7 +184,7 @@ func (o *runOrder) awaitTaker(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, o.within)
 	defer cancel()
 	err := o.request.AwaitTaken(limited)
-	if errors.As(err, new(*recipes.TickRequestLostError)) {
+	if errors.As(err, new(*ticks.RequestLostError)) {
 		return &codeError{code: exitNotAcquired, text: err.Error()}
 	}
 	if err != nil {
@@ -258,7 +259,7 @@ func (o *runOrder) await(ctx context.Context, until func() bool) error {
 func (o *runOrder) whyNobody(ctx context.Context) string {
 	o.seen, _ = o.ledger.State(ctx, o.job) // if it fails, less is known
 	text := fmt.Sprintf("job %q not started: no daemon has taken the request within %s, and it is withdrawn; ", o.job, human(o.within))
-	if i := slices.IndexFunc(o.seen.Runs, func(r recipes.TickRun) bool { return r.Alive }); i >= 0 {
+	if i := slices.IndexFunc(o.seen.Runs, func(r ticks.Run) bool { return r.Alive }); i >= 0 {
 		run := o.seen.Runs[i]
 		return text + fmt.Sprintf("it runs already, on %s (pid %d) since %s: wait for its end, or give --within more time", run.Host, run.PID, both(run.ClaimedAt, time.Now()))
 	}
@@ -278,8 +279,8 @@ func (p *program) tellRun(o *runOrder) error {
 			line(w, "%s: runs on %s (pid %d), run %s", o.job, run.Host, run.PID, run.ID)
 		})
 	default: // nobody has recorded it yet
-		end = &recipes.TickResult{
-			TickRun: *run, TickEnd: recipes.TickEnd{Outcome: recipes.TickInterrupted, Reason: "its daemon, or the daemon's ZooKeeper session, has ended"},
+		end = &ticks.Result{
+			Run: *run, End: ticks.End{Outcome: ticks.Interrupted, Reason: "its daemon, or the daemon's ZooKeeper session, has ended"},
 		}
 	}
 	view := views.NewTick(*end)
@@ -292,7 +293,7 @@ func (p *program) tellRun(o *runOrder) error {
 
 func writeRunEnd(w io.Writer, job string, v views.Tick) {
 	details := []string{fmt.Sprintf("on %s (pid %d)", v.Host, v.PID), "run " + v.ID}
-	if v.Outcome != string(recipes.TickSkipped) {
+	if v.Outcome != string(ticks.Skipped) {
 		details = append(details, "took "+orNoTime(v.Took))
 	}
 	if v.Waited > 0 {
@@ -311,17 +312,17 @@ func writeRunEnd(w io.Writer, job string, v views.Tick) {
 }
 
 // outcomeCode is the exit code for how a run ended.
-func outcomeCode(outcome recipes.TickOutcome) int {
+func outcomeCode(outcome ticks.Outcome) int {
 	switch outcome {
-	case recipes.TickRan:
+	case ticks.Ran:
 		return 0
-	case recipes.TickPreempted:
+	case ticks.Preempted:
 		return exitPreempted
-	case recipes.TickLost:
+	case ticks.Lost:
 		return exitLost
-	case recipes.TickSkipped:
+	case ticks.Skipped:
 		return exitNotAcquired
-	case recipes.TickFailed, recipes.TickInterrupted:
+	case ticks.Failed, ticks.Interrupted:
 	}
 	return exitFailed
 }

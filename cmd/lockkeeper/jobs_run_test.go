@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // requested is a request that nobody takes before it is withdrawn.
@@ -26,7 +27,7 @@ func (r *requested) ID() string { return "r1" }
 
 func (r *requested) AwaitTaken(ctx context.Context) error {
 	if r.lost {
-		return &recipes.TickRequestLostError{Job: "backup", ID: "r1"}
+		return &ticks.RequestLostError{Job: "backup", ID: "r1"}
 	}
 	<-ctx.Done()
 	return context.Cause(ctx)
@@ -40,12 +41,12 @@ func (r *requested) Withdraw(ctx context.Context) (bool, error) {
 // oneRun is a ledger that knows one run, which lives.
 type oneRun struct{ id string }
 
-func (l oneRun) State(context.Context, string) (recipes.TickState, error) {
-	run := recipes.TickRun{ID: l.id, Host: "h2", PID: 71, ClaimedAt: time.Now(), Alive: true}
-	return recipes.TickState{Job: "backup", Runs: []recipes.TickRun{run}}, nil
+func (l oneRun) State(context.Context, string) (ticks.State, error) {
+	run := ticks.Run{ID: l.id, Host: "h2", PID: 71, ClaimedAt: time.Now(), Alive: true}
+	return ticks.State{Job: "backup", Runs: []ticks.Run{run}}, nil
 }
 
-func (l oneRun) Await(ctx context.Context, job string, _ recipes.TickState) (recipes.TickState, error) {
+func (l oneRun) Await(ctx context.Context, job string, _ ticks.State) (ticks.State, error) {
 	return l.State(ctx, job)
 }
 
@@ -93,13 +94,13 @@ func TestARequestThatNobodyTakesIsWithdrawnUnlessADaemonWasFaster(t *testing.T) 
 
 func TestARunWhoseDaemonDiesIsInterrupted(t *testing.T) {
 	// given
-	order := &runOrder{job: "backup", request: &requested{}, seen: recipes.TickState{Runs: []recipes.TickRun{{ID: "r1", Host: "h2", PID: 71}}}}
+	order := &runOrder{job: "backup", request: &requested{}, seen: ticks.State{Runs: []ticks.Run{{ID: "r1", Host: "h2", PID: 71}}}}
 	require.True(t, order.ended())
 	out := &program{stdout: t.Output(), stderr: t.Output(), output: choice{is: "table"}}
 
 	// when
 	dead := out.tellRun(order)
-	order.seen = recipes.TickState{}
+	order.seen = ticks.State{}
 	forgotten := out.tellRun(order)
 
 	// then

@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // table returns what write writes, in columns.
@@ -26,38 +26,38 @@ func table(write func(w *tabwriter.Writer)) string {
 
 // someJobStates are, at noon: one job that is idle, one that runs, one that is
 // paused, and one whose daemon has died.
-func someJobStates() (*config.Config, []recipes.TickState) {
+func someJobStates() (*config.Config, []ticks.State) {
 	cfg := &config.Config{File: "lockkeeper.yaml", Jobs: []jobs.Job{
 		{Name: "backup", Schedule: "0 2 * * *", TimeZone: "Europe/Berlin", Requirements: []lockguard.Requirement{{Scope: "db/orders"}, {Scope: "db/users"}}},
 		{Name: "fresh", Schedule: "manual"},
 		{Name: "rollup", Schedule: "@every 1h"},
 	}}
-	states := []recipes.TickState{
+	states := []ticks.State{
 		{
-			Job: "backup", Failures: 2, Counts: recipes.TickCounts{Ran: 120, Failed: 3, Skipped: map[string]int64{"overlap": 4, "lock": 10}},
-			History: []recipes.TickResult{result(at(-35*time.Hour), recipes.TickRan, ""), result(at(-11*time.Hour), recipes.TickFailed, "exit status 3\nstack")},
+			Job: "backup", Failures: 2, Counts: ticks.Counts{Ran: 120, Failed: 3, Skipped: map[string]int64{"overlap": 4, "lock": 10}},
+			History: []ticks.Result{result(at(-35*time.Hour), ticks.Ran, ""), result(at(-11*time.Hour), ticks.Failed, "exit status 3\nstack")},
 		},
 		{
 			Job: "compact", Waiting: []time.Time{at(-time.Minute)},
-			Runs: []recipes.TickRun{{Instant: at(-4 * time.Minute), ID: "r7", Host: "h2", PID: 71, ClaimedAt: at(-4 * time.Minute), Alive: true}},
+			Runs: []ticks.Run{{Instant: at(-4 * time.Minute), ID: "r7", Host: "h2", PID: 71, ClaimedAt: at(-4 * time.Minute), Alive: true}},
 		},
 		{
-			Job: "crashed", History: []recipes.TickResult{result(at(-time.Hour), recipes.TickRan, "")},
-			Runs: []recipes.TickRun{{Instant: at(-time.Minute), Host: "h9", PID: 9, ClaimedAt: at(-time.Minute)}},
+			Job: "crashed", History: []ticks.Result{result(at(-time.Hour), ticks.Ran, "")},
+			Runs: []ticks.Run{{Instant: at(-time.Minute), Host: "h9", PID: 9, ClaimedAt: at(-time.Minute)}},
 		},
 		{
-			Job: "rollup", Counts: recipes.TickCounts{Ran: 1},
-			Paused: &recipes.TickPause{By: "ana@h1", Reason: "INC-4411", At: at(-10 * time.Minute), Until: at(90 * time.Minute)},
+			Job: "rollup", Counts: ticks.Counts{Ran: 1},
+			Paused: &ticks.Pause{By: "ana@h1", Reason: "INC-4411", At: at(-10 * time.Minute), Until: at(90 * time.Minute)},
 		},
 	}
 	return cfg, states
 }
 
 // result is a tick that waited for a second and took two.
-func result(instant time.Time, outcome recipes.TickOutcome, reason string) recipes.TickResult {
-	return recipes.TickResult{
-		TickRun: recipes.TickRun{Instant: instant, ID: "r1", Host: "h3", PID: 811, ClaimedAt: instant},
-		TickEnd: recipes.TickEnd{Outcome: outcome, Reason: reason, Token: 77, Waited: time.Second, Took: 2 * time.Second, Attempts: 1},
+func result(instant time.Time, outcome ticks.Outcome, reason string) ticks.Result {
+	return ticks.Result{
+		Run:     ticks.Run{Instant: instant, ID: "r1", Host: "h3", PID: 811, ClaimedAt: instant},
+		End:     ticks.End{Outcome: outcome, Reason: reason, Token: 77, Waited: time.Second, Took: 2 * time.Second, Attempts: 1},
 		EndedAt: instant.Add(3 * time.Second), First: instant, Count: 1,
 	}
 }
@@ -92,14 +92,14 @@ rollup is paused until 2026-11-21 13:30:00 UTC, 1h30m more; by ana@h1 10m ago: I
 }
 
 func TestStateOfAJobInOneWord(t *testing.T) {
-	run := recipes.TickRun{ClaimedAt: at(-time.Minute), Alive: true}
-	for want, s := range map[string]recipes.TickState{
+	run := ticks.Run{ClaimedAt: at(-time.Minute), Alive: true}
+	for want, s := range map[string]ticks.State{
 		"idle":               {},
-		"running 1m":         {Runs: []recipes.TickRun{run}},
-		"running 1m (2)":     {Runs: []recipes.TickRun{run, run}},
-		"running 1m, paused": {Runs: []recipes.TickRun{run}, Paused: &recipes.TickPause{}},
-		"paused":             {Paused: &recipes.TickPause{}, Waiting: []time.Time{at(0)}},
-		"waiting":            {Waiting: []time.Time{at(0)}, Paused: &recipes.TickPause{Until: at(0)}},
+		"running 1m":         {Runs: []ticks.Run{run}},
+		"running 1m (2)":     {Runs: []ticks.Run{run, run}},
+		"running 1m, paused": {Runs: []ticks.Run{run}, Paused: &ticks.Pause{}},
+		"paused":             {Paused: &ticks.Pause{}, Waiting: []time.Time{at(0)}},
+		"waiting":            {Waiting: []time.Time{at(0)}, Paused: &ticks.Pause{Until: at(0)}},
 		"waiting (2)":        {Waiting: []time.Time{at(0), at(1)}},
 	} {
 		require.Equal(t, want, jobState(newJobView(nil, s, nil, at(0)), at(0)))
@@ -108,19 +108,19 @@ func TestStateOfAJobInOneWord(t *testing.T) {
 
 func TestHistoryIsOneLineATickAndSkipsInARowAreOne(t *testing.T) {
 	// given
-	skips := recipes.TickResult{
-		TickRun: recipes.TickRun{Instant: at(-3 * time.Hour), ID: "r2"}, TickEnd: recipes.TickEnd{Outcome: recipes.TickSkipped, Reason: "paused"},
+	skips := ticks.Result{
+		Run: ticks.Run{Instant: at(-3 * time.Hour), ID: "r2"}, End: ticks.End{Outcome: ticks.Skipped, Reason: "paused"},
 		EndedAt: at(-3 * time.Hour), First: at(-30 * time.Hour), Count: 28,
 	}
-	manual := result(at(-2*time.Hour), recipes.TickPreempted, "asked to go by hotfix (priority 90)\nmore of it")
+	manual := result(at(-2*time.Hour), ticks.Preempted, "asked to go by hotfix (priority 90)\nmore of it")
 	manual.Manual, manual.By, manual.Why, manual.Attempts, manual.Preemptions, manual.Trace = true, "ana@h1", "INC-4411", 2, 1, "00-ab-cd-01"
-	s := recipes.TickState{
+	s := ticks.State{
 		Job: "backup", Failures: 1,
-		Counts:  recipes.TickCounts{Ran: 120, Preempted: 1, Skipped: map[string]int64{"overlap": 4, "paused": 28}},
-		History: []recipes.TickResult{result(at(-40*time.Hour), recipes.TickLost, ""), result(at(-31*time.Hour), recipes.TickRan, ""), skips, manual},
-		Runs:    []recipes.TickRun{{Instant: at(-4 * time.Minute), ID: "r7", Host: "h2", PID: 71, ClaimedAt: at(-4*time.Minute + time.Second), Alive: true}},
+		Counts:  ticks.Counts{Ran: 120, Preempted: 1, Skipped: map[string]int64{"overlap": 4, "paused": 28}},
+		History: []ticks.Result{result(at(-40*time.Hour), ticks.Lost, ""), result(at(-31*time.Hour), ticks.Ran, ""), skips, manual},
+		Runs:    []ticks.Run{{Instant: at(-4 * time.Minute), ID: "r7", Host: "h2", PID: 71, ClaimedAt: at(-4*time.Minute + time.Second), Alive: true}},
 		Waiting: []time.Time{at(-time.Minute)},
-		Paused:  &recipes.TickPause{By: "ana@h1", At: at(-time.Minute)},
+		Paused:  &ticks.Pause{By: "ana@h1", At: at(-time.Minute)},
 	}
 
 	// when
@@ -149,7 +149,7 @@ since its first tick: 120 ran, 1 preempted, 32 skipped (paused 28, overlap 4); t
 }
 
 func TestRunWithoutRetriesWasTriedOnce(t *testing.T) {
-	for outcome, want := range map[recipes.TickOutcome]int{recipes.TickRan: 1, recipes.TickFailed: 1, recipes.TickSkipped: 0, recipes.TickPreempted: 0} {
+	for outcome, want := range map[ticks.Outcome]int{ticks.Ran: 1, ticks.Failed: 1, ticks.Skipped: 0, ticks.Preempted: 0} {
 		kept := result(at(0), outcome, "")
 		kept.Attempts = 0 // as the ledger has it
 		require.Equal(t, want, views.NewTick(kept).Attempts, outcome)
@@ -157,9 +157,9 @@ func TestRunWithoutRetriesWasTriedOnce(t *testing.T) {
 }
 
 func TestTextOfJobsCannotPlayTricksOnTheTerminal(t *testing.T) {
-	s := recipes.TickState{
-		Job: "a\x1b[2J", Paused: &recipes.TickPause{By: "\x1b[2J", Reason: "x\nbackup is fine"},
-		History: []recipes.TickResult{result(at(0), recipes.TickFailed, "\x1b[2J")},
+	s := ticks.State{
+		Job: "a\x1b[2J", Paused: &ticks.Pause{By: "\x1b[2J", Reason: "x\nbackup is fine"},
+		History: []ticks.Result{result(at(0), ticks.Failed, "\x1b[2J")},
 	}
 	out := table(func(w *tabwriter.Writer) {
 		writeJobs(w, []views.Job{newJobView(nil, s, nil, at(0))}, at(0), true)
@@ -171,9 +171,9 @@ func TestTextOfJobsCannotPlayTricksOnTheTerminal(t *testing.T) {
 }
 
 func TestChangesOfPausesSayHowItWas(t *testing.T) {
-	was := &recipes.TickPause{By: "bob@h2", Reason: "INC-1", At: at(-time.Hour)}
-	is := &recipes.TickPause{By: "ana@h1", Reason: "INC-2", At: at(0), Until: at(2 * time.Hour)}
-	runs := recipes.TickState{Job: "backup", Runs: []recipes.TickRun{{Host: "h2", PID: 71, ClaimedAt: at(-time.Minute), Alive: true}}}
+	was := &ticks.Pause{By: "bob@h2", Reason: "INC-1", At: at(-time.Hour)}
+	is := &ticks.Pause{By: "ana@h1", Reason: "INC-2", At: at(0), Until: at(2 * time.Hour)}
+	runs := ticks.State{Job: "backup", Runs: []ticks.Run{{Host: "h2", PID: 71, ClaimedAt: at(-time.Minute), Alive: true}}}
 	for name, c := range map[string]struct {
 		change pauseChange
 		want   string
@@ -181,14 +181,14 @@ func TestChangesOfPausesSayHowItWas(t *testing.T) {
 		"paused": {newPauseChange(runs, nil, is, at(0), ""), `backup: paused until 2026-11-21 14:00:00 UTC, in 2h
   a run goes on: on h2, pid 71, since 2026-11-21 11:59:00 UTC, 1m ago
 `},
-		"paused again": {newPauseChange(recipes.TickState{Job: "backup"}, was, is, at(0), ""), `backup: paused until 2026-11-21 14:00:00 UTC, in 2h
+		"paused again": {newPauseChange(ticks.State{Job: "backup"}, was, is, at(0), ""), `backup: paused until 2026-11-21 14:00:00 UTC, in 2h
   it was paused until somebody resumes it; by bob@h2 1h ago: INC-1
 `},
 		"resumed": {newPauseChange(runs, was, nil, at(0), ""), `backup: resumed
   it was paused until somebody resumes it; by bob@h2 1h ago: INC-1
 `},
 		"not paused":    {newPauseChange(runs, nil, nil, at(0), ""), "backup: is not paused\n"},
-		"pause is over": {newPauseChange(runs, &recipes.TickPause{Until: at(-1)}, nil, at(0), ""), "backup: is not paused\n"},
+		"pause is over": {newPauseChange(runs, &ticks.Pause{Until: at(-1)}, nil, at(0), ""), "backup: is not paused\n"},
 	} {
 		require.Equal(t, c.want, table(func(w *tabwriter.Writer) { writePauseChange(w, c.change, at(0)) }), name)
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // requestsOf returns what all requests for locks do now, if a job runs to which
 // that matters. What cannot be read is left out and told by the error; nil: all
 // of it.
-func requestsOf(ctx context.Context, all ensembles, states ...recipes.TickState) ([]live.Request, error) {
+func requestsOf(ctx context.Context, all ensembles, states ...ticks.State) ([]live.Request, error) {
 	if !slices.ContainsFunc(states, anyAlive) {
 		return []live.Request{}, nil
 	}
@@ -35,13 +35,13 @@ func requestsOf(ctx context.Context, all ensembles, states ...recipes.TickState)
 	return requests, errors.Join(problem, err)
 }
 
-func anyAlive(s recipes.TickState) bool {
-	return slices.ContainsFunc(s.Runs, func(r recipes.TickRun) bool { return r.Alive })
+func anyAlive(s ticks.State) bool {
+	return slices.ContainsFunc(s.Runs, func(r ticks.Run) bool { return r.Alive })
 }
 
 // newJobView joins what the file says of a job, nil for nothing, with what the
 // ledger knows, and with what requests for locks do; nil: nobody has looked.
-func newJobView(job *jobs.Job, s recipes.TickState, requests []live.Request, now time.Time) views.Job {
+func newJobView(job *jobs.Job, s ticks.State, requests []live.Request, now time.Time) views.Job {
 	v := views.NewJob(s, requests, now)
 	if job == nil {
 		return v

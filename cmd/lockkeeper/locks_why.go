@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 type whyFlags struct {
@@ -102,7 +103,7 @@ type whyFacts struct {
 	overrides   override.Set
 	approvals   []recipes.Approval
 	outside     []recipes.FrozenRequest // all that overrides keep out of queues
-	ticks       *recipes.TickState      // of a job without requests
+	ticks       *ticks.State            // of a job without requests
 	ticksUnread bool                    // its record is there, and cannot be read
 	job         *jobs.Job               // as the configuration file has it; nil: it does not, or there is none
 	unread      []string                // what could not be read, and why

@@ -18,6 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // goldenPages compares what is written with a file, at 80 and at 160 columns and as
@@ -244,21 +245,21 @@ func situations() map[string]*whyFacts {
 		}()...),
 		"job_idle": with(about("backup", orders(nil)), func(f *whyFacts) {
 			f.now = at(0)
-			f.ticks = &recipes.TickState{Job: "backup", History: []recipes.TickResult{{
-				TickEnd: recipes.TickEnd{Outcome: recipes.TickSkipped, Reason: "overlap"}, EndedAt: at(-time.Hour), Count: 1, First: at(-time.Hour),
-				TickRun: recipes.TickRun{Instant: at(-time.Hour)},
+			f.ticks = &ticks.State{Job: "backup", History: []ticks.Result{{
+				End: ticks.End{Outcome: ticks.Skipped, Reason: "overlap"}, EndedAt: at(-time.Hour), Count: 1, First: at(-time.Hour),
+				Run: ticks.Run{Instant: at(-time.Hour)},
 			}}}
 		}),
 		"job_frozen": with(about("backup", orders(nil)), func(f *whyFacts) {
 			f.now = at(0)
-			f.ticks = &recipes.TickState{Job: "backup", Runs: []recipes.TickRun{{Instant: at(-time.Minute), ClaimedAt: at(-time.Minute), Alive: true}}}
+			f.ticks = &ticks.State{Job: "backup", Runs: []ticks.Run{{Instant: at(-time.Minute), ClaimedAt: at(-time.Minute), Alive: true}}}
 			f.overrides = override.Set{incident(override.Freeze), incident(override.Boost, func(o *override.Override) {
 				o.ID, o.Priority = "INC-4412", new(priority.Emergency)
 			}), incident(override.Freeze, func(o *override.Override) { o.ID, o.Match = "INC-4413", override.Match{Job: "nightly-*"} })}
 		}),
 		"job_frozen_elsewhere": with(about("backup", orders(nil)), func(f *whyFacts) {
 			f.now = at(0)
-			f.ticks = &recipes.TickState{Job: "backup", Runs: []recipes.TickRun{{Instant: at(-time.Minute), ClaimedAt: at(-time.Minute), Alive: true}}}
+			f.ticks = &ticks.State{Job: "backup", Runs: []ticks.Run{{Instant: at(-time.Minute), ClaimedAt: at(-time.Minute), Alive: true}}}
 			f.job = &jobs.Job{Name: "backup", Requirements: []lockguard.Requirement{{Scope: "storage"}}}
 			f.overrides = override.Set{incident(override.Freeze)}
 		}),

@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 func (p *program) override() *cobra.Command {
@@ -64,7 +65,7 @@ func (p *program) listOverrides(c *cobra.Command, file jobsFile) error {
 	var (
 		posted   []recipes.PostedOverride
 		requests []live.Request
-		ticks    []recipes.TickState
+		ticks    []ticks.State
 		now      time.Time
 	)
 	err = p.withClient(c, client, func(ctx context.Context, client *recipes.Client) (err error) {
@@ -103,14 +104,14 @@ func (p *program) listOverrides(c *cobra.Command, file jobsFile) error {
 
 // keptOut looks at whom overrides may keep out. What cannot be read is left out,
 // and said.
-func (p *program) keptOut(ctx context.Context, client *recipes.Client, all []emergency.Active) ([]live.Request, []recipes.TickState) {
+func (p *program) keptOut(ctx context.Context, client *recipes.Client, all []emergency.Active) ([]live.Request, []ticks.State) {
 	is := func(kinds ...override.Kind) bool {
 		return slices.ContainsFunc(all, func(a emergency.Active) bool { return slices.Contains(kinds, a.Kind) })
 	}
 	var (
 		locks  []recipes.LockState
 		frozen []recipes.FrozenRequest
-		ticks  []recipes.TickState
+		ticks  []ticks.State
 		left   [3][]recipes.Unreadable
 		errs   [3]error
 	)

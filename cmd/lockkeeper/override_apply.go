@@ -19,6 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // overrideFlags describe one override.
@@ -307,7 +308,7 @@ type surroundings struct {
 	locks     []recipes.LockState
 	elsewhere []recipes.LockState // on other ensembles
 	frozen    []recipes.FrozenRequest
-	ticks     []recipes.TickState
+	ticks     []ticks.State
 	left      []recipes.Unreadable
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // appliedView is what apply has done, in JSON and YAML: the fields of the
@@ -38,7 +39,7 @@ type concern struct {
 }
 
 // jobsThatAre are those of the file and those that daemons have run.
-func jobsThatAre(cfg *config.Config, ticks []recipes.TickState) []views.JobLabels {
+func jobsThatAre(cfg *config.Config, ticks []ticks.State) []views.JobLabels {
 	var all []views.JobLabels
 	if cfg != nil {
 		for _, j := range cfg.Jobs {

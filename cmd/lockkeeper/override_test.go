@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // someOverrides are, at noon: two that operators have posted, and one of the file.
@@ -149,7 +150,7 @@ func somePlaces() []recipes.LockState {
 func TestWhomOverridesMeetIsShown(t *testing.T) {
 	jobs := jobsThatAre(
 		&config.Config{Jobs: []jobs.Job{{Name: "nightly-a"}, {Name: "hotfix-7", Labels: map[string]string{"team": "payments"}}}},
-		[]recipes.TickState{{Job: "nightly-b"}, {Job: "hourly"}, {Job: "nightly-a"}},
+		[]ticks.State{{Job: "nightly-b"}, {Job: "hourly"}, {Job: "nightly-a"}},
 	)
 	file, posted := someOverrides()
 	hold := override.Override{

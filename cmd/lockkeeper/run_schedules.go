@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -28,12 +29,12 @@ const (
 type schedulesKeeper struct {
 	log    *slog.Logger
 	server temporal.Connection
-	ledger *recipes.TickLedger
+	ledger *ticks.Ledger
 	desk   *emergency.Desk
 	keep   *temporal.Schedules
 	poke   chan struct{}
-	paused map[string]recipes.TickPause // by job, as the ledger has it
-	unread map[string]string            // by job: why it is not known whether it is paused
+	paused map[string]ticks.Pause // by job, as the ledger has it
+	unread map[string]string      // by job: why it is not known whether it is paused
 
 	mu  sync.Mutex
 	all []temporal.Schedule
@@ -105,7 +106,7 @@ func (k *schedulesKeeper) sync(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("which jobs are paused is not known: %w", err)
 	}
-	k.paused = make(map[string]recipes.TickPause)
+	k.paused = make(map[string]ticks.Pause)
 	for _, s := range states {
 		if s.Paused != nil {
 			k.paused[s.Job] = *s.Paused

@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // Given a job whose run waits for its lock, and one whose run a freeze keeps out,
@@ -21,7 +22,7 @@ func TestCommandsSayWhatRunsWaitFor(t *testing.T) {
 	for _, job := range []string{"next", "icy", "busy"} {
 		claim, err := ledger.ClaimManual(t.Context(), job, time.Now())
 		require.NoError(t, err)
-		require.Equal(t, recipes.TickClaimed, claim.Verdict)
+		require.Equal(t, ticks.Claimed, claim.Verdict)
 	}
 	until := time.Now().Add(10 * time.Minute)
 	_, err := f.client.Overrides().Apply(t.Context(), override.Override{
@@ -89,7 +90,7 @@ func TestCommandsNameJobsOfTwoDefinitions(t *testing.T) {
 	f := newFortress(t, time.Minute)
 	tick := time.Now().Truncate(time.Second)
 	for _, definition := range []string{"1-aa", "1-bb"} {
-		claim, err := f.client.TickLedger("").Claim(t.Context(), "backup", tick, recipes.TickAsk{Definition: definition})
+		claim, err := f.client.TickLedger("").Claim(t.Context(), "backup", tick, ticks.Ask{Definition: definition})
 		require.NoError(t, err)
 		require.Equal(t, definition == "1-bb", len(claim.Differing) > 0)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -34,7 +35,7 @@ type daemon struct {
 	jobs     []jobs.Job
 	drain    time.Duration // what jobs may go on when the daemon stops
 	client   *recipes.Client
-	ledger   *recipes.TickLedger
+	ledger   *ticks.Ledger
 	tell     func(step)
 	schedule *scheduler.Scheduler
 	obeys    *operators

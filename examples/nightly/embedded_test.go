@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -187,7 +188,7 @@ func TestRunByHandThatIsRefusedIsTold(t *testing.T) {
 		require.NoError(t, err)
 		claim, err := client.TickLedger("other").ClaimManual(t.Context(), "compact", time.Now())
 		require.NoError(t, err)
-		require.Equal(t, recipes.TickClaimed, claim.Verdict)
+		require.Equal(t, ticks.Claimed, claim.Verdict)
 
 		_, out := show(t, 5*time.Second, Config{Client: cfg})
 

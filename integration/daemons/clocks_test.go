@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 var (
@@ -20,7 +20,7 @@ var (
 
 // clockBound is by how much a tick may run early: what the ledger tolerates, and what
 // two readings of one clock may differ by.
-const clockBound = recipes.TickTolerance + 10*time.Millisecond
+const clockBound = ticks.Tolerance + 10*time.Millisecond
 
 // Given five daemons with many jobs a second, one of them with a clock that is
 // a day ahead, others 90 s ahead and behind, one whose clock jumps forward and back,

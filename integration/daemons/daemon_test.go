@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -59,7 +60,7 @@ func (s settings) clock() func() time.Time {
 type daemon struct {
 	client    *recipes.Client
 	guard     *lockguard.Guard
-	ledger    *recipes.TickLedger
+	ledger    *ticks.Ledger
 	scheduler *scheduler.Scheduler
 }
 
@@ -125,7 +126,7 @@ func start(t *testing.T, s settings, all ...jobs.Job) *resident {
 }
 
 // state returns what the ledger knows about a job.
-func (r *resident) state(job string) recipes.TickState {
+func (r *resident) state(job string) ticks.State {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), harness.Patience)
 	defer cancel()

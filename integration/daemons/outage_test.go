@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 const (
@@ -181,7 +181,7 @@ func TestDaemonStartsBeforeZooKeeperAndOutlivesItsOutage(t *testing.T) {
 	harness.Eventually(t, func() bool { return d.state(holder).Counts.Ran > 0 }, "the run is recorded")
 	counts := d.state(holder).Counts
 	require.EqualValues(t, 1, counts.Lost+counts.Interrupted, "%+v", counts)
-	require.Positive(t, d.state(plain).Counts.Skipped[recipes.TickReasonUndecided])
+	require.Positive(t, d.state(plain).Counts.Skipped[ticks.ReasonUndecided])
 
 	// and no cleanup is lost, that of the daemon's end included
 	h.story.next(back, holder, began)

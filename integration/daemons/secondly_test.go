@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 func jobName(i int) string { return fmt.Sprintf("job-%03d", i) }
@@ -74,7 +74,7 @@ func tallyOf(marks []mark) tally {
 
 // balance compares what the ledger has of a job's ticks with what has happened: each instant has one outcome, and what
 // is recorded as run has run. It returns how many instants there are.
-func (t tally) balance(tb testing.TB, state recipes.TickState) (instants int64) {
+func (t tally) balance(tb testing.TB, state ticks.State) (instants int64) {
 	tb.Helper()
 	name, counts := state.Job, state.Counts
 	instants = int64(state.Last.Sub(state.Begins)/time.Second) + 1
@@ -87,12 +87,12 @@ func (t tally) balance(tb testing.TB, state recipes.TickState) (instants int64) 
 	require.Zero(tb, counts.Failed, name)
 	for _, entry := range state.History {
 		switch entry.Outcome {
-		case recipes.TickRan:
+		case ticks.Ran:
 			require.Equal(tb, 1, t.begun[name][entry.Instant.UTC()], "%s at %s", name, entry.Instant)
-		case recipes.TickSkipped:
+		case ticks.Skipped:
 			require.Zero(tb, t.begun[name][entry.Instant.UTC()], "%s at %s", name, entry.Instant)
 			require.NotEmpty(tb, entry.Reason)
-		case recipes.TickFailed, recipes.TickInterrupted, recipes.TickLost, recipes.TickPreempted:
+		case ticks.Failed, ticks.Interrupted, ticks.Lost, ticks.Preempted:
 		}
 	}
 	return instants

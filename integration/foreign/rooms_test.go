@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 const newer = `{"format":9,"job":{"name":"x"},"holders":7}`
@@ -33,7 +34,7 @@ func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
 			tick := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 			for node, use := range map[string]func() error{
 				h.Root + "/ticks/backup": func() error {
-					_, err := ledger.Claim(ctx, "backup", tick, recipes.TickAsk{})
+					_, err := ledger.Claim(ctx, "backup", tick, ticks.Ask{})
 					return err
 				},
 				h.Root + "/ticks/report": func() error {
@@ -61,10 +62,10 @@ func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
 				require.Zero(t, stat.Version)
 			}
 			// and other jobs and groups go on
-			claim, err := ledger.Claim(ctx, "other", tick, recipes.TickAsk{})
+			claim, err := ledger.Claim(ctx, "other", tick, ticks.Ask{})
 			require.NoError(t, err)
-			require.Equal(t, recipes.TickClaimed, claim.Verdict)
-			_, err = ledger.Finish(ctx, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+			require.Equal(t, ticks.Claimed, claim.Verdict)
+			_, err = ledger.Finish(ctx, claim.Run, ticks.End{Outcome: ticks.Ran})
 			require.NoError(t, err)
 			spec.Name = "other"
 			group, err = c.Group(spec)
@@ -90,9 +91,9 @@ func TestForeignRunsAndRequestsOfAJobAreIgnored(t *testing.T) {
 	}
 	h.put(h.Root+"/requests/"+guid(4), `{"format":1,"job":"backup"}`, 0, zk.DigestACL(zk.PermAll, "ann", "x"))
 
-	asked, err := ledger.Request(t.Context(), recipes.TickRequest{Job: "backup", By: "ana"})
+	asked, err := ledger.Request(t.Context(), ticks.Request{Job: "backup", By: "ana"})
 	require.NoError(t, err)
-	standing, err := ledger.AwaitRequests(t.Context(), recipes.TickRequests{})
+	standing, err := ledger.AwaitRequests(t.Context(), ticks.Requests{})
 	require.NoError(t, err)
 	requests := h.Root + "/requests/"
 	require.Equal(t, []string{requests + guid(1), requests + guid(2), requests + guid(3), requests + guid(4), requests + "x"}, paths(standing.Unreadable))
@@ -101,10 +102,10 @@ func TestForeignRunsAndRequestsOfAJobAreIgnored(t *testing.T) {
 		found = found || r.ID == asked.ID()
 	}
 	require.True(t, found)
-	claim, err := ledger.Claim(t.Context(), "backup", tick, recipes.TickAsk{})
+	claim, err := ledger.Claim(t.Context(), "backup", tick, ticks.Ask{})
 	require.NoError(t, err)
-	require.Equal(t, recipes.TickClaimed, claim.Verdict)
-	_, err = ledger.Finish(t.Context(), claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+	require.Equal(t, ticks.Claimed, claim.Verdict)
+	_, err = ledger.Finish(t.Context(), claim.Run, ticks.End{Outcome: ticks.Ran})
 	require.NoError(t, err)
 	states, left, err := ledger.States(t.Context())
 	require.NoError(t, err)

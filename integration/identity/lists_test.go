@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // alone is the configuration of somebody who has credentials and nothing else.
@@ -130,7 +131,7 @@ func makers(ctx context.Context, c *recipes.Client, unique string) map[string]fu
 			return err
 		},
 		"pause": func() error {
-			_, err := c.TickLedger("").Pause(ctx, "nightly", recipes.TickPause{By: "ana"})
+			_, err := c.TickLedger("").Pause(ctx, "nightly", ticks.Pause{By: "ana"})
 			return err
 		},
 		"ask": func() error { _, err := c.Approvals().Open(ctx, question()); return err },

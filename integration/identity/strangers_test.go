@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // strangers are those who have no business here.
@@ -42,7 +43,7 @@ func (h *fixture) furnish(daemon, operator *recipes.Client) *fortress {
 	require.NoError(f, err)
 	_, err = f.audit(daemon).Append(f.Context(), entry("batch"))
 	require.NoError(f, err)
-	_, err = daemon.TickLedger("").Pause(f.Context(), "nightly", recipes.TickPause{By: "ana"})
+	_, err = daemon.TickLedger("").Pause(f.Context(), "nightly", ticks.Pause{By: "ana"})
 	require.NoError(f, err)
 	return f
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // The words of the stories, beside those of testscript. Those that wait do so
@@ -88,12 +89,12 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 // A story is what one script has going on.
 type story struct {
 	client  *recipes.Client
-	ledger  *recipes.TickLedger
+	ledger  *ticks.Ledger
 	network *netfault.Proxy
 
 	mu        sync.Mutex
 	processes map[string]*process
-	runs      map[string]recipes.TickRun // by job
+	runs      map[string]ticks.Run // by job
 }
 
 type storyKey struct{}

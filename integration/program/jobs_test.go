@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // The daemon of a story about jobs is the story itself: what it decides, and
@@ -25,14 +25,14 @@ func tick(ts *testscript.TestScript, neg bool, args []string) {
 	instant, err := time.Parse(time.RFC3339, args[1])
 	ts.Check(err)
 	reason := strings.Join(args[3:], " ")
-	if args[2] == string(recipes.TickSkipped) {
+	if args[2] == string(ticks.Skipped) {
 		_, err := s.ledger.RecordSkip(ctx, args[0], reason, instant)
 		ts.Check(err)
 		return
 	}
-	claim, err := s.ledger.Claim(ctx, args[0], instant, recipes.TickAsk{})
+	claim, err := s.ledger.Claim(ctx, args[0], instant, ticks.Ask{})
 	ts.Check(err)
-	if claim.Verdict != recipes.TickClaimed {
+	if claim.Verdict != ticks.Claimed {
 		ts.Fatalf("the claim is %s", claim.Verdict)
 	}
 	s.began(args[0], claim.Run)
@@ -49,7 +49,7 @@ func takes(ts *testscript.TestScript, neg bool, args []string) {
 	defer cancel()
 	claim, err := s.ledger.ClaimRequest(ctx, s.awaitRequest(ctx, ts, args[0]), 1)
 	ts.Check(err)
-	if claim.Verdict != recipes.TickClaimed {
+	if claim.Verdict != ticks.Claimed {
 		ts.Fatalf("the claim is %s", claim.Verdict)
 	}
 	s.began(args[0], claim.Run)
@@ -63,13 +63,13 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 	storyOf(ts).awaitRequest(ctx, ts, args[0])
 }
 
-func (s *story) awaitRequest(ctx context.Context, ts *testscript.TestScript, job string) recipes.TickRequest {
-	var all recipes.TickRequests
+func (s *story) awaitRequest(ctx context.Context, ts *testscript.TestScript, job string) ticks.Request {
+	var all ticks.Requests
 	for {
 		var err error
 		all, err = s.ledger.AwaitRequests(ctx, all)
 		ts.Check(err)
-		if i := slices.IndexFunc(all.Standing, func(r recipes.TickRequest) bool { return r.Job == job }); i >= 0 {
+		if i := slices.IndexFunc(all.Standing, func(r ticks.Request) bool { return r.Job == job }); i >= 0 {
 			return all.Standing[i]
 		}
 	}
@@ -90,14 +90,14 @@ func unasked(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	// The answer that differs from this one is the present.
-	standing, err := s.ledger.AwaitRequests(ctx, recipes.TickRequests{Standing: []recipes.TickRequest{{ID: "none"}}})
+	standing, err := s.ledger.AwaitRequests(ctx, ticks.Requests{Standing: []ticks.Request{{ID: "none"}}})
 	ts.Check(err)
 	if len(standing.Standing) > 0 {
 		ts.Fatalf("these stand: %+v", standing)
 	}
 }
 
-func (s *story) began(job string, run recipes.TickRun) {
+func (s *story) began(job string, run ticks.Run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runs[job] = run
@@ -111,8 +111,8 @@ func (s *story) finish(ctx context.Context, ts *testscript.TestScript, job, outc
 	if !ok {
 		ts.Fatalf("no run of %s has begun here", job)
 	}
-	_, err := s.ledger.Finish(ctx, run, recipes.TickEnd{
-		Outcome: recipes.TickOutcome(outcome), Reason: reason, Token: 77, Waited: time.Second, Took: 2 * time.Second, Attempts: 2,
+	_, err := s.ledger.Finish(ctx, run, ticks.End{
+		Outcome: ticks.Outcome(outcome), Reason: reason, Token: 77, Waited: time.Second, Took: 2 * time.Second, Attempts: 2,
 	})
 	ts.Check(err)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 var (
@@ -73,7 +74,7 @@ func setup(env *testscript.Env, server *zkserver.Server) error {
 	}
 	s := &story{
 		client: client, ledger: client.TickLedger("story"), network: network,
-		processes: map[string]*process{}, runs: map[string]recipes.TickRun{},
+		processes: map[string]*process{}, runs: map[string]ticks.Run{},
 	}
 	env.Defer(func() {
 		s.end()

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // fillHistories makes the jobs known to the ledger, as those of a cluster that
@@ -23,11 +24,11 @@ func fillHistories(ctx context.Context, client *recipes.Client, s settings) erro
 	now := time.Now().Truncate(time.Second)
 	for i := range runs {
 		at := now.Add(time.Duration(i-runs) * periodOf(s))
-		claim, err := ledger.Claim(ctx, model, at, recipes.TickAsk{})
+		claim, err := ledger.Claim(ctx, model, at, ticks.Ask{})
 		if err != nil {
 			return err
 		}
-		if _, err := ledger.Finish(ctx, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan, Took: time.Millisecond}); err != nil {
+		if _, err := ledger.Finish(ctx, claim.Run, ticks.End{Outcome: ticks.Ran, Took: time.Millisecond}); err != nil {
 			return err
 		}
 	}

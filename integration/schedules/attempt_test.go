@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -112,7 +113,7 @@ func TestAPreemptedRunWaitsForItsLockAgainUntilItIsProtected(t *testing.T) {
 
 		// and all that is one run, of one attempt
 		end := w.end("a", 10*time.Minute)
-		require.Equal(t, recipes.TickRan, end.Outcome)
+		require.Equal(t, ticks.Ran, end.Outcome)
 		require.Equal(t, 2, end.Preemptions)
 		require.Zero(t, end.Attempts, "one")
 		require.Zero(t, w.state("a").Failures)
@@ -148,7 +149,7 @@ func TestALockIsKeptAsLongAsItHasToBeAndNoLongerThanSomebodyWaits(t *testing.T) 
 		require.Less(t, granted, 2*time.Minute+6*time.Second)
 		w.Pass(2 * time.Second)
 		end := w.end("a", 2*time.Minute)
-		require.Equal(t, recipes.TickRan, end.Outcome)
+		require.Equal(t, ticks.Ran, end.Outcome)
 		require.Zero(t, end.Preemptions)
 		drainAll(one, two)
 	})
@@ -172,7 +173,7 @@ func TestAJobHasAllItsLocksOrNone(t *testing.T) {
 		require.False(t, other.tries("db"))
 		require.False(t, other.tries("files"))
 		w.Pass(10 * time.Second)
-		require.Equal(t, recipes.TickRan, w.end("a", time.Minute).Outcome)
+		require.Equal(t, ticks.Ran, w.end("a", time.Minute).Outcome)
 		require.GreaterOrEqual(t, w.end("a", time.Minute).Waited, 19*time.Second)
 
 		// and if it does not get them before its next tick, that one is skipped
@@ -207,7 +208,7 @@ func TestPauseAndResumeAreForAllDaemons(t *testing.T) {
 		j.Work, j.PauseAfterFailures = w.failing(4), 3
 		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(100*time.Millisecond))
 		w.Until(25 * time.Second)
-		_, err := w.ledger.Pause(t.Context(), "a", recipes.TickPause{By: "ana", Reason: "disk is full"})
+		_, err := w.ledger.Pause(t.Context(), "a", ticks.Pause{By: "ana", Reason: "disk is full"})
 		require.NoError(t, err)
 
 		// when it is resumed
@@ -223,13 +224,13 @@ func TestPauseAndResumeAreForAllDaemons(t *testing.T) {
 		require.EqualValues(t, 2, skipped)
 
 		// and a pause that has an end ends by itself
-		_, err = w.ledger.Pause(t.Context(), "a", recipes.TickPause{By: "ana", Until: w.at(110 * time.Second)})
+		_, err = w.ledger.Pause(t.Context(), "a", ticks.Pause{By: "ana", Until: w.at(110 * time.Second)})
 		require.NoError(t, err)
 		h := w.ask("a", "INC-7")
 		require.NoError(t, h.AwaitTaken(t.Context()), "a job that is paused runs by hand")
 		w.Until(115 * time.Second)
 		require.Equal(t, []string{"paused", "ran"}, w.outcomes("a")[9:])
-		require.Equal(t, recipes.TickRan, w.book("a").ends[h.ID()].Outcome)
+		require.Equal(t, ticks.Ran, w.book("a").ends[h.ID()].Outcome)
 		drainAll(one, two)
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -134,7 +134,7 @@ func (c *chaos) happens() {
 	case 7:
 		c.w.ask(job, "because")
 	case 8:
-		_, err := c.w.ledger.Pause(t.Context(), job, recipes.TickPause{By: "ana", Until: time.Now().Add(c.some(time.Minute))})
+		_, err := c.w.ledger.Pause(t.Context(), job, ticks.Pause{By: "ana", Until: time.Now().Add(c.some(time.Minute))})
 		require.NoError(t, err)
 	case 9: // it is restarted
 		zk.Heal(d.name)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -21,7 +21,7 @@ import (
 // ledger itself keeps it.
 type chronicle struct {
 	t      *testing.T
-	ledger *recipes.TickLedger
+	ledger *ticks.Ledger
 	ctx    context.Context
 	stop   context.CancelFunc
 
@@ -32,14 +32,14 @@ type chronicle struct {
 
 // A book is what was seen of one job.
 type book struct {
-	schedule scheduler.Schedule            // nil: it has changed
-	ends     map[string]recipes.TickResult // runs that have ended, by id
-	skips    map[string]recipes.TickResult // of ticks, by reason and the first of those that one entry is about
-	state    recipes.TickState
+	schedule scheduler.Schedule      // nil: it has changed
+	ends     map[string]ticks.Result // runs that have ended, by id
+	skips    map[string]ticks.Result // of ticks, by reason and the first of those that one entry is about
+	state    ticks.State
 	problems []string
 }
 
-func newChronicle(t *testing.T, ledger *recipes.TickLedger) *chronicle {
+func newChronicle(t *testing.T, ledger *ticks.Ledger) *chronicle {
 	c := &chronicle{t: t, ledger: ledger, books: make(map[string]*book)}
 	c.ctx, c.stop = context.WithCancel(t.Context())
 	t.Cleanup(c.watching.Wait)
@@ -55,7 +55,7 @@ func (c *chronicle) follow(job jobs.Job) {
 	}
 	schedule, err := scheduler.ParseJob(job)
 	require.NoError(c.t, err)
-	b := &book{schedule: schedule, ends: make(map[string]recipes.TickResult), skips: make(map[string]recipes.TickResult)}
+	b := &book{schedule: schedule, ends: make(map[string]ticks.Result), skips: make(map[string]ticks.Result)}
 	c.books[job.Name] = b
 	c.watching.Go(func() {
 		for {
@@ -71,13 +71,13 @@ func (c *chronicle) follow(job jobs.Job) {
 }
 
 // see takes note of a state.
-func (b *book) see(state recipes.TickState) {
+func (b *book) see(state ticks.State) {
 	problem := func(format string, args ...any) { b.problems = append(b.problems, fmt.Sprintf(format, args...)) }
 	if state.Last.Before(b.state.Last) {
 		problem("the last instant went back from %s to %s", b.state.Last, state.Last)
 	}
 	for _, r := range state.History {
-		if r.Outcome == recipes.TickSkipped && !r.Manual {
+		if r.Outcome == ticks.Skipped && !r.Manual {
 			b.skips[r.Reason+r.First.String()] = r
 			continue
 		}
@@ -113,7 +113,7 @@ func (w *world) changes(job string) {
 }
 
 // state is what the ledger says of a job now.
-func (w *world) state(job string) recipes.TickState { return w.book(job).state }
+func (w *world) state(job string) ticks.State { return w.book(job).state }
 
 // --- what it tells ----------------------------------------------------------------
 
@@ -187,7 +187,7 @@ func (b *book) entries(t *testing.T) map[time.Time][]string {
 }
 
 // end returns how the run of a tick has ended.
-func (w *world) end(job string, at time.Duration) recipes.TickResult {
+func (w *world) end(job string, at time.Duration) ticks.Result {
 	w.Helper()
 	for _, end := range w.book(job).ends {
 		if !end.Manual && end.Instant.Equal(w.at(at)) {
@@ -195,7 +195,7 @@ func (w *world) end(job string, at time.Duration) recipes.TickResult {
 		}
 	}
 	require.FailNow(w.T, "no run has ended", "%s at %s", job, at)
-	return recipes.TickResult{}
+	return ticks.Result{}
 }
 
 // --- and the books are closed -------------------------------------------------------
@@ -219,22 +219,22 @@ func (b *book) balance(t *testing.T, job string, calls []call) {
 	}
 
 	// What the history has told is what was counted.
-	var counts recipes.TickCounts
+	var counts ticks.Counts
 	var manual, going int64
 	for id, end := range b.ends {
 		switch end.Outcome {
-		case recipes.TickRan:
+		case ticks.Ran:
 			counts.Ran++
 			require.Equal(t, max(1, end.Attempts)+end.Preemptions, worked[id], "%s: attempts of %+v", job, end)
-		case recipes.TickFailed:
+		case ticks.Failed:
 			counts.Failed++
-		case recipes.TickPreempted:
+		case ticks.Preempted:
 			counts.Preempted++
-		case recipes.TickLost:
+		case ticks.Lost:
 			counts.Lost++
-		case recipes.TickInterrupted:
+		case ticks.Interrupted:
 			counts.Interrupted++
-		case recipes.TickSkipped:
+		case ticks.Skipped:
 		}
 		if end.Manual {
 			manual++
@@ -276,9 +276,9 @@ func (b *book) requireRecorded(t *testing.T, job string, calls []call) map[strin
 	}
 	for run := range worked {
 		end, ended := b.ends[run]
-		going := slices.ContainsFunc(b.state.Runs, func(r recipes.TickRun) bool { return r.ID == run })
+		going := slices.ContainsFunc(b.state.Runs, func(r ticks.Run) bool { return r.ID == run })
 		require.True(t, ended || going, "%s: run %s has worked and is not recorded", job, run)
-		require.NotEqual(t, recipes.TickSkipped, end.Outcome, "%s: run %s has worked", job, run)
+		require.NotEqual(t, ticks.Skipped, end.Outcome, "%s: run %s has worked", job, run)
 	}
 	for _, skip := range b.skips {
 		require.Zero(t, worked[skip.ID], "%s: a run has worked that is recorded as skipped: %+v", job, skip)

@@ -10,6 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -152,10 +153,10 @@ func TestTheDrainEndsAtOnceWhatWaitsForItsLockAgain(t *testing.T) {
 			story(t, func(t *testing.T, w *world) {
 				// given a run that has worked, and now waits for its lock again
 				j := locked(w.job("a", "@every 10m", time.Minute), "db")
-				want := recipes.TickPreempted
+				want := ticks.Preempted
 				j.OnPreempt.Then = jobs.PreemptedRequeue
 				if by == "failure" {
-					want = recipes.TickFailed
+					want = ticks.Failed
 					j.Retry = jobs.Retry{Max: 3, Initial: 2 * time.Second}
 					j.Work = w.failing(5)
 				}

@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -33,7 +34,7 @@ type world struct {
 
 	session   time.Duration // of the daemons that are started from now on
 	chronicle *chronicle
-	ledger    *recipes.TickLedger // of an onlooker, to whom nothing happens
+	ledger    *ticks.Ledger // of an onlooker, to whom nothing happens
 	onlooker  *recipes.Client
 
 	mu    sync.Mutex
@@ -165,7 +166,7 @@ type daemon struct {
 	w       *world
 	name    string
 	client  *recipes.Client
-	ledger  *recipes.TickLedger
+	ledger  *ticks.Ledger
 	program *virtual.Program
 	stop    context.CancelFunc
 	ended   chan struct{}

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // ask has the onlooker ask for a run.
-func (w *world) ask(job, why string) *recipes.TickRequestHandle {
+func (w *world) ask(job, why string) *ticks.RequestHandle {
 	w.Helper()
-	h, err := w.ledger.Request(w.Context(), recipes.TickRequest{Job: job, By: "ana", Reason: why})
+	h, err := w.ledger.Request(w.Context(), ticks.Request{Job: job, By: "ana", Reason: why})
 	require.NoError(w.T, err)
 	synctest.Wait()
 	return h
@@ -46,14 +46,14 @@ func TestARunThatSomebodyAsksForIsRunByOneDaemon(t *testing.T) {
 
 		// then each is run once, but the one that was withdrawn
 		require.NoError(t, second.AwaitTaken(t.Context()))
-		require.ErrorAs(t, third.AwaitTaken(t.Context()), new(*recipes.TickRequestLostError))
+		require.ErrorAs(t, third.AwaitTaken(t.Context()), new(*ticks.RequestLostError))
 		w.Pass(time.Minute)
 		calls := w.worked("a")
 		require.Len(t, calls, 2)
 		require.Equal(t, []string{first.ID(), second.ID()}, []string{calls[0].run, calls[1].run})
 		require.GreaterOrEqual(t, calls[1].began, calls[0].ended)
 		end := w.book("a").ends[second.ID()]
-		require.Equal(t, recipes.TickRan, end.Outcome)
+		require.Equal(t, ticks.Ran, end.Outcome)
 		require.True(t, end.Manual)
 		require.Equal(t, "INC-8", end.Why)
 		taken, err = second.Withdraw(t.Context())
@@ -69,10 +69,10 @@ func TestARequestEndsWithTheSessionOfWhoeverAsks(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		d := w.daemon("one", []jobs.Job{w.job("a", "", 30*time.Second)})
 		asker := w.client("asker", short)
-		first, err := asker.TickLedger("asker").Request(t.Context(), recipes.TickRequest{Job: "a"})
+		first, err := asker.TickLedger("asker").Request(t.Context(), ticks.Request{Job: "a"})
 		require.NoError(t, err)
 		w.Pass(time.Second)
-		_, err = asker.TickLedger("asker").Request(t.Context(), recipes.TickRequest{Job: "a"})
+		_, err = asker.TickLedger("asker").Request(t.Context(), ticks.Request{Job: "a"})
 		require.NoError(t, err)
 
 		// when the asker is gone while one is run and the other one waits
@@ -82,7 +82,7 @@ func TestARequestEndsWithTheSessionOfWhoeverAsks(t *testing.T) {
 
 		// then what runs goes on, and the other one is forgotten
 		require.Len(t, w.worked("a"), 1)
-		require.Equal(t, recipes.TickRan, w.book("a").ends[first.ID()].Outcome)
+		require.Equal(t, ticks.Ran, w.book("a").ends[first.ID()].Outcome)
 		require.Zero(t, w.requests())
 		d.drain()
 	})
@@ -101,7 +101,7 @@ func TestARequestOfADaemonThatDiesIsRecordedAsInterrupted(t *testing.T) {
 		w.Until(70 * time.Second)
 
 		// then nobody runs it again, and the schedule goes on
-		require.Equal(t, recipes.TickInterrupted, w.book("a").ends[h.ID()].Outcome)
+		require.Equal(t, ticks.Interrupted, w.book("a").ends[h.ID()].Outcome)
 		require.Len(t, w.worked("a"), 2)
 		require.Equal(t, 1, w.goesOn("a"))
 		other.drain()
@@ -127,7 +127,7 @@ func TestARequestWhoseClaimIsNotAnsweredIsRunOnce(t *testing.T) {
 				lost.Release()
 				w.Pass(time.Minute)
 				require.Len(t, w.worked("a"), 1)
-				require.Equal(t, recipes.TickRan, w.book("a").ends[h.ID()].Outcome)
+				require.Equal(t, ticks.Ran, w.book("a").ends[h.ID()].Outcome)
 				one.drain()
 			})
 		})
@@ -151,7 +151,7 @@ func TestARequestWaitsForADaemonThatHasItsJob(t *testing.T) {
 		_, err := one.Reconcile([]jobs.Job{a})
 		require.NoError(t, err)
 		w.Pass(10 * time.Second)
-		require.Equal(t, recipes.TickRan, w.book("a").ends[later.ID()].Outcome)
+		require.Equal(t, ticks.Ran, w.book("a").ends[later.ID()].Outcome)
 		require.Equal(t, 1, w.requests())
 
 		// and is back after its run has ended
@@ -159,7 +159,7 @@ func TestARequestWaitsForADaemonThatHasItsJob(t *testing.T) {
 		_, err = one.Reconcile([]jobs.Job{a, b})
 		require.NoError(t, err)
 		w.Pass(90 * time.Second)
-		require.Equal(t, recipes.TickRan, w.book("b").ends[waits.ID()].Outcome)
+		require.Equal(t, ticks.Ran, w.book("b").ends[waits.ID()].Outcome)
 		require.Zero(t, w.requests())
 		one.drain()
 	})
@@ -179,7 +179,7 @@ func TestARequestThatIsTakenWhenTheDrainBeginsIsSeenToItsEnd(t *testing.T) {
 		require.Zero(t, w.goesOn("a"))
 		end, known := w.book("a").ends[h.ID()]
 		require.True(t, known, "its end is recorded before the daemon has stopped")
-		require.Contains(t, []recipes.TickOutcome{recipes.TickRan, recipes.TickSkipped}, end.Outcome)
+		require.Contains(t, []ticks.Outcome{ticks.Ran, ticks.Skipped}, end.Outcome)
 		one.drain()
 	})
 }
@@ -196,7 +196,7 @@ func TestARunByHandIsAnOverlapForWhateverElseIsDue(t *testing.T) {
 				go func() {
 					defer close(asked)
 					for ctx.Err() == nil {
-						h, err := w.ledger.Request(ctx, recipes.TickRequest{Job: "a"})
+						h, err := w.ledger.Request(ctx, ticks.Request{Job: "a"})
 						if err != nil || h.AwaitTaken(ctx) != nil {
 							return
 						}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // BenchmarkCycle: claim and finish, one tick after the other, by the daemon that
@@ -19,7 +20,7 @@ func BenchmarkCycle(b *testing.B) {
 	for _, daemons := range []int{1, 2} {
 		b.Run(fmt.Sprintf("daemons=%d", daemons), func(b *testing.B) {
 			root := testbed.Root(b)
-			var ledgers []*recipes.TickLedger
+			var ledgers []*ticks.Ledger
 			for i := range daemons {
 				c, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, Root: root})
 				require.NoError(b, err)
@@ -32,10 +33,10 @@ func BenchmarkCycle(b *testing.B) {
 			for b.Loop() {
 				l := ledgers[n%daemons]
 				n++
-				claim, err := l.Claim(b.Context(), job, tick(n), recipes.TickAsk{})
+				claim, err := l.Claim(b.Context(), job, tick(n), ticks.Ask{})
 				require.NoError(b, err)
-				require.Equal(b, recipes.TickClaimed, claim.Verdict)
-				_, err = l.Finish(b.Context(), claim.Run, recipes.TickEnd{Outcome: recipes.TickRan, Took: time.Millisecond})
+				require.Equal(b, ticks.Claimed, claim.Verdict)
+				_, err = l.Finish(b.Context(), claim.Run, ticks.End{Outcome: ticks.Ran, Took: time.Millisecond})
 				require.NoError(b, err)
 			}
 			b.ReportMetric(float64(n)/time.Since(begin).Seconds(), "cycles/s")

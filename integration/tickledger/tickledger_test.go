@@ -1,4 +1,4 @@
-// Package tickledger tests recipes.TickLedger on a real ZooKeeper server and on
+// Package tickledger tests ticks.Ledger on a real ZooKeeper server and on
 // the embedded one: see package testbed.
 package tickledger
 
@@ -21,6 +21,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 var shared testbed.Shared
@@ -49,7 +50,7 @@ func beChild(args string) error {
 	if err != nil {
 		return err
 	}
-	claim, err := c.TickLedger("child").Claim(context.Background(), job, tick(1), recipes.TickAsk{})
+	claim, err := c.TickLedger("child").Claim(context.Background(), job, tick(1), ticks.Ask{})
 	if err != nil {
 		return err
 	}
@@ -76,21 +77,21 @@ func connect(f *harness.Fixture, session ...time.Duration) *recipes.Client {
 	return c
 }
 
-func claimed(t *testing.T, l *recipes.TickLedger, instant time.Time) recipes.TickRun {
+func claimed(t *testing.T, l *ticks.Ledger, instant time.Time) ticks.Run {
 	t.Helper()
-	claim, err := l.Claim(t.Context(), job, instant, recipes.TickAsk{})
+	claim, err := l.Claim(t.Context(), job, instant, ticks.Ask{})
 	require.NoError(t, err)
-	require.Equal(t, recipes.TickClaimed, claim.Verdict)
+	require.Equal(t, ticks.Claimed, claim.Verdict)
 	return claim.Run
 }
 
 // finish is Finish for those who care about its error alone.
-func finish(ctx context.Context, l *recipes.TickLedger, run recipes.TickRun, end recipes.TickEnd) error {
+func finish(ctx context.Context, l *ticks.Ledger, run ticks.Run, end ticks.End) error {
 	_, err := l.Finish(ctx, run, end)
 	return err
 }
 
-func state(t *testing.T, l *recipes.TickLedger) recipes.TickState {
+func state(t *testing.T, l *ticks.Ledger) ticks.State {
 	t.Helper()
 	s, err := l.State(t.Context(), job)
 	require.NoError(t, err)
@@ -99,30 +100,30 @@ func state(t *testing.T, l *recipes.TickLedger) recipes.TickState {
 
 func TestOfTwoDaemonsThatRaceForATickOneGetsIt(t *testing.T) {
 	t.Parallel()
-	const ticks = 300
+	const many = 300
 	f := harness.New(t, shared.Server(t))
 	var mu sync.Mutex
 	won := make(map[time.Time]int)
-	ledgers := []*recipes.TickLedger{connect(f).TickLedger("a"), connect(f).TickLedger("b")}
+	ledgers := []*ticks.Ledger{connect(f).TickLedger("a"), connect(f).TickLedger("b")}
 	meet := make(chan struct{}) // each tick begins for both at once
 	harness.Together(t, 2, func(ctx context.Context, i int) error {
 		l := ledgers[i]
-		for n := range ticks {
+		for n := range many {
 			select {
 			case meet <- struct{}{}:
 			case <-meet:
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
-			claim, err := l.Claim(ctx, job, tick(n), recipes.TickAsk{OnOverlap: recipes.TellOverlap})
-			for err == nil && claim.Verdict == recipes.TickOverlap { // the other one's last run
-				claim, err = l.Claim(ctx, job, tick(n), recipes.TickAsk{OnOverlap: recipes.TellOverlap})
+			claim, err := l.Claim(ctx, job, tick(n), ticks.Ask{OnOverlap: ticks.TellOverlap})
+			for err == nil && claim.Verdict == ticks.Overlap { // the other one's last run
+				claim, err = l.Claim(ctx, job, tick(n), ticks.Ask{OnOverlap: ticks.TellOverlap})
 			}
-			if err == nil && claim.Verdict == recipes.TickClaimed {
+			if err == nil && claim.Verdict == ticks.Claimed {
 				mu.Lock()
 				won[tick(n)]++
 				mu.Unlock()
-				err = finish(ctx, l, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+				err = finish(ctx, l, claim.Run, ticks.End{Outcome: ticks.Ran})
 			}
 			if err != nil {
 				return err
@@ -131,13 +132,13 @@ func TestOfTwoDaemonsThatRaceForATickOneGetsIt(t *testing.T) {
 		return nil
 	})
 
-	require.Len(t, won, ticks)
+	require.Len(t, won, many)
 	for instant, n := range won {
 		require.Equal(t, 1, n, instant)
 	}
 	s := state(t, ledgers[0])
-	require.Equal(t, recipes.TickCounts{Ran: ticks}, s.Counts)
-	require.Equal(t, tick(ticks-1), s.Last)
+	require.Equal(t, ticks.Counts{Ran: many}, s.Counts)
+	require.Equal(t, tick(many-1), s.Last)
 	require.Empty(t, s.Runs)
 }
 
@@ -159,25 +160,25 @@ func TestARunIsInterruptedWhenItsProcessIsKilled(t *testing.T) {
 
 	// While it lives its run overlaps.
 	l := connect(f).TickLedger("survivor")
-	claim, err := l.Claim(t.Context(), job, tick(2), recipes.TickAsk{})
+	claim, err := l.Claim(t.Context(), job, tick(2), ticks.Ask{})
 	require.NoError(t, err)
-	require.Equal(t, recipes.TickOverlap, claim.Verdict)
+	require.Equal(t, ticks.Overlap, claim.Verdict)
 	require.Equal(t, child.Process.Pid, claim.Run.PID)
 
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 	harness.Eventually(t, func() bool { return !state(t, l).Runs[0].Alive }, "the run lives on")
 
-	claim, err = l.Claim(t.Context(), job, tick(3), recipes.TickAsk{})
+	claim, err = l.Claim(t.Context(), job, tick(3), ticks.Ask{})
 	require.NoError(t, err)
-	require.Equal(t, recipes.TickClaimed, claim.Verdict)
+	require.Equal(t, ticks.Claimed, claim.Verdict)
 	require.Equal(t, "child", claim.Interrupted[0].Owner)
 	s := state(t, l)
-	require.Equal(t, recipes.TickInterrupted, s.Latest().Outcome)
+	require.Equal(t, ticks.Interrupted, s.Latest().Outcome)
 	require.Equal(t, tick(1), s.Latest().Instant)
-	require.NoError(t, finish(t.Context(), l, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan, Token: 7}))
+	require.NoError(t, finish(t.Context(), l, claim.Run, ticks.End{Outcome: ticks.Ran, Token: 7}))
 	s = state(t, l)
-	require.Equal(t, recipes.TickCounts{Ran: 1, Interrupted: 1, Skipped: map[string]int64{recipes.TickReasonOverlap: 1}}, s.Counts)
+	require.Equal(t, ticks.Counts{Ran: 1, Interrupted: 1, Skipped: map[string]int64{ticks.ReasonOverlap: 1}}, s.Counts)
 	require.Equal(t, recipes.Token(7), s.Latest().Token)
 	require.WithinRange(t, s.Latest().EndedAt, began, time.Now()) // one machine, one clock
 	require.False(t, s.Latest().EndedAt.Before(s.Latest().ClaimedAt))
@@ -198,27 +199,27 @@ func TestARunWhoseSessionIsKilledIsInterruptedOnlyIfSomebodyNotices(t *testing.T
 	run := claimed(t, cut, tick(1))
 	f.Renewed(client)
 	require.False(t, state(t, other).Runs[0].Alive)
-	require.NoError(t, finish(t.Context(), cut, run, recipes.TickEnd{Outcome: recipes.TickRan}))
-	require.Equal(t, recipes.TickCounts{Ran: 1}, state(t, other).Counts)
+	require.NoError(t, finish(t.Context(), cut, run, ticks.End{Outcome: ticks.Ran}))
+	require.Equal(t, ticks.Counts{Ran: 1}, state(t, other).Counts)
 
 	// The next claimant has: the run hears of it, and overwrites nothing.
 	run = claimed(t, cut, tick(2))
 	f.Renewed(client)
 	next := claimed(t, other, tick(3))
-	var interrupted *recipes.TickInterruptedError
-	require.ErrorAs(t, finish(t.Context(), cut, run, recipes.TickEnd{Outcome: recipes.TickRan}), &interrupted)
+	var interrupted *ticks.InterruptedError
+	require.ErrorAs(t, finish(t.Context(), cut, run, ticks.End{Outcome: ticks.Ran}), &interrupted)
 	require.Equal(t, job, interrupted.Job)
 	s := state(t, other)
 	require.Equal(t, next.ID, s.Runs[0].ID)
 	require.True(t, s.Runs[0].Alive)
-	require.NoError(t, finish(t.Context(), other, next, recipes.TickEnd{Outcome: recipes.TickRan}))
-	require.Equal(t, recipes.TickCounts{Ran: 2, Interrupted: 1}, state(t, cut).Counts)
+	require.NoError(t, finish(t.Context(), other, next, ticks.End{Outcome: ticks.Ran}))
+	require.Equal(t, ticks.Counts{Ran: 2, Interrupted: 1}, state(t, cut).Counts)
 }
 
 // Sessions end all the time while two daemons work through the same ticks.
 func TestEveryTickEndsOnceThoughSessionsEnd(t *testing.T) {
 	t.Parallel()
-	const ticks = 200
+	const many = 200
 	f := harness.New(t, shared.Server(t))
 	clients := []*recipes.Client{connect(f, shortSession), connect(f, shortSession)}
 	sessions := harness.Run(t, "the end of sessions", func(ctx context.Context) error {
@@ -231,15 +232,15 @@ func TestEveryTickEndsOnceThoughSessionsEnd(t *testing.T) {
 	starts := make(map[time.Time]int)
 	harness.Together(t, len(clients), func(ctx context.Context, i int) error {
 		l := clients[i].TickLedger(fmt.Sprint(i))
-		for n := range ticks {
-			claim, err := l.Claim(ctx, job, tick(n), recipes.TickAsk{})
-			if err == nil && claim.Verdict == recipes.TickClaimed {
+		for n := range many {
+			claim, err := l.Claim(ctx, job, tick(n), ticks.Ask{})
+			if err == nil && claim.Verdict == ticks.Claimed {
 				mu.Lock()
 				starts[tick(n)]++
 				mu.Unlock()
-				err = finish(ctx, l, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+				err = finish(ctx, l, claim.Run, ticks.End{Outcome: ticks.Ran})
 			}
-			if err != nil && !errors.As(err, new(*recipes.TickInterruptedError)) {
+			if err != nil && !errors.As(err, new(*ticks.InterruptedError)) {
 				return err
 			}
 		}
@@ -252,37 +253,37 @@ func TestEveryTickEndsOnceThoughSessionsEnd(t *testing.T) {
 	}
 	s := state(t, clients[0].TickLedger("reader"))
 	require.Empty(t, s.Runs)
-	require.EqualValues(t, ticks, s.Counts.Total(), "%+v", s.Counts)
+	require.EqualValues(t, many, s.Counts.Total(), "%+v", s.Counts)
 }
 
 // Two daemons buffer and run ticks one after the other while their sessions end:
 // whatever happens to the one that has buffered, nothing is forgotten.
 func TestNoTickThatWaitsIsForgottenThoughSessionsEnd(t *testing.T) {
 	t.Parallel()
-	const ticks = 60
+	const many = 60
 	f := harness.New(t, shared.Server(t))
 	clients := []*recipes.Client{connect(f, shortSession), connect(f, shortSession)}
 	var mu sync.Mutex
 	var starts []time.Time
-	run := func(l *recipes.TickLedger, claim recipes.TickClaim, err error) (ran bool, failed error) {
-		if err == nil && claim.Verdict == recipes.TickClaimed {
+	run := func(l *ticks.Ledger, claim ticks.Claim, err error) (ran bool, failed error) {
+		if err == nil && claim.Verdict == ticks.Claimed {
 			mu.Lock()
 			starts = append(starts, claim.Run.Instant)
 			mu.Unlock()
-			err = finish(t.Context(), l, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+			err = finish(t.Context(), l, claim.Run, ticks.End{Outcome: ticks.Ran})
 		}
-		if errors.As(err, new(*recipes.TickInterruptedError)) {
+		if errors.As(err, new(*ticks.InterruptedError)) {
 			return false, nil
 		}
-		return err == nil && claim.Verdict == recipes.TickClaimed, err
+		return err == nil && claim.Verdict == ticks.Claimed, err
 	}
 	harness.Together(t, len(clients), func(ctx context.Context, i int) error {
 		l := clients[i].TickLedger(fmt.Sprint(i))
-		for n := range ticks {
+		for n := range many {
 			if n%20 == 10+i {
 				f.Renewed(clients[i])
 			}
-			claim, err := l.Claim(ctx, job, tick(n), recipes.TickAsk{OnOverlap: recipes.BufferOverlap, Max: ticks})
+			claim, err := l.Claim(ctx, job, tick(n), ticks.Ask{OnOverlap: ticks.BufferOverlap, Max: many})
 			_, err = run(l, claim, err)
 			for ran := true; ran && err == nil; {
 				claim, err = l.ClaimWaiting(ctx, job, 1)
@@ -300,11 +301,11 @@ func TestNoTickThatWaitsIsForgottenThoughSessionsEnd(t *testing.T) {
 		ran, err = run(l, claim, err)
 		require.NoError(t, err)
 	}
-	require.Len(t, starts, ticks) // each of them, and once
+	require.Len(t, starts, many) // each of them, and once
 	s := state(t, l)
 	require.Empty(t, s.Waiting)
 	require.Empty(t, s.Runs)
-	require.EqualValues(t, ticks, s.Counts.Total(), "%+v", s.Counts)
+	require.EqualValues(t, many, s.Counts.Total(), "%+v", s.Counts)
 	require.Empty(t, s.Counts.Skipped)
 }
 
@@ -327,9 +328,9 @@ func TestARunHearsThatItsPlaceIsWanted(t *testing.T) {
 		heard <- by
 	}()
 
-	claim, err := other.Claim(ctx, job, tick(2), recipes.TickAsk{OnOverlap: recipes.CancelOverlap})
+	claim, err := other.Claim(ctx, job, tick(2), ticks.Ask{OnOverlap: ticks.CancelOverlap})
 	require.NoError(t, err)
-	require.Equal(t, recipes.TickBuffered, claim.Verdict)
+	require.Equal(t, ticks.Buffered, claim.Verdict)
 	select {
 	case by := <-heard:
 		require.Equal(t, tick(2), by)
@@ -338,7 +339,7 @@ func TestARunHearsThatItsPlaceIsWanted(t *testing.T) {
 	}
 
 	// A session that ends does not end the wait, but the next claimant does.
-	end, err := mine.Finish(ctx, run, recipes.TickEnd{Outcome: recipes.TickPreempted})
+	end, err := mine.Finish(ctx, run, ticks.End{Outcome: ticks.Preempted})
 	require.NoError(t, err)
 	require.Equal(t, 1, end.Waiting)
 	next, err := mine.ClaimWaiting(ctx, job, 1)
@@ -350,8 +351,8 @@ func TestARunHearsThatItsPlaceIsWanted(t *testing.T) {
 	}()
 	f.Renewed(client)
 	last := claimed(t, other, tick(3))
-	require.ErrorAs(t, <-failed, new(*recipes.TickInterruptedError))
-	require.NoError(t, finish(ctx, other, last, recipes.TickEnd{Outcome: recipes.TickRan}))
+	require.ErrorAs(t, <-failed, new(*ticks.InterruptedError))
+	require.NoError(t, finish(ctx, other, last, ticks.End{Outcome: ticks.Ran}))
 }
 
 func TestOfManyDaemonsOneRunsWhatIsAskedForByHand(t *testing.T) {
@@ -369,7 +370,7 @@ func TestOfManyDaemonsOneRunsWhatIsAskedForByHand(t *testing.T) {
 	for i := range daemons {
 		l := connect(f).TickLedger(fmt.Sprint(i))
 		wg.Go(func() {
-			var seen recipes.TickRequests
+			var seen ticks.Requests
 			for {
 				standing, err := l.AwaitRequests(stop, seen)
 				if err != nil {
@@ -377,33 +378,33 @@ func TestOfManyDaemonsOneRunsWhatIsAskedForByHand(t *testing.T) {
 				}
 				for _, r := range standing.Standing {
 					claim, err := l.ClaimRequest(ctx, r, requests)
-					if err != nil || claim.Verdict != recipes.TickClaimed {
+					if err != nil || claim.Verdict != ticks.Claimed {
 						continue
 					}
 					mu.Lock()
 					ran[claim.Run.ID]++
 					mu.Unlock()
-					_ = finish(ctx, l, claim.Run, recipes.TickEnd{Outcome: recipes.TickRan})
+					_ = finish(ctx, l, claim.Run, ticks.End{Outcome: ticks.Ran})
 				}
 				seen = standing
 			}
 		})
 	}
-	var handles []*recipes.TickRequestHandle
+	var handles []*ticks.RequestHandle
 	for range requests {
-		handle, err := asker.Request(ctx, recipes.TickRequest{Job: job, By: "ann", Reason: "again"})
+		handle, err := asker.Request(ctx, ticks.Request{Job: job, By: "ann", Reason: "again"})
 		require.NoError(t, err)
 		handles = append(handles, handle)
 	}
 	for _, handle := range handles {
 		require.NoError(t, handle.AwaitTaken(ctx))
-		seen := recipes.TickState{}
+		seen := ticks.State{}
 		for seen.Result(handle.ID()) == nil {
 			var err error
 			seen, err = asker.Await(ctx, job, seen)
 			require.NoError(t, err)
 		}
-		require.Equal(t, recipes.TickRan, seen.Result(handle.ID()).Outcome)
+		require.Equal(t, ticks.Ran, seen.Result(handle.ID()).Outcome)
 		require.Equal(t, "ann", seen.Result(handle.ID()).By)
 	}
 	stopped(nil)
@@ -414,16 +415,16 @@ func TestOfManyDaemonsOneRunsWhatIsAskedForByHand(t *testing.T) {
 	}
 
 	// One that is withdrawn, or whose asker dies, runs nowhere.
-	handle, err := asker.Request(ctx, recipes.TickRequest{Job: job})
+	handle, err := asker.Request(ctx, ticks.Request{Job: job})
 	require.NoError(t, err)
 	taken, err := handle.Withdraw(ctx)
 	require.NoError(t, err)
 	require.False(t, taken)
 	brief := connect(f, shortSession)
-	handle, err = brief.TickLedger("brief").Request(ctx, recipes.TickRequest{Job: job})
+	handle, err = brief.TickLedger("brief").Request(ctx, ticks.Request{Job: job})
 	require.NoError(t, err)
 	f.Renewed(brief)
-	require.ErrorAs(t, handle.AwaitTaken(ctx), new(*recipes.TickRequestLostError))
+	require.ErrorAs(t, handle.AwaitTaken(ctx), new(*ticks.RequestLostError))
 }
 
 // What waits in the ledger survives a server that is gone for a while.
@@ -439,10 +440,10 @@ func TestTheLedgerGoesOnAfterTheServerWasRestarted(t *testing.T) {
 		_, err := l.AwaitCancel(ctx, run)
 		heard <- err
 	}()
-	seen, err := other.AwaitRequests(ctx, recipes.TickRequests{Standing: []recipes.TickRequest{{ID: "gone"}}})
+	seen, err := other.AwaitRequests(ctx, ticks.Requests{Standing: []ticks.Request{{ID: "gone"}}})
 	require.NoError(t, err)
 	require.Empty(t, seen)
-	asked := make(chan recipes.TickRequests, 1)
+	asked := make(chan ticks.Requests, 1)
 	go func() {
 		standing, _ := other.AwaitRequests(ctx, seen)
 		asked <- standing
@@ -450,14 +451,14 @@ func TestTheLedgerGoesOnAfterTheServerWasRestarted(t *testing.T) {
 
 	require.NoError(t, f.Server.Kill())
 	require.NoError(t, f.Server.Restart(ctx))
-	claim, err := other.Claim(ctx, job, tick(2), recipes.TickAsk{OnOverlap: recipes.CancelOverlap})
+	claim, err := other.Claim(ctx, job, tick(2), ticks.Ask{OnOverlap: ticks.CancelOverlap})
 	require.NoError(t, err)
-	require.Equal(t, recipes.TickBuffered, claim.Verdict)
+	require.Equal(t, ticks.Buffered, claim.Verdict)
 	require.NoError(t, <-heard)
-	handle, err := l.Request(ctx, recipes.TickRequest{Job: job})
+	handle, err := l.Request(ctx, ticks.Request{Job: job})
 	require.NoError(t, err)
 	standing := <-asked
 	require.Len(t, standing.Standing, 1)
 	require.Equal(t, handle.ID(), standing.Standing[0].ID)
-	require.NoError(t, finish(ctx, l, run, recipes.TickEnd{Outcome: recipes.TickPreempted}))
+	require.NoError(t, finish(ctx, l, run, ticks.End{Outcome: ticks.Preempted}))
 }

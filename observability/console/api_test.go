@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // crowded is a cluster of locks that have so many holders and waiters each.
@@ -130,10 +131,10 @@ func TestListsAreNeverNull(t *testing.T) {
 			return []views.Group{views.NewGroup(recipes.GroupState{Spec: recipes.GroupSpec{Name: "x"}, Locks: []recipes.GroupLock{{Lock: "a"}}})}, nil, nil
 		},
 		Job: func(context.Context, string) (views.JobDetail, error) {
-			return views.JobDetail{Job: views.NewJob(recipes.TickState{}, nil, noon)}, nil
+			return views.JobDetail{Job: views.NewJob(ticks.State{}, nil, noon)}, nil
 		},
 		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) {
-			return []views.Job{views.NewJob(recipes.TickState{}, nil, noon)}, nil, nil
+			return []views.Job{views.NewJob(ticks.State{}, nil, noon)}, nil, nil
 		},
 		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) { return nil, nil, nil },
 	}})

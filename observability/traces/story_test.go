@@ -24,6 +24,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/traces/sampling"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -306,13 +307,13 @@ func TestRunIsTheSpanAboveItsLocks(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := traces.New(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)))
 	instant := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	ctx, ended := tracer.Run(t.Context(), "compact", recipes.TickRun{ID: "17", Instant: instant})
+	ctx, ended := tracer.Run(t.Context(), "compact", ticks.Run{ID: "17", Instant: instant})
 	about := lockguard.Subject{ID: "1", Scope: scope}
 	tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Waiting{}})
 	tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}})
 	work := tracer.Context(ctx, about)
 	tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Released{}})
-	ended(recipes.TickEnd{Outcome: recipes.TickFailed, Reason: "--password=planted", Attempts: 2})
+	ended(ticks.End{Outcome: ticks.Failed, Reason: "--password=planted", Attempts: 2})
 
 	byName := map[string]sdk.ReadOnlySpan{}
 	for _, s := range recorder.Ended() {
@@ -331,11 +332,11 @@ func TestRunIsTheSpanAboveItsLocks(t *testing.T) {
 }
 
 func TestRunThatWasSkippedOrPreemptedIsNoError(t *testing.T) {
-	for _, outcome := range []recipes.TickOutcome{recipes.TickSkipped, recipes.TickPreempted, recipes.TickInterrupted, recipes.TickRan} {
+	for _, outcome := range []ticks.Outcome{ticks.Skipped, ticks.Preempted, ticks.Interrupted, ticks.Ran} {
 		recorder := tracetest.NewSpanRecorder()
 		tracer := traces.New(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)))
-		_, ended := tracer.Run(t.Context(), "compact", recipes.TickRun{ID: "17", Manual: true})
-		ended(recipes.TickEnd{Outcome: outcome, Reason: "overlap"})
+		_, ended := tracer.Run(t.Context(), "compact", ticks.Run{ID: "17", Manual: true})
+		ended(ticks.End{Outcome: outcome, Reason: "overlap"})
 		run := recorder.Ended()[0]
 		require.Equal(t, codes.Unset, run.Status().Code)
 		require.Empty(t, value(run.Attributes(), "lockkeeper.tick"))

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/internal/backlog"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // Scope is the name of the tracer whose spans are Lockkeeper's.
@@ -188,21 +188,21 @@ func (t *Tracer) settleLocked(l *life) {
 
 // Run is what scheduler.Config.Begin takes: the span of a run of a job, from its
 // claim until its end is known. Its locks, and all attempts, are below it.
-func (t *Tracer) Run(ctx context.Context, job string, run recipes.TickRun) (context.Context, func(recipes.TickEnd)) {
+func (t *Tracer) Run(ctx context.Context, job string, run ticks.Run) (context.Context, func(ticks.End)) {
 	attributes := append(make([]attribute, 0, 8), jobKey.String(job), runKey.String(run.ID), manualKey.Bool(run.Manual))
 	if !run.Manual {
 		attributes = append(attributes, tickKey.String(run.Instant.UTC().Format(time.RFC3339Nano)))
 	}
 	ctx, span := t.tracer.Start(ctx, SpanRun, trace.WithAttributes(attributes...))
-	return t.below(ctx, span), func(end recipes.TickEnd) {
+	return t.below(ctx, span), func(end ticks.End) {
 		span.SetAttributes(outcomeKey.String(string(end.Outcome)), attemptsKey.Int(end.Attempts), preemptionsKey.Int(end.Preemptions))
 		switch end.Outcome {
-		case recipes.TickFailed, recipes.TickLost: // what the error says may have arguments of the job in it
+		case ticks.Failed, ticks.Lost: // what the error says may have arguments of the job in it
 			span.SetAttributes(errorType.String("job_" + string(end.Outcome)))
 			span.SetStatus(codes.Error, "the job "+string(end.Outcome))
-		case recipes.TickSkipped:
+		case ticks.Skipped:
 			span.SetAttributes(skipKey.String(end.Reason))
-		case recipes.TickRan, recipes.TickPreempted, recipes.TickInterrupted: // policy
+		case ticks.Ran, ticks.Preempted, ticks.Interrupted: // policy
 		}
 		span.End()
 	}

@@ -6,6 +6,6 @@
 // structs. The names of fields are a promise to scripts; the views of locks are
 // those of package live, which also says what a request does (live.Requests).
 //
-//	state, err := client.TickLedger("").State(ctx, "backup")
+//	state, err := client.ticks.Ledger("").State(ctx, "backup")
 //	err = json.NewEncoder(w).Encode(views.NewJob(state, requests, client.Now()))
 package views

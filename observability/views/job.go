@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // Job is a job in JSON and YAML. The names of fields are a promise to
@@ -114,7 +115,7 @@ type Pause struct {
 	Until  *time.Time `json:"until"` // null: until somebody resumes it
 }
 
-// TickCounts is how many ticks have ended in which way.
+// ticks.Counts is how many ticks have ended in which way.
 type TickCounts struct {
 	Ran         int64            `json:"ran"`
 	Failed      int64            `json:"failed"`
@@ -127,7 +128,7 @@ type TickCounts struct {
 // NewJob is what the ledger knows of a job, and what its runs do, given all
 // requests for locks; nil: nobody has looked, and a run counts as running. Its
 // schedule, its locks and its next run are for those to add who know the file.
-func NewJob(s recipes.TickState, requests []live.Request, now time.Time) Job {
+func NewJob(s ticks.State, requests []live.Request, now time.Time) Job {
 	v := Job{
 		Name: s.Job, State: "idle", By: "lockkeeper", Locks: []string{}, Runs: make([]Run, 0, len(s.Runs)), Waiting: make([]time.Time, 0, len(s.Waiting)),
 		Paused: NewPause(s.Paused, now), Failures: s.Failures, Counts: NewTickCounts(s.Counts),
@@ -189,7 +190,7 @@ func stateOfRuns(runs []Run) string {
 // requestsOf returns the requests of each run: those of its process in the name
 // of its job. Of several runs of one process the older ones have what was
 // granted, and then what waits longest.
-func requestsOf(s recipes.TickState, all []live.Request) [][]live.Request {
+func requestsOf(s ticks.State, all []live.Request) [][]live.Request {
 	type process struct {
 		host string
 		pid  int
@@ -237,7 +238,7 @@ func rank(r live.Request) int {
 }
 
 // NewRun is a run as the ledger has it.
-func NewRun(r recipes.TickRun) Run {
+func NewRun(r ticks.Run) Run {
 	return Run{
 		ID: r.ID, Scheduled: scheduledAt(r), Owner: r.Owner, Host: r.Host, PID: r.PID, StartedAt: r.ClaimedAt.UTC(), Alive: r.Alive,
 		RequestedBy: r.By, RequestedReason: r.Why, ClockAhead: r.ClockAhead.Milliseconds(),
@@ -246,21 +247,21 @@ func NewRun(r recipes.TickRun) Run {
 
 // does adds what the requests of the run say of it.
 func (r *Run) does(requests []live.Request) {
-	r.State = string(recipes.TickInterrupted)
+	r.State = string(ticks.Interrupted)
 	if r.Alive {
 		r.State, r.Request = live.RunState(requests)
 	}
 }
 
 // NewTick is a tick as the ledger has it.
-func NewTick(r recipes.TickResult) Tick {
+func NewTick(r ticks.Result) Tick {
 	v := Tick{
-		ID: r.ID, Scheduled: scheduledAt(r.TickRun), Count: max(1, r.Count), Outcome: string(r.Outcome), Reason: r.Reason, Detail: r.Detail,
+		ID: r.ID, Scheduled: scheduledAt(r.Run), Count: max(1, r.Count), Outcome: string(r.Outcome), Reason: r.Reason, Detail: r.Detail,
 		Owner: r.Owner, Host: r.Host, PID: r.PID, StartedAt: live.Optional(r.ClaimedAt), EndedAt: r.EndedAt.UTC(),
 		Waited: r.Waited.Milliseconds(), Took: r.Took.Milliseconds(), Token: r.Token, Attempts: r.Attempts, Preemptions: r.Preemptions,
 		RequestedBy: r.By, RequestedReason: r.Why, Trace: r.Trace, ClockAhead: aheadOf(r).Milliseconds(),
 	}
-	if r.Outcome == recipes.TickRan || r.Outcome == recipes.TickFailed {
+	if r.Outcome == ticks.Ran || r.Outcome == ticks.Failed {
 		v.Attempts = max(1, v.Attempts) // the ledger does not write a single one
 	}
 	if v.Count > 1 {
@@ -271,15 +272,15 @@ func NewTick(r recipes.TickResult) Tick {
 
 // aheadOf is how far the clock of the machine that ran a tick was ahead of
 // ZooKeeper's: as it said, or as it shows, since it was run before it was due.
-func aheadOf(r recipes.TickResult) time.Duration {
-	if by := r.Instant.Sub(r.ClaimedAt); r.ClockAhead == 0 && !r.Manual && !r.ClaimedAt.IsZero() && by > 2*recipes.TickTolerance {
+func aheadOf(r ticks.Result) time.Duration {
+	if by := r.Instant.Sub(r.ClaimedAt); r.ClockAhead == 0 && !r.Manual && !r.ClaimedAt.IsZero() && by > 2*ticks.Tolerance {
 		return by
 	}
 	return r.ClockAhead
 }
 
 // NewPause returns nil for a pause that is over.
-func NewPause(pause *recipes.TickPause, now time.Time) *Pause {
+func NewPause(pause *ticks.Pause, now time.Time) *Pause {
 	if pause == nil || !pause.Until.IsZero() && !pause.Until.After(now) {
 		return nil
 	}
@@ -287,7 +288,7 @@ func NewPause(pause *recipes.TickPause, now time.Time) *Pause {
 }
 
 // NewTickCounts has no reason missing that was counted.
-func NewTickCounts(c recipes.TickCounts) TickCounts {
+func NewTickCounts(c ticks.Counts) TickCounts {
 	v := TickCounts{
 		Ran: c.Ran, Failed: c.Failed, Preempted: c.Preempted, Lost: c.Lost, Interrupted: c.Interrupted, Skipped: c.Skipped,
 	}
@@ -305,7 +306,7 @@ func (v TickCounts) AllSkipped() (n int64) {
 	return n
 }
 
-func scheduledAt(r recipes.TickRun) *time.Time {
+func scheduledAt(r ticks.Run) *time.Time {
 	if r.Manual {
 		return nil
 	}
@@ -324,7 +325,7 @@ type History struct {
 }
 
 // NewHistory has the last n ticks.
-func NewHistory(s recipes.TickState, requests []live.Request, n int, now time.Time) History {
+func NewHistory(s ticks.State, requests []live.Request, n int, now time.Time) History {
 	job := NewJob(s, requests, now)
 	v := History{
 		Name: s.Job, History: []Tick{}, Runs: job.Runs, Waiting: job.Waiting, Paused: job.Paused, Failures: job.Failures, Counts: job.Counts,

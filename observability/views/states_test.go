@@ -11,14 +11,15 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func ago(seconds int) time.Time { return noon.Add(-time.Duration(seconds) * time.Second) }
 
-func run(id string, pid, claimed int) recipes.TickRun {
-	return recipes.TickRun{ID: id, Job: "backup", Owner: "backup", Host: "h1", PID: pid, ClaimedAt: ago(claimed), Alive: true}
+func run(id string, pid, claimed int) ticks.Run {
+	return ticks.Run{ID: id, Job: "backup", Owner: "backup", Host: "h1", PID: pid, ClaimedAt: ago(claimed), Alive: true}
 }
 
 // request is of the job's process with pid.
@@ -37,7 +38,7 @@ func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
 		return s
 	}
 	for name, c := range map[string]struct {
-		runs   []recipes.TickRun
+		runs   []ticks.Run
 		locks  []recipes.LockState
 		frozen []recipes.FrozenRequest
 		state  string
@@ -46,27 +47,27 @@ func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
 	}{
 		"idle": {state: "idle"},
 		"works without a lock": {
-			runs: []recipes.TickRun{run("r", 1, 30)}, state: "running", since: ago(30),
+			runs: []ticks.Run{run("r", 1, 30)}, state: "running", since: ago(30),
 		},
 		"works under its lock": {
-			runs:  []recipes.TickRun{run("r", 1, 30)},
+			runs:  []ticks.Run{run("r", 1, 30)},
 			locks: []recipes.LockState{disk(func(s *recipes.LockState) { s.Holders = []recipes.Contender{request("a", 1, 20)} })},
 			state: "running", since: ago(30),
 		},
 		"waits for a holder": {
-			runs: []recipes.TickRun{run("r", 1, 30)},
+			runs: []ticks.Run{run("r", 1, 30)},
 			locks: []recipes.LockState{disk(func(s *recipes.LockState) {
 				s.Holders, s.Waiters = []recipes.Contender{stranger()}, []recipes.Contender{request("a", 1, 20)}
 			})},
 			state: "waiting", since: ago(20), words: "for cluster/disk, held by exec on h9",
 		},
 		"waits in the queue of a lock that nobody holds": {
-			runs:  []recipes.TickRun{run("r", 1, 30)},
+			runs:  []ticks.Run{run("r", 1, 30)},
 			locks: []recipes.LockState{disk(func(s *recipes.LockState) { s.Waiters = []recipes.Contender{request("a", 1, 20)} })},
 			state: "waiting", since: ago(20), words: "for cluster/disk",
 		},
 		"is frozen": {
-			runs: []recipes.TickRun{run("r", 1, 30)},
+			runs: []ticks.Run{run("r", 1, 30)},
 			frozen: []recipes.FrozenRequest{{
 				ID: "f", Scope: "cluster/disk", Identity: priority.Identity{Owner: "backup", Host: "h1", PID: 1}, Since: ago(15), Until: noon.Add(time.Minute),
 				Override: recipes.Mark{ID: "INC-7", By: "ana", Reason: "disks"},
@@ -74,7 +75,7 @@ func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
 			state: "frozen", since: ago(15), words: "out of cluster/disk by override INC-7 of ana until 12:01:00 (in 1m): disks",
 		},
 		"waits for the end of a lock-delay": {
-			runs: []recipes.TickRun{run("r", 1, 30)},
+			runs: []ticks.Run{run("r", 1, 30)},
 			locks: []recipes.LockState{disk(func(s *recipes.LockState) {
 				s.Waiters = []recipes.Contender{request("a", 1, 20)}
 				s.Delays = []recipes.Delay{{ID: "gone", Owner: "reindex", LockDelay: time.Minute, Until: noon.Add(30 * time.Second)}}
@@ -82,7 +83,7 @@ func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
 			state: "delayed", since: ago(20), words: "for cluster/disk: lock-delay after the unclean end of reindex, until about 12:00:30 (in 30s)",
 		},
 		"cleans up": {
-			runs: []recipes.TickRun{run("r", 1, 30)},
+			runs: []ticks.Run{run("r", 1, 30)},
 			locks: []recipes.LockState{disk(func(s *recipes.LockState) {
 				h := request("a", 1, 20)
 				h.PreemptedBy = []recipes.Preemptor{{ID: "b", Owner: "hotfix", Reason: priority.Outranked, Grace: time.Minute, At: ago(5)}}
@@ -91,7 +92,7 @@ func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
 			state: "cleaning up", since: ago(5), words: "under cluster/disk: asked to go by hotfix, grace period until 12:00:55 (in 55s)",
 		},
 		"holds one lock and waits for another": {
-			runs: []recipes.TickRun{run("r", 1, 30)},
+			runs: []ticks.Run{run("r", 1, 30)},
 			locks: []recipes.LockState{
 				{Scope: "a", At: noon, Holders: []recipes.Contender{request("a", 1, 25)}},
 				disk(func(s *recipes.LockState) {
@@ -101,14 +102,14 @@ func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
 			state: "waiting", since: ago(20), words: "for cluster/disk, held by exec on h9",
 		},
 		"the request of another process is not its own": {
-			runs: []recipes.TickRun{run("r", 1, 30)},
+			runs: []ticks.Run{run("r", 1, 30)},
 			locks: []recipes.LockState{disk(func(s *recipes.LockState) {
 				s.Holders, s.Waiters = []recipes.Contender{stranger()}, []recipes.Contender{request("a", 2, 20)}
 			})},
 			state: "running", since: ago(30),
 		},
 		"one run works, another waits for it": {
-			runs: []recipes.TickRun{run("r1", 1, 60), run("r2", 1, 30)},
+			runs: []ticks.Run{run("r1", 1, 60), run("r2", 1, 30)},
 			locks: []recipes.LockState{disk(func(s *recipes.LockState) {
 				s.Holders, s.Waiters = []recipes.Contender{request("a", 1, 50)}, []recipes.Contender{request("b", 1, 20)}
 			})},
@@ -117,7 +118,7 @@ func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			requests := append([]live.Request{}, live.Requests(live.NewLocks(c.locks), c.frozen)...)
-			j := views.NewJob(recipes.TickState{Job: "backup", Runs: c.runs}, requests, noon)
+			j := views.NewJob(ticks.State{Job: "backup", Runs: c.runs}, requests, noon)
 			require.Equal(t, c.state, j.State)
 			words := ""
 			for _, r := range j.Runs {
@@ -129,13 +130,13 @@ func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
 				}
 			}
 			require.Equal(t, c.words, words)
-			require.Equal(t, j.Runs, views.NewHistory(recipes.TickState{Job: "backup", Runs: c.runs}, requests, 3, noon).Runs)
+			require.Equal(t, j.Runs, views.NewHistory(ticks.State{Job: "backup", Runs: c.runs}, requests, 3, noon).Runs)
 		})
 	}
 }
 
 func TestRunOfWhichNobodyHasLookedForRequestsRuns(t *testing.T) {
-	j := views.NewJob(recipes.TickState{Job: "backup", Runs: []recipes.TickRun{run("r", 1, 30)}}, nil, noon)
+	j := views.NewJob(ticks.State{Job: "backup", Runs: []ticks.Run{run("r", 1, 30)}}, nil, noon)
 	require.Equal(t, "running", j.State)
 	require.Empty(t, j.Runs[0].State)
 }

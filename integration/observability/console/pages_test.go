@@ -21,6 +21,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // A leaf is a page to look at.
@@ -128,11 +129,11 @@ func (w *town) jobs() {
 	ledger := w.client.TickLedger("baker")
 	ctx := w.Context()
 	first := w.client.Now().Add(-30 * time.Hour).Truncate(time.Hour)
-	ends := []recipes.TickEnd{
-		{Outcome: recipes.TickRan, Took: 58 * time.Second, Waited: 1200 * time.Millisecond, Token: 7301200},
-		{Outcome: recipes.TickRan, Took: 61 * time.Second, Token: 7301300},
-		{Outcome: recipes.TickFailed, Reason: "exit status 3: the oven is <cold>", Took: 2 * time.Second, Attempts: 3},
-		{Outcome: recipes.TickPreempted, Reason: "payments-hotfix asked it to go", Took: 20 * time.Second},
+	ends := []ticks.End{
+		{Outcome: ticks.Ran, Took: 58 * time.Second, Waited: 1200 * time.Millisecond, Token: 7301200},
+		{Outcome: ticks.Ran, Took: 61 * time.Second, Token: 7301300},
+		{Outcome: ticks.Failed, Reason: "exit status 3: the oven is <cold>", Took: 2 * time.Second, Attempts: 3},
+		{Outcome: ticks.Preempted, Reason: "payments-hotfix asked it to go", Took: 20 * time.Second},
 	}
 	_, err := ledger.Begin(ctx, "bake", first)
 	require.NoError(w, err)
@@ -143,16 +144,16 @@ func (w *town) jobs() {
 			require.NoError(w, err)
 			continue
 		}
-		claim, err := ledger.Claim(ctx, "bake", at, recipes.TickAsk{})
+		claim, err := ledger.Claim(ctx, "bake", at, ticks.Ask{})
 		require.NoError(w, err)
 		_, err = ledger.Finish(ctx, claim.Run, ends[i%len(ends)])
 		require.NoError(w, err)
 	}
-	_, err = ledger.Claim(ctx, "bake", first.Add(20*time.Hour), recipes.TickAsk{})
+	_, err = ledger.Claim(ctx, "bake", first.Add(20*time.Hour), ticks.Ask{})
 	require.NoError(w, err)
 	_, err = ledger.Begin(ctx, "sweep", first)
 	require.NoError(w, err)
-	_, err = ledger.Pause(ctx, "sweep", recipes.TickPause{By: "ana", Reason: "the broom is broken (INC-4411)"})
+	_, err = ledger.Pause(ctx, "sweep", ticks.Pause{By: "ana", Reason: "the broom is broken (INC-4411)"})
 	require.NoError(w, err)
 }
 

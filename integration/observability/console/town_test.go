@@ -22,6 +22,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // password is that of ana, who may act.
@@ -231,7 +232,7 @@ func (w *town) facts() console.Facts {
 		},
 		Jobs: func(ctx context.Context) ([]views.Job, []recipes.Unreadable, error) {
 			all, left, err := ledger.States(ctx)
-			return each(all, func(s recipes.TickState) views.Job { return views.NewJob(s, nil, w.client.Now()) }), left, err
+			return each(all, func(s ticks.State) views.Job { return views.NewJob(s, nil, w.client.Now()) }), left, err
 		},
 		Overrides: func(ctx context.Context) ([]views.Override, []recipes.Unreadable, error) {
 			posted, err := w.client.Overrides().List(ctx)

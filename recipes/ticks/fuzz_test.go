@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"testing"
@@ -16,7 +16,7 @@ func FuzzTickRecord(f *testing.F) {
 	rec.skip("s1", rec.Last, "paused")
 	rec.skip("s2", rec.Last.Add(time.Hour), "paused")
 	f.Add(rec.encode(), int64(1767225600000))
-	rec.finish(0, TickEnd{Outcome: TickFailed, Reason: "exit 1", PauseAfter: 1})
+	rec.finish(0, End{Outcome: Failed, Reason: "exit 1", PauseAfter: 1})
 	f.Add(rec.encode(), int64(1767225600000))
 	for _, text := range []string{
 		"", "\n", "{}\n{}", `{"format":2}`, `{"format":2,"left_out":[{"after":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z"}]}`, `{"format":2,"left_out":7}`, `{"format":1}` + "\n\n" + `{"who":7,"end":"ran"}` + "\nx", `{"format":1,"last":"9999-12-31T23:59:59Z","waiting":["0000-01-01T00:00:00Z"]}`,

@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"testing"
@@ -7,17 +7,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func claimAs(t *testing.T, l *TickLedger, instant time.Time, definition string) TickClaim {
+func claimAs(t *testing.T, l *Ledger, instant time.Time, definition string) Claim {
 	t.Helper()
-	claim, err := l.Claim(t.Context(), "job", instant, TickAsk{Definition: definition})
+	claim, err := l.Claim(t.Context(), "job", instant, Ask{Definition: definition})
 	require.NoError(t, err)
-	if claim.Verdict == TickClaimed {
-		ended(t, l, claim.Run, TickRan)
+	if claim.Verdict == Claimed {
+		ended(t, l, claim.Run, Ran)
 	}
 	return claim
 }
 
-func definitions(all []TickDefinition) (names []string) {
+func definitions(all []Definition) (names []string) {
 	for _, d := range all {
 		names = append(names, d.Fingerprint)
 	}
@@ -37,7 +37,7 @@ func TestTwoDefinitionsOfOneJobAreNoticedByBothSides(t *testing.T) {
 		require.Empty(t, claimAs(t, a, at(day), "1-aa").Differing)
 		session.next(0, f)
 		late := claimAs(t, b, at(day), "1-bb")
-		require.Equal(t, TickTaken, late.Verdict)
+		require.Equal(t, Taken, late.Verdict)
 		require.True(t, late.Compared)
 		require.Equal(t, []string{"1-aa"}, definitions(late.Differing))
 		require.Equal(t, "a", late.Differing[0].Owner)

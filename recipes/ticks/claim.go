@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"context"
@@ -10,19 +10,19 @@ import (
 
 // claiming is one call that claims a run.
 type claiming struct {
-	l      *TickLedger
+	l      *Ledger
 	job    string
 	note   runNote // of the run, without its owner
 	sent   bool    // perhaps it has claimed already
 	asked  bool    // by a request, whose id the run has
 	left   string  // id of a run that it has claimed, in a session that has ended since
 	failed int     // calls before this one
-	claim  TickClaim
+	claim  Claim
 
-	definition string // see TickAsk
+	definition string // see Ask
 }
 
-func (l *TickLedger) newClaim(job string, note runNote) *claiming {
+func (l *Ledger) newClaim(job string, note runNote) *claiming {
 	if note.ID == "" {
 		note.ID = zkclient.NewGUID()
 	}
@@ -30,7 +30,7 @@ func (l *TickLedger) newClaim(job string, note runNote) *claiming {
 }
 
 // do runs the call. v is what is remembered of the job, if anything.
-func (c *claiming) do(ctx context.Context, v *tickView, plan func(*tickView) tickWrite) (TickClaim, error) {
+func (c *claiming) do(ctx context.Context, v *tickView, plan func(*tickView) tickWrite) (Claim, error) {
 	c.l.opened(c.note.ID)
 	rec, err := c.l.updateFrom(ctx, c.job, v, c.isTaken, plan)
 	if err != nil {
@@ -41,12 +41,12 @@ func (c *claiming) do(ctx context.Context, v *tickView, plan func(*tickView) tic
 		case c.note.Manual:
 			what = "manual run of job %q at %s not claimed: %w"
 		case c.note.Waited:
-			return TickClaim{}, fmt.Errorf("waiting tick of job %q not claimed: %w", c.job, c.l.explain(ctx, err))
+			return Claim{}, fmt.Errorf("waiting tick of job %q not claimed: %w", c.job, c.l.explain(ctx, err))
 		}
-		return TickClaim{}, fmt.Errorf(what, c.job, c.note.Instant.Format(time.RFC3339), c.l.explain(ctx, err))
+		return Claim{}, fmt.Errorf(what, c.job, c.note.Instant.Format(time.RFC3339), c.l.explain(ctx, err))
 	}
 	c.l.settled(c.job, c.failed)
-	if c.claim.Verdict != TickClaimed {
+	if c.claim.Verdict != Claimed {
 		c.l.close(c.note.ID)
 	} else if i := rec.run(c.note.ID); i >= 0 {
 		c.claim.Run = rec.publicRun(&rec.Runs[i])
@@ -55,7 +55,7 @@ func (c *claiming) do(ctx context.Context, v *tickView, plan func(*tickView) tic
 	if c.definition != "" {
 		self := c.l.self
 		c.claim.Compared, c.claim.Differing = true, rec.differing(c.definition)
-		c.claim.By = TickDefinition{Fingerprint: c.definition, Owner: self.Owner, Host: self.Host, PID: self.PID}
+		c.claim.By = Definition{Fingerprint: c.definition, Owner: self.Owner, Host: self.Host, PID: self.PID}
 	}
 	return c.claim, nil
 }
@@ -65,7 +65,7 @@ func (c *claiming) do(ctx context.Context, v *tickView, plan func(*tickView) tic
 func (c *claiming) define(v *tickView, w tickWrite) tickWrite {
 	switch rec := &v.record; {
 	case c.definition == "":
-	case c.claim.Verdict == TickTaken:
+	case c.claim.Verdict == Taken:
 		w.set = rec.outrun(c.definition, c.l.self, c.note.Instant) || w.set
 	case w.set:
 		rec.defined(c.definition, c.l.self, c.note.Instant)
@@ -87,7 +87,7 @@ func (c *claiming) isTaken(rec *tickRecord) bool {
 	if c.definition != "" && rec.outrun(c.definition, c.l.self, c.note.Instant) {
 		return false // and that is to be written
 	}
-	c.claim = TickClaim{Verdict: TickTaken, Last: rec.decided()}
+	c.claim = Claim{Verdict: Taken, Last: rec.decided()}
 	return true
 }
 
@@ -99,7 +99,7 @@ func (c *claiming) done(v *tickView) bool {
 		return false
 	}
 	if v.alive(c.note.ID) {
-		c.claim.Verdict = TickClaimed
+		c.claim.Verdict = Claimed
 		return true
 	}
 	// The session has ended since: again, under a new name.
@@ -113,39 +113,39 @@ func (c *claiming) done(v *tickView) bool {
 }
 
 // tick decides about a tick of the schedule.
-func (c *claiming) tick(v *tickView, ask TickAsk, limit int) (w tickWrite) {
+func (c *claiming) tick(v *tickView, ask Ask, limit int) (w tickWrite) {
 	rec, instant := &v.record, c.note.Instant
 	if c.done(v) {
 		return w
 	}
 	if e := rec.ended(c.note.ID); e != nil { // likewise
 		switch {
-		case e.Outcome != TickSkipped: // claimed, and found dead by others since
-			c.claim = TickClaim{Verdict: TickTaken, Last: rec.decided()}
-		case e.Reason == TickReasonPaused:
-			c.claim.Verdict = TickPaused
-		case e.Reason == TickReasonEarly:
-			c.claim.Verdict = TickLeftOut
+		case e.Outcome != Skipped: // claimed, and found dead by others since
+			c.claim = Claim{Verdict: Taken, Last: rec.decided()}
+		case e.Reason == ReasonPaused:
+			c.claim.Verdict = Paused
+		case e.Reason == ReasonEarly:
+			c.claim.Verdict = LeftOut
 		default:
-			c.claim.Verdict = TickOverlap
+			c.claim.Verdict = Overlap
 		}
 		return w
 	}
-	if c.claim.Verdict == TickBuffered && rec.waits(instant) { // likewise
+	if c.claim.Verdict == Buffered && rec.waits(instant) { // likewise
 		return w
 	}
 	again := c.l.settle(v, &w, func(n *runNote) bool { return !n.Manual && !n.Waited && n.Instant.Equal(instant) })
 	if !again && !instant.After(rec.decided()) {
-		c.claim = TickClaim{Verdict: TickTaken, Last: rec.decided()}
+		c.claim = Claim{Verdict: Taken, Last: rec.decided()}
 		return w
 	}
 	if rec.leavesOut(instant) {
-		c.claim = TickClaim{Verdict: TickLeftOut}
-		return c.skip(v, w, TickReasonEarly)
+		c.claim = Claim{Verdict: LeftOut}
+		return c.skip(v, w, ReasonEarly)
 	}
 	if p := rec.pausedAt(instant); p != nil {
-		c.claim = TickClaim{Verdict: TickPaused, Paused: p.public()}
-		return c.skip(v, w, TickReasonPaused)
+		c.claim = Claim{Verdict: Paused, Paused: p.public()}
+		return c.skip(v, w, ReasonPaused)
 	}
 
 	alive, oldest := v.living()
@@ -155,7 +155,7 @@ func (c *claiming) tick(v *tickView, ask TickAsk, limit int) (w tickWrite) {
 	}
 	if ask.OnOverlap == CancelOverlap {
 		for _, waiting := range rec.Waiting {
-			rec.skip(zkclient.NewGUID(), waiting, TickReasonOverlap)
+			rec.skip(zkclient.NewGUID(), waiting, ReasonOverlap)
 		}
 		rec.Waiting = nil
 	}
@@ -164,7 +164,7 @@ func (c *claiming) tick(v *tickView, ask TickAsk, limit int) (w tickWrite) {
 		rec.Paused = nil // if there is one, it has ended
 		return c.run(v, w)
 	}
-	c.claim = TickClaim{Verdict: TickOverlap}
+	c.claim = Claim{Verdict: Overlap}
 	if oldest != nil {
 		c.claim.Run = rec.publicRun(oldest)
 	}
@@ -181,7 +181,7 @@ func (c *claiming) tick(v *tickView, ask TickAsk, limit int) (w tickWrite) {
 		}
 		c.buffer(v)
 	default:
-		return c.skip(v, w, TickReasonOverlap)
+		return c.skip(v, w, ReasonOverlap)
 	}
 	w.set = true
 	return w
@@ -200,7 +200,7 @@ func (c *claiming) tell(w tickWrite, again bool) tickWrite {
 // buffer lets the tick wait.
 func (c *claiming) buffer(v *tickView) {
 	rec := &v.record
-	c.claim.Verdict = TickBuffered
+	c.claim.Verdict = Buffered
 	c.claim.Interrupted = v.bury()
 	rec.Last = later(rec.Last, c.note.Instant)
 	rec.wait(c.note.Instant)
@@ -226,13 +226,13 @@ func (c *claiming) waiting(v *tickView, limit int) (w tickWrite) {
 	alive, oldest := v.living()
 	switch {
 	case len(rec.Waiting) == 0:
-		c.claim = TickClaim{Verdict: TickTaken, Last: rec.decided()}
+		c.claim = Claim{Verdict: Taken, Last: rec.decided()}
 		return w
 	case rec.pausedAt(time.Now()) != nil:
-		c.claim = TickClaim{Verdict: TickPaused, Paused: rec.Paused.public()}
+		c.claim = Claim{Verdict: Paused, Paused: rec.Paused.public()}
 		return w
 	case alive >= limit:
-		c.claim = TickClaim{Verdict: TickOverlap, Run: rec.publicRun(oldest)}
+		c.claim = Claim{Verdict: Overlap, Run: rec.publicRun(oldest)}
 		return w
 	}
 	c.note.Instant = rec.Waiting[0]
@@ -247,7 +247,7 @@ func (c *claiming) manual(v *tickView, limit int) (w tickWrite) {
 	}
 	c.l.settle(v, &w, func(n *runNote) bool { return n.ID == c.left })
 	if alive, oldest := v.living(); alive >= limit {
-		c.claim = TickClaim{Verdict: TickOverlap, Run: v.record.publicRun(oldest)}
+		c.claim = Claim{Verdict: Overlap, Run: v.record.publicRun(oldest)}
 		return w
 	}
 	return c.run(v, w)
@@ -262,11 +262,11 @@ func (c *claiming) request(v *tickView, limit int, path string, stands bool) (w 
 	again := c.l.settle(v, &w, func(n *runNote) bool { return n.ID == c.note.ID })
 	c.l.opened(c.note.ID)
 	if !again && !stands {
-		c.claim = TickClaim{Verdict: TickTaken, Last: v.record.decided()}
+		c.claim = Claim{Verdict: Taken, Last: v.record.decided()}
 		return w
 	}
 	if alive, oldest := v.living(); alive >= limit {
-		c.claim = TickClaim{Verdict: TickOverlap, Run: v.record.publicRun(oldest)}
+		c.claim = Claim{Verdict: Overlap, Run: v.record.publicRun(oldest)}
 		return c.tell(w, again)
 	}
 	if !again {
@@ -278,7 +278,7 @@ func (c *claiming) request(v *tickView, limit int, path string, stands bool) (w 
 // run makes the run.
 func (c *claiming) run(v *tickView, w tickWrite) tickWrite {
 	rec := &v.record
-	c.claim = TickClaim{Verdict: TickClaimed, Interrupted: v.bury()}
+	c.claim = Claim{Verdict: Claimed, Interrupted: v.bury()}
 	note := c.note
 	note.Owner = rec.owner(c.l.self)
 	rec.Runs = append(rec.Runs, note)

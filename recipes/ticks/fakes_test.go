@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"context"
@@ -267,7 +267,7 @@ func (c *tickSession) commit(ops ...any) ([]zkclient.MultiResponse, error) {
 	return replies, nil
 }
 
-func (s *tickServer) ledger(owner string) (*TickLedger, *tickSession) {
+func (s *tickServer) ledger(owner string) (*Ledger, *tickSession) {
 	c := s.session()
 	return newTickLedger(c, "/lk", nil, tickOwner{Ledger: zkclient.NewGUID(), Owner: owner, Host: "h", PID: 1}), c
 }
@@ -287,28 +287,28 @@ func (c *tickSession) next(n int, f fault) {
 	}
 }
 
-func claimed(t *testing.T, l *TickLedger, instant time.Time) TickRun {
+func claimed(t *testing.T, l *Ledger, instant time.Time) Run {
 	t.Helper()
-	claim, err := l.Claim(t.Context(), "job", instant, TickAsk{})
+	claim, err := l.Claim(t.Context(), "job", instant, Ask{})
 	require.NoError(t, err)
-	require.Equal(t, TickClaimed, claim.Verdict)
+	require.Equal(t, Claimed, claim.Verdict)
 	return claim.Run
 }
 
 // finish is Finish for those who care about its error alone.
-func finish(ctx context.Context, l *TickLedger, run TickRun, end TickEnd) error {
+func finish(ctx context.Context, l *Ledger, run Run, end End) error {
 	_, err := l.Finish(ctx, run, end)
 	return err
 }
 
-func latest(t *testing.T, l *TickLedger) TickResult {
+func latest(t *testing.T, l *Ledger) Result {
 	t.Helper()
 	s := state(t, l)
 	require.NotEmpty(t, s.History)
 	return *s.Latest()
 }
 
-func state(t *testing.T, l *TickLedger) TickState {
+func state(t *testing.T, l *Ledger) State {
 	t.Helper()
 	s, err := l.State(t.Context(), "job")
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// A TickStretch is a stretch of instants: those after After, up to Until.
-type TickStretch struct{ After, Until time.Time }
+// A Stretch is a stretch of instants: those after After, up to Until.
+type Stretch struct{ After, Until time.Time }
 
-// tickGap is a TickStretch in a record.
+// tickGap is a Stretch in a record.
 type tickGap struct {
 	After time.Time `json:"after"`
 	Until time.Time `json:"until"`
@@ -22,8 +22,8 @@ type tickGap struct {
 // that does not know them would drop them, and run their ticks again.
 const tickFormatLeftOut = 2
 
-// TickRewind says how Rewind does it.
-type TickRewind struct {
+// Rewind says how Rewind does it.
+type Rewind struct {
 	// Since is when the clock that was ahead has gone wrong. It counts where the
 	// history does not reach back to then: of the ticks that it has forgotten only
 	// those are left out that can have run early since. Defaults to not known: all
@@ -34,8 +34,8 @@ type TickRewind struct {
 	DryRun bool
 }
 
-// TickRewound is what Rewind has done, or would do.
-type TickRewound struct {
+// Rewound is what Rewind has done, or would do.
+type Rewound struct {
 	Job string
 
 	// From is the last instant that was decided before, To the one from now on:
@@ -44,8 +44,8 @@ type TickRewound struct {
 	From, To time.Time
 
 	// LeftOut are the stretches whose ticks are skipped when they come, for
-	// TickReasonEarly: they have run early, or may have. In ascending order.
-	LeftOut []TickStretch
+	// ReasonEarly: they have run early, or may have. In ascending order.
+	LeftOut []Stretch
 
 	// Forgotten: the history does not reach back to when the clock went wrong, so
 	// that some of them may not have run.
@@ -61,7 +61,7 @@ const rewindMargin = time.Minute
 //
 // Programs that do not know what to leave out refuse the record of the job until the
 // last of these has passed.
-func (l *TickLedger) Rewind(ctx context.Context, job string, how TickRewind) (done TickRewound, err error) {
+func (l *Ledger) Rewind(ctx context.Context, job string, how Rewind) (done Rewound, err error) {
 	if err := l.AwaitServerTime(ctx); err != nil {
 		return done, fmt.Errorf("job %q not set back: %w", job, err)
 	}
@@ -75,11 +75,11 @@ func (l *TickLedger) Rewind(ctx context.Context, job string, how TickRewind) (do
 			switch {
 			case v.record.narrow(how.Since):
 				at := v.record.decided()
-				done = TickRewound{Job: job, From: at, To: at, LeftOut: v.record.publicLeftOut(), Forgotten: true}
+				done = Rewound{Job: job, From: at, To: at, LeftOut: v.record.publicLeftOut(), Forgotten: true}
 				w.set = !how.DryRun
 				sent = sent || w.set
 			case !sent: // else the reply was lost
-				done = TickRewound{Job: job}
+				done = Rewound{Job: job}
 			}
 			return w
 		}
@@ -90,15 +90,15 @@ func (l *TickLedger) Rewind(ctx context.Context, job string, how TickRewind) (do
 		return w
 	})
 	if err != nil {
-		return TickRewound{}, fmt.Errorf("job %q not set back: %w", job, l.explain(ctx, err))
+		return Rewound{}, fmt.Errorf("job %q not set back: %w", job, l.explain(ctx, err))
 	}
 	done.Job = job // whatever the record says
 	return done, nil
 }
 
 // rewind sets the mark back to an instant.
-func (r *tickRecord) rewind(to, since time.Time) TickRewound {
-	done := TickRewound{Job: r.Job, From: zkclient.Writable(r.decided()), To: to}
+func (r *tickRecord) rewind(to, since time.Time) Rewound {
+	done := Rewound{Job: r.Job, From: zkclient.Writable(r.decided()), To: to}
 	if until := r.forgottenUntil(); until.After(to) {
 		done.Forgotten = true
 		after := to
@@ -152,7 +152,7 @@ func (r *tickRecord) narrow(since time.Time) bool {
 func (r *tickRecord) claims() func(yield func(*runNote) bool) {
 	return func(yield func(*runNote) bool) {
 		for i := range r.history {
-			if e := r.history[i].read(); e.Outcome != TickSkipped && !e.Manual && !e.Instant.IsZero() && !yield(&e.runNote) {
+			if e := r.history[i].read(); e.Outcome != Skipped && !e.Manual && !e.Instant.IsZero() && !yield(&e.runNote) {
 				return
 			}
 		}
@@ -183,7 +183,7 @@ func (r *tickRecord) forgottenUntil() time.Time {
 		}
 	}
 	for i := range r.history {
-		if e := r.history[i].read(); e.Outcome == TickSkipped && !e.Manual && e.ClaimedAt == 0 && !e.Instant.IsZero() {
+		if e := r.history[i].read(); e.Outcome == Skipped && !e.Manual && e.ClaimedAt == 0 && !e.Instant.IsZero() {
 			bound = earlier(bound, e.Instant)
 		}
 	}
@@ -194,7 +194,7 @@ func (r *tickRecord) forgottenUntil() time.Time {
 func (r *tickRecord) leastAhead() (least time.Duration, ok bool) {
 	for n := range r.claims() {
 		by := n.Instant.Sub(zkclient.RecordTime(n.ClaimedAt))
-		if by > TickTolerance && (!ok || by < least) {
+		if by > Tolerance && (!ok || by < least) {
 			least, ok = by, true
 		}
 	}
@@ -225,9 +225,9 @@ func (r *tickRecord) tidyLeftOut() {
 	}
 }
 
-func (r *tickRecord) publicLeftOut() (all []TickStretch) {
+func (r *tickRecord) publicLeftOut() (all []Stretch) {
 	for _, g := range r.LeftOut {
-		all = append(all, TickStretch{After: zkclient.Writable(g.After), Until: zkclient.Writable(g.Until)})
+		all = append(all, Stretch{After: zkclient.Writable(g.After), Until: zkclient.Writable(g.Until)})
 	}
 	return all
 }

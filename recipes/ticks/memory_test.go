@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"fmt"
@@ -16,10 +16,10 @@ func TestLedgerForgetsJobsThatNobodyRunsAnyMore(t *testing.T) {
 		server := newTickServer()
 		l, session := server.ledger("a")
 		run := func(job string) {
-			claim, err := l.Claim(t.Context(), job, time.Now(), TickAsk{})
+			claim, err := l.Claim(t.Context(), job, time.Now(), Ask{})
 			require.NoError(t, err)
-			require.Equal(t, TickClaimed, claim.Verdict)
-			_, err = l.Finish(t.Context(), claim.Run, TickEnd{Outcome: TickRan})
+			require.Equal(t, Claimed, claim.Verdict)
+			_, err = l.Finish(t.Context(), claim.Run, End{Outcome: Ran})
 			require.NoError(t, err)
 		}
 		// one has failed, and nobody has put that right

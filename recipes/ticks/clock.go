@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"context"
@@ -8,32 +8,32 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// TickTolerance is how far an instant may lie after the clock of ZooKeeper's
+// Tolerance is how far an instant may lie after the clock of ZooKeeper's
 // leader and still be decided: clocks that are kept right differ by less.
-const TickTolerance = zkclient.TimeTolerance
+const Tolerance = zkclient.TimeTolerance
 
-// TickEarlyError is returned by Begin, Claim, RecordSkip and RecordMissed for an
+// EarlyError is returned by Begin, Claim, RecordSkip and RecordMissed for an
 // instant that ZooKeeper's clock has not reached: the clock of the caller is ahead,
 // or that of ZooKeeper's leader is behind. Nothing was recorded. To decide it early
 // would take the ticks before it from daemons whose clocks are right.
-type TickEarlyError struct {
+type EarlyError struct {
 	Job     string
 	Instant time.Time
 	By      time.Duration // until it may be decided, if the leader's clock goes on as it does
 }
 
-func (e *TickEarlyError) Error() string {
+func (e *EarlyError) Error() string {
 	return fmt.Sprintf("the tick of job %q at %s is still to come by ZooKeeper's clock: it may be decided in %s; set this machine's clock right, or that of ZooKeeper's leader (lockkeeper doctor compares them)",
 		e.Job, e.Instant.UTC().Format(time.RFC3339), e.By.Round(time.Millisecond))
 }
 
 // ServerTime returns what is known of the clock of ZooKeeper's leader; ok is false
 // as long as that is nothing. It never waits.
-func (l *TickLedger) ServerTime() (now zkclient.ServerTime, ok bool) { return l.store.ServerTime() }
+func (l *Ledger) ServerTime() (now zkclient.ServerTime, ok bool) { return l.store.ServerTime() }
 
 // AwaitServerTime waits until the clock of ZooKeeper's leader is known. Who may not
 // write <root>/clock gets an *AccessError, and does not know it before a claim.
-func (l *TickLedger) AwaitServerTime(ctx context.Context) error {
+func (l *Ledger) AwaitServerTime(ctx context.Context) error {
 	if err := l.store.AwaitServerTime(ctx); err != nil {
 		return fmt.Errorf("ZooKeeper's clock not known: %w", l.explain(ctx, err))
 	}
@@ -42,7 +42,7 @@ func (l *TickLedger) AwaitServerTime(ctx context.Context) error {
 
 // due refuses an instant that is still to come. Whoever may not ask for ZooKeeper's
 // clock is not held up by that.
-func (l *TickLedger) due(ctx context.Context, job string, instant time.Time) error {
+func (l *Ledger) due(ctx context.Context, job string, instant time.Time) error {
 	now, known := l.store.ServerTime()
 	if !known {
 		if err := l.store.AwaitServerTime(ctx); err != nil && ctx.Err() != nil {
@@ -52,8 +52,8 @@ func (l *TickLedger) due(ctx context.Context, job string, instant time.Time) err
 			return nil
 		}
 	}
-	if by := instant.Sub(now.Earliest) - TickTolerance; by > 0 {
-		return &TickEarlyError{Job: job, Instant: instant.UTC().Round(0), By: by}
+	if by := instant.Sub(now.Earliest) - Tolerance; by > 0 {
+		return &EarlyError{Job: job, Instant: instant.UTC().Round(0), By: by}
 	}
 	return nil
 }
@@ -61,12 +61,12 @@ func (l *TickLedger) due(ctx context.Context, job string, instant time.Time) err
 // ahead is how far an instant lies after the leader's clock, if that is more than
 // the tolerance; else 0. As long as the leader's clock is not known, this machine's
 // has to do.
-func (l *TickLedger) ahead(instant time.Time) time.Duration {
+func (l *Ledger) ahead(instant time.Time) time.Duration {
 	by := time.Until(instant)
 	if now, known := l.store.ServerTime(); known {
 		by = instant.Sub(now.Latest)
 	}
-	if by <= TickTolerance {
+	if by <= Tolerance {
 		return 0
 	}
 	return by
@@ -75,7 +75,7 @@ func (l *TickLedger) ahead(instant time.Time) time.Duration {
 // lookAtClock has the leader's clock known to whoever looks at jobs that there are, if
 // that takes no time and he may ask. Without it this machine's has to do. It writes
 // <root>/clock, so that it is not for a tree that is not there.
-func (l *TickLedger) lookAtClock(ctx context.Context) {
+func (l *Ledger) lookAtClock(ctx context.Context) {
 	if _, known := l.store.ServerTime(); known {
 		return
 	}

@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// A TickLedger makes each tick of a schedule run at most once in the cluster,
+// A Ledger makes each tick of a schedule run at most once in the cluster,
 // and end in exactly one recorded outcome. A tick is a job and an instant.
 // Before it runs a tick, a process claims it: a compare-and-set of the job's one
 // node, which holds the last instant that was decided. An instant that is not
@@ -35,7 +35,7 @@ import (
 // as ctx lives. One that fails because ctx ends returns its cause joined with an
 // *UnavailableError, and may have been executed; the next call for the same job
 // finds that out and puts it right.
-type TickLedger struct {
+type Ledger struct {
 	store    tickStore
 	root     string // of the jobs
 	requests string
@@ -50,10 +50,10 @@ type TickLedger struct {
 	failed int                    // calls for any job that was forgotten, at most: others count on from there
 }
 
-// NewTickLedger returns the ledger of the client's root. Each has an identity of
+// New returns the ledger of the client's root. Each has an identity of
 // its own: a process needs one. The owner names the process for people;
 // defaults to "host:pid".
-func NewTickLedger(c *zkclient.Client, owner string) *TickLedger {
+func New(c *zkclient.Client, owner string) *Ledger {
 	if owner == "" {
 		owner = fmt.Sprintf("%s:%d", c.Host(), c.PID())
 	}
@@ -61,40 +61,40 @@ func NewTickLedger(c *zkclient.Client, owner string) *TickLedger {
 	return newTickLedger(c, c.Root(), c.ACL, self)
 }
 
-func newTickLedger(store tickStore, root string, acl func() []zkclient.ACLEntry, self tickOwner) *TickLedger {
-	return &TickLedger{
+func newTickLedger(store tickStore, root string, acl func() []zkclient.ACLEntry, self tickOwner) *Ledger {
+	return &Ledger{
 		store: store, root: root + "/ticks", requests: root + "/requests", acl: acl, self: self,
 		open: make(map[string]*openTick), jobs: make(map[string]*tickMemory),
 	}
 }
 
-// TickVerdict is the answer to a claim.
-type TickVerdict uint8
+// Verdict is the answer to a claim.
+type Verdict uint8
 
 // The answers to a claim.
 const (
-	TickTaken    TickVerdict = iota // it was decided before, here or elsewhere; of ClaimWaiting: nothing waits
-	TickClaimed                     // it is the caller's: run it, then Finish
-	TickOverlap                     // others go on: recorded as skipped, or only told
-	TickBuffered                    // it waits for the end of others: ClaimWaiting
-	TickPaused                      // the job is paused: recorded as skipped; of ClaimWaiting: it goes on waiting
-	TickLeftOut                     // it ran before it was due, or may have: recorded as skipped; see Rewind
+	Taken    Verdict = iota // it was decided before, here or elsewhere; of ClaimWaiting: nothing waits
+	Claimed                 // it is the caller's: run it, then Finish
+	Overlap                 // others go on: recorded as skipped, or only told
+	Buffered                // it waits for the end of others: ClaimWaiting
+	Paused                  // the job is paused: recorded as skipped; of ClaimWaiting: it goes on waiting
+	LeftOut                 // it ran before it was due, or may have: recorded as skipped; see Rewind
 )
 
 // String returns the verdict in lower case.
-func (v TickVerdict) String() string {
+func (v Verdict) String() string {
 	switch v {
-	case TickTaken:
+	case Taken:
 		return "taken"
-	case TickClaimed:
+	case Claimed:
 		return "claimed"
-	case TickOverlap:
+	case Overlap:
 		return "overlap"
-	case TickBuffered:
+	case Buffered:
 		return "buffered"
-	case TickPaused:
+	case Paused:
 		return "paused"
-	case TickLeftOut:
+	case LeftOut:
 		return "left out"
 	}
 	return fmt.Sprintf("verdict %d", uint8(v))
@@ -113,8 +113,8 @@ const (
 	AllowOverlap                   // run beside them, if fewer than Max go on; else skip it
 )
 
-// TickAsk says how to claim a tick.
-type TickAsk struct {
+// Ask says how to claim a tick.
+type Ask struct {
 	OnOverlap OnOverlap
 
 	// Max is how many ticks may wait (BufferOverlap), or how many runs may go on
@@ -123,7 +123,7 @@ type TickAsk struct {
 
 	// ClockAhead is how far the clock of the caller's machine is ahead of
 	// ZooKeeper's (positive) or behind it (negative), for the record of the run.
-	// Less than TickTolerance is not recorded.
+	// Less than Tolerance is not recorded.
 	ClockAhead time.Duration
 
 	// Definition is the fingerprint of what the caller means by the name of the
@@ -133,32 +133,32 @@ type TickAsk struct {
 
 // Reasons for a skip that the ledger itself records.
 const (
-	TickReasonOverlap   = "overlap"   // a run still went on
-	TickReasonPaused    = "paused"    // the job was paused
-	TickReasonEarly     = "early"     // it ran before it was due, or may have: see Rewind
-	TickReasonUndecided = "undecided" // the claim's reply came too late to run it
+	ReasonOverlap   = "overlap"   // a run still went on
+	ReasonPaused    = "paused"    // the job was paused
+	ReasonEarly     = "early"     // it ran before it was due, or may have: see Rewind
+	ReasonUndecided = "undecided" // the claim's reply came too late to run it
 )
 
-// TickClaim is what became of a claim.
-type TickClaim struct {
-	Verdict     TickVerdict
-	Run         TickRun    // claimed: this run; overlap, buffered: the oldest run in the way, if there is one
-	Interrupted []TickRun  // claimed, recorded: runs that were found dead
-	Last        time.Time  // taken: the last instant that was decided
-	Waiting     int        // ticks that wait, after this
-	Paused      *TickPause // paused: why
+// Claim is what became of a claim.
+type Claim struct {
+	Verdict     Verdict
+	Run         Run       // claimed: this run; overlap, buffered: the oldest run in the way, if there is one
+	Interrupted []Run     // claimed, recorded: runs that were found dead
+	Last        time.Time // taken: the last instant that was decided
+	Waiting     int       // ticks that wait, after this
+	Paused      *Pause    // paused: why
 
 	// Compared: the definition of the caller was compared with those of others, and
 	// Differing are those that others have at the same time. By is the caller.
 	Compared  bool
-	Differing []TickDefinition
-	By        TickDefinition
+	Differing []Definition
+	By        Definition
 }
 
-// TickFinish is what the end of a run has led to.
-type TickFinish struct {
-	Waiting int        // ticks that wait, after this: ClaimWaiting
-	Paused  *TickPause // the pause that this end has led to, nil if it has not
+// Finish is what the end of a run has led to.
+type Finish struct {
+	Waiting int    // ticks that wait, after this: ClaimWaiting
+	Paused  *Pause // the pause that this end has led to, nil if it has not
 }
 
 // Begin returns the instant up to which the ticks of job are decided; first is
@@ -166,7 +166,7 @@ type TickFinish struct {
 // the first of the first caller, for good: earlier instants count as decided.
 // So processes that start together, with clocks that differ, do not leave out
 // what lies between their first ticks.
-func (l *TickLedger) Begin(ctx context.Context, job string, first time.Time) (after time.Time, err error) {
+func (l *Ledger) Begin(ctx context.Context, job string, first time.Time) (after time.Time, err error) {
 	if err := l.due(ctx, job, first); err != nil {
 		return time.Time{}, err
 	}
@@ -189,16 +189,16 @@ func (l *TickLedger) Begin(ctx context.Context, job string, first time.Time) (af
 // A run that is still recorded as going on but whose process has died is
 // recorded as interrupted. One whose process lives is an overlap, and so is a
 // tick that waits.
-func (l *TickLedger) Claim(ctx context.Context, job string, instant time.Time, ask TickAsk) (TickClaim, error) {
+func (l *Ledger) Claim(ctx context.Context, job string, instant time.Time, ask Ask) (Claim, error) {
 	c := l.newClaim(job, runNote{Instant: instant.UTC().Round(0)})
-	if ask.ClockAhead.Abs() > TickTolerance {
+	if ask.ClockAhead.Abs() > Tolerance {
 		c.note.ClockAhead = ask.ClockAhead.Milliseconds()
 	}
 	if claim, ok := l.taken(job, c.note.Instant); ok {
 		return claim, nil
 	}
 	if err := l.due(ctx, job, instant); err != nil {
-		return TickClaim{}, err
+		return Claim{}, err
 	}
 	limit := 1
 	if ask.OnOverlap == AllowOverlap {
@@ -211,7 +211,7 @@ func (l *TickLedger) Claim(ctx context.Context, job string, instant time.Time, a
 // ClaimWaiting asks for the oldest tick of job that waits, when fewer than
 // limit runs go on whose process lives. The verdict is claimed, overlap, paused,
 // or taken: nothing waits. Nothing is skipped by it.
-func (l *TickLedger) ClaimWaiting(ctx context.Context, job string, limit int) (TickClaim, error) {
+func (l *Ledger) ClaimWaiting(ctx context.Context, job string, limit int) (Claim, error) {
 	c := l.newClaim(job, runNote{Waited: true})
 	return c.do(ctx, l.recall(job, false), func(v *tickView) tickWrite { return c.waiting(v, max(1, limit)) })
 }
@@ -219,15 +219,15 @@ func (l *TickLedger) ClaimWaiting(ctx context.Context, job string, limit int) (T
 // ClaimManual asks to run job outside its schedule. at is kept as the run's
 // instant but decides nothing: no tick is taken by it. The verdict is claimed
 // or overlap; an overlap is not recorded. A pause does not refuse it.
-func (l *TickLedger) ClaimManual(ctx context.Context, job string, at time.Time) (TickClaim, error) {
+func (l *Ledger) ClaimManual(ctx context.Context, job string, at time.Time) (Claim, error) {
 	c := l.newClaim(job, runNote{Instant: at.UTC().Round(0), Manual: true})
 	return c.do(ctx, nil, func(v *tickView) tickWrite { return c.manual(v, 1) })
 }
 
 // Finish records how a claimed run ended. It is idempotent, and must be
-// repeated until it returns nil or a *TickInterruptedError: until then the next
+// repeated until it returns nil or a *InterruptedError: until then the next
 // ticks of the job overlap with the run.
-func (l *TickLedger) Finish(ctx context.Context, run TickRun, end TickEnd) (TickFinish, error) {
+func (l *Ledger) Finish(ctx context.Context, run Run, end End) (Finish, error) {
 	interrupted := false
 	rec, err := l.updateFrom(ctx, run.Job, l.recall(run.Job, true), nil, func(v *tickView) (w tickWrite) {
 		rec := &v.record
@@ -240,7 +240,7 @@ func (l *TickLedger) Finish(ctx context.Context, run TickRun, end TickEnd) (Tick
 		}
 		// Either an earlier try has done it, or somebody has given up on us.
 		if e := rec.ended(run.ID); e != nil {
-			interrupted = e.Outcome == TickInterrupted && (end.Outcome != TickInterrupted || !l.wasEnding(run.ID))
+			interrupted = e.Outcome == Interrupted && (end.Outcome != Interrupted || !l.wasEnding(run.ID))
 		} else {
 			interrupted = !l.wasEnding(run.ID)
 		}
@@ -248,15 +248,15 @@ func (l *TickLedger) Finish(ctx context.Context, run TickRun, end TickEnd) (Tick
 	})
 	if err != nil {
 		l.failing(run.Job)
-		return TickFinish{}, fmt.Errorf("end of the run of job %q at %s not recorded: %w", run.Job, run.Instant.Format(time.RFC3339), l.explain(ctx, err))
+		return Finish{}, fmt.Errorf("end of the run of job %q at %s not recorded: %w", run.Job, run.Instant.Format(time.RFC3339), l.explain(ctx, err))
 	}
 	l.close(run.ID)
-	finish := TickFinish{Waiting: len(rec.Waiting)}
+	finish := Finish{Waiting: len(rec.Waiting)}
 	if rec.Paused != nil && rec.Paused.ID == run.ID {
 		finish.Paused = rec.Paused.public()
 	}
 	if interrupted {
-		return finish, &TickInterruptedError{Job: run.Job, Instant: run.Instant}
+		return finish, &InterruptedError{Job: run.Job, Instant: run.Instant}
 	}
 	return finish, nil
 }
@@ -265,7 +265,7 @@ func (l *TickLedger) Finish(ctx context.Context, run TickRun, end TickEnd) (Tick
 // reason. It leaves out those that were decided before, and returns how many
 // it recorded. Without instants it does nothing but put right what a call that
 // failed has left behind.
-func (l *TickLedger) RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (recorded int, err error) {
+func (l *Ledger) RecordSkip(ctx context.Context, job, reason string, instants ...time.Time) (recorded int, err error) {
 	if n := len(instants); n > 0 {
 		if err := l.due(ctx, job, instants[n-1]); err != nil {
 			return 0, err
@@ -306,8 +306,8 @@ func (l *TickLedger) RecordSkip(ctx context.Context, job, reason string, instant
 	return recorded, nil
 }
 
-// TickSpan is a stretch of ticks: how many, from the first to the last.
-type TickSpan struct {
+// Span is a stretch of ticks: how many, from the first to the last.
+type Span struct {
 	First, Last time.Time
 	Count       int64
 }
@@ -316,7 +316,7 @@ type TickSpan struct {
 // anything, as skipped for a reason: one entry with a count. If something of it
 // is decided, it records nothing, and decided tells how far others have got. It
 // is idempotent while the entry is in the history.
-func (l *TickLedger) RecordMissed(ctx context.Context, job, reason string, span TickSpan) (recorded bool, decided time.Time, err error) {
+func (l *Ledger) RecordMissed(ctx context.Context, job, reason string, span Span) (recorded bool, decided time.Time, err error) {
 	if span.Count < 1 || span.Last.Before(span.First) {
 		return false, time.Time{}, &zkclient.RequestError{Field: "span", Reason: fmt.Sprintf("%d ticks from %s to %s; write at least one, the first one first", span.Count, span.First, span.Last)}
 	}
@@ -334,7 +334,7 @@ func (l *TickLedger) RecordMissed(ctx context.Context, job, reason string, span 
 		if recorded = span.First.After(rec.decided()); recorded {
 			rec.Last = span.Last.UTC().Round(0)
 			rec.end(endNote{
-				runNote: runNote{ID: id, Instant: rec.Last}, Outcome: TickSkipped, Reason: reason, First: span.First.UTC().Round(0),
+				runNote: runNote{ID: id, Instant: rec.Last}, Outcome: Skipped, Reason: reason, First: span.First.UTC().Round(0),
 			}, span.Count)
 			w.set = true
 		}

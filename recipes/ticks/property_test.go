@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"context"
@@ -17,7 +17,7 @@ type crowd struct {
 	rt      *rapid.T
 	ctx     context.Context
 	server  *tickServer
-	ask     TickAsk
+	ask     Ask
 	daemons []*tickDaemon
 	started []int // instants, in the order in which they began
 }
@@ -25,15 +25,15 @@ type crowd struct {
 // tickDaemon decides the instants in order: the next one only when this one is
 // decided.
 type tickDaemon struct {
-	ledger  *TickLedger
+	ledger  *Ledger
 	session *tickSession
 	next    int
-	runs    []TickRun       // whose end is not recorded, as far as it knows
+	runs    []Run           // whose end is not recorded, as far as it knows
 	working map[string]bool // of these: those that do, under the session that claimed them
 	safe    map[string]bool // those whose session lives
 }
 
-func newCrowd(ctx context.Context, rt *rapid.T, ask TickAsk) *crowd {
+func newCrowd(ctx context.Context, rt *rapid.T, ask Ask) *crowd {
 	c := &crowd{rt: rt, ctx: ctx, server: newTickServer(), ask: ask}
 	for i := range rapid.IntRange(2, 3).Draw(rt, "daemons") {
 		c.daemons = append(c.daemons, &tickDaemon{})
@@ -68,21 +68,21 @@ func (c *crowd) call(d *tickDaemon, f func(ctx context.Context) error) error {
 	return err
 }
 
-func (c *crowd) began(d *tickDaemon, run TickRun) {
+func (c *crowd) began(d *tickDaemon, run Run) {
 	c.started = append(c.started, int(run.Instant.Sub(at(0))/time.Second))
 	d.runs = append(d.runs, run)
 	d.working[run.ID], d.safe[run.ID] = true, true
 }
 
 func (c *crowd) claim(d *tickDaemon) {
-	var claim TickClaim
+	var claim Claim
 	err := c.call(d, func(ctx context.Context) (err error) {
 		claim, err = d.ledger.Claim(ctx, "job", at(d.next), c.ask)
 		return err
 	})
 	if err != nil {
 		if rapid.Bool().Draw(c.rt, "give up") {
-			n, err := d.ledger.RecordSkip(c.ctx, "job", TickReasonUndecided, at(d.next))
+			n, err := d.ledger.RecordSkip(c.ctx, "job", ReasonUndecided, at(d.next))
 			require.NoError(c.rt, err)
 			require.LessOrEqual(c.rt, n, 1)
 			d.next++
@@ -90,14 +90,14 @@ func (c *crowd) claim(d *tickDaemon) {
 		return
 	}
 	switch claim.Verdict {
-	case TickClaimed:
+	case Claimed:
 		require.Equal(c.rt, at(d.next), claim.Run.Instant)
 		c.began(d, claim.Run)
-	case TickOverlap:
+	case Overlap:
 		if c.ask.OnOverlap == TellOverlap {
 			return
 		}
-	case TickTaken, TickBuffered, TickPaused, TickLeftOut:
+	case Taken, Buffered, Paused, LeftOut:
 	}
 	d.next++
 }
@@ -107,12 +107,12 @@ func (c *crowd) claimWaiting(d *tickDaemon) {
 	if c.ask.OnOverlap == AllowOverlap {
 		limit = c.ask.Max
 	}
-	var claim TickClaim
+	var claim Claim
 	err := c.call(d, func(ctx context.Context) (err error) {
 		claim, err = d.ledger.ClaimWaiting(ctx, "job", limit)
 		return err
 	})
-	if err == nil && claim.Verdict == TickClaimed {
+	if err == nil && claim.Verdict == Claimed {
 		c.began(d, claim.Run)
 	}
 }
@@ -122,13 +122,13 @@ func (c *crowd) finish(d *tickDaemon) {
 		return
 	}
 	i := rapid.IntRange(0, len(d.runs)-1).Draw(c.rt, "run")
-	outcome := rapid.SampledFrom([]TickOutcome{TickRan, TickFailed, TickPreempted, TickLost, TickSkipped}).Draw(c.rt, "outcome")
+	outcome := rapid.SampledFrom([]Outcome{Ran, Failed, Preempted, Lost, Skipped}).Draw(c.rt, "outcome")
 	run := d.runs[i]
 	delete(d.working, run.ID)
 	err := c.call(d, func(ctx context.Context) error {
-		return finish(ctx, d.ledger, run, TickEnd{Outcome: outcome, Reason: "lock"})
+		return finish(ctx, d.ledger, run, End{Outcome: outcome, Reason: "lock"})
 	})
-	interrupted := errors.As(err, new(*TickInterruptedError))
+	interrupted := errors.As(err, new(*InterruptedError))
 	if err != nil && !interrupted {
 		return // to be repeated
 	}
@@ -200,8 +200,8 @@ func (c *crowd) end() {
 	for _, d := range c.daemons {
 		clear(d.working)
 		for _, run := range d.runs {
-			err := finish(c.ctx, d.ledger, run, TickEnd{Outcome: TickRan})
-			require.True(c.rt, err == nil || errors.As(err, new(*TickInterruptedError)), err)
+			err := finish(c.ctx, d.ledger, run, End{Outcome: Ran})
+			require.True(c.rt, err == nil || errors.As(err, new(*InterruptedError)), err)
 		}
 		d.runs = nil
 	}
@@ -217,19 +217,19 @@ func (c *crowd) end() {
 	for {
 		claim, err := d.ledger.ClaimWaiting(c.ctx, "job", 1)
 		require.NoError(c.rt, err)
-		if claim.Verdict == TickTaken {
+		if claim.Verdict == Taken {
 			break
 		}
-		require.Equal(c.rt, TickClaimed, claim.Verdict)
+		require.Equal(c.rt, Claimed, claim.Verdict)
 		c.began(d, claim.Run)
-		require.NoError(c.rt, finish(c.ctx, d.ledger, claim.Run, TickEnd{Outcome: TickRan}))
+		require.NoError(c.rt, finish(c.ctx, d.ledger, claim.Run, End{Outcome: Ran}))
 		clear(d.working)
 	}
 	// A dead run is only noticed by the next one.
-	claim, err := d.ledger.Claim(c.ctx, "job", at(last), TickAsk{})
+	claim, err := d.ledger.Claim(c.ctx, "job", at(last), Ask{})
 	require.NoError(c.rt, err)
-	require.Equal(c.rt, TickClaimed, claim.Verdict)
-	require.NoError(c.rt, finish(c.ctx, d.ledger, claim.Run, TickEnd{Outcome: TickRan}))
+	require.Equal(c.rt, Claimed, claim.Verdict)
+	require.NoError(c.rt, finish(c.ctx, d.ledger, claim.Run, End{Outcome: Ran}))
 	c.started = append(c.started, last)
 	c.check()
 	s, err := d.ledger.State(c.ctx, "job")
@@ -243,7 +243,7 @@ func (c *crowd) end() {
 // Whatever replies are lost, sessions end, daemons are killed and started anew:
 // each tick has exactly one outcome, and no rule is broken on the way.
 func TestEachTickHasOneOutcomeWhateverThePolicyAndWhateverIsLost(t *testing.T) {
-	policies := []TickAsk{
+	policies := []Ask{
 		{OnOverlap: SkipOverlap},
 		{OnOverlap: TellOverlap},
 		{OnOverlap: BufferOverlap, Max: 1},

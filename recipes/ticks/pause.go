@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// TickPause says that no tick of a job runs: each is recorded as skipped
+// Pause says that no tick of a job runs: each is recorded as skipped
 // ("paused"). Manual runs are not refused.
-type TickPause struct {
+type Pause struct {
 	By     string
 	Reason string
 	At     time.Time // server's clock; filled in when it is read
@@ -20,7 +20,7 @@ type TickPause struct {
 
 // Pause pauses job, or changes why, by whom and until when. It returns the pause
 // that was in force, nil if none was. A run that goes on is left alone.
-func (l *TickLedger) Pause(ctx context.Context, job string, p TickPause) (was *TickPause, err error) {
+func (l *Ledger) Pause(ctx context.Context, job string, p Pause) (was *Pause, err error) {
 	id := zkclient.NewGUID()
 	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
 		if old := v.record.Paused; old == nil || old.ID != id {
@@ -39,7 +39,7 @@ func (l *TickLedger) Pause(ctx context.Context, job string, p TickPause) (was *T
 // Resume ends a pause, and forgets the failures that may have led to it. It
 // returns the pause, nil if the job was not paused. Ticks that were due
 // meanwhile have been skipped.
-func (l *TickLedger) Resume(ctx context.Context, job string) (was *TickPause, err error) {
+func (l *Ledger) Resume(ctx context.Context, job string) (was *Pause, err error) {
 	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
 		rec := &v.record
 		if rec.Paused != nil {
@@ -56,7 +56,7 @@ func (l *TickLedger) Resume(ctx context.Context, job string) (was *TickPause, er
 }
 
 // pauseAfterFailures pauses a job whose runs fail, unless it is paused already.
-func (r *tickRecord) pauseAfterFailures(run string, end TickEnd) {
+func (r *tickRecord) pauseAfterFailures(run string, end End) {
 	if r.pausedAt(time.Now()) != nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func (v *tickView) living() (n int, oldest *runNote) {
 }
 
 // bury records the runs whose process has died as interrupted, and returns them.
-func (v *tickView) bury() (dead []TickRun) {
+func (v *tickView) bury() (dead []Run) {
 	rec := &v.record
 	for i := 0; i < len(rec.Runs); {
 		if v.alive(rec.Runs[i].ID) {
@@ -68,14 +68,14 @@ func (w *tickWrite) unmark(v *tickView, run string) {
 // update reads, lets plan change the record, and writes it under the version
 // that was read, until that works or plan has nothing to write. It returns the
 // record as it then is.
-func (l *TickLedger) update(ctx context.Context, job string, plan func(*tickView) tickWrite) (*tickRecord, error) {
+func (l *Ledger) update(ctx context.Context, job string, plan func(*tickView) tickWrite) (*tickRecord, error) {
 	return l.updateFrom(ctx, job, nil, nil, plan)
 }
 
 // updateFrom is update that begins with what is remembered, if v is not nil. A
 // plan is not asked, and nobody looks which runs live, when enough, if there is
 // one, reports that the record alone says enough.
-func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, enough func(*tickRecord) bool, plan func(*tickView) tickWrite) (rec *tickRecord, err error) {
+func (l *Ledger) updateFrom(ctx context.Context, job string, v *tickView, enough func(*tickRecord) bool, plan func(*tickView) tickWrite) (rec *tickRecord, err error) {
 	path, err := l.path(job)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (l *TickLedger) updateFrom(ctx context.Context, job string, v *tickView, en
 	}
 }
 
-func (l *TickLedger) transaction(path string, data []byte, version int32, w tickWrite) []any {
+func (l *Ledger) transaction(path string, data []byte, version int32, w tickWrite) []any {
 	ops := []any{&zkclient.SetDataRequest{Path: path, Data: data, Version: version}}
 	for _, run := range w.deleteMarkers {
 		ops = append(ops, &zkclient.DeleteRequest{Path: markerPath(path, run), Version: -1})
@@ -156,7 +156,7 @@ func (l *TickLedger) transaction(path string, data []byte, version int32, w tick
 // removed together with a change of the record, and never comes back: if it is
 // gone though the record still names it, its session has ended. That holds for
 // one moment: between the two reads a run may end.
-func (l *TickLedger) look(ctx context.Context, path string) (*tickView, error) {
+func (l *Ledger) look(ctx context.Context, path string) (*tickView, error) {
 	for {
 		v, err := l.read(ctx, path)
 		if err != nil || len(v.record.Runs) == 0 {
@@ -169,7 +169,7 @@ func (l *TickLedger) look(ctx context.Context, path string) (*tickView, error) {
 	}
 }
 
-func (l *TickLedger) read(ctx context.Context, path string) (*tickView, error) {
+func (l *Ledger) read(ctx context.Context, path string) (*tickView, error) {
 	data, stat, err := l.store.Get(ctx, path)
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (l *TickLedger) read(ctx context.Context, path string) (*tickView, error) {
 
 // lookWhoLives adds to a view which runs live, and returns the version that the
 // record has by then.
-func (l *TickLedger) lookWhoLives(ctx context.Context, path string, v *tickView) (version int32, err error) {
+func (l *Ledger) lookWhoLives(ctx context.Context, path string, v *tickView) (version int32, err error) {
 	names, stat, err := l.store.List(ctx, path)
 	if err != nil {
 		return 0, err
@@ -196,7 +196,7 @@ func viewOf(s zkclient.NodeSight) (*tickView, error) {
 }
 
 // found creates the node of a job that was never heard of.
-func (l *TickLedger) found(ctx context.Context, path, job string) error {
+func (l *Ledger) found(ctx context.Context, path, job string) error {
 	if err := l.store.Ensure(ctx, l.root); err != nil {
 		return err
 	}
@@ -210,14 +210,14 @@ func (l *TickLedger) found(ctx context.Context, path, job string) error {
 
 // explain adds what is known of ZooKeeper to the error of a call whose context
 // has ended before the answer came.
-func (l *TickLedger) explain(ctx context.Context, err error) error {
+func (l *Ledger) explain(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, l.store.Unavailable())
 }
 
-func (l *TickLedger) path(job string) (string, error) {
+func (l *Ledger) path(job string) (string, error) {
 	name, err := zkclient.EscapeScope(job)
 	if bad, ok := errors.AsType[*zkclient.RequestError](err); ok {
 		return "", &zkclient.RequestError{Field: "job", Reason: bad.Reason}
@@ -225,14 +225,14 @@ func (l *TickLedger) path(job string) (string, error) {
 	return l.root + "/" + name, err
 }
 
-const markerPrefix = "run-"
+const MarkerPrefix = "run-"
 
-func markerPath(path, run string) string { return path + "/" + markerPrefix + run }
+func markerPath(path, run string) string { return path + "/" + MarkerPrefix + run }
 
 // markers returns the ids of the runs that have one, in ascending order.
 func markers(names []string) (runs []string) {
 	for _, name := range names {
-		if run, ok := strings.CutPrefix(name, markerPrefix); ok {
+		if run, ok := strings.CutPrefix(name, MarkerPrefix); ok {
 			runs = append(runs, run)
 		}
 	}
@@ -248,14 +248,14 @@ type openTick struct {
 }
 
 // mine reports whether a run was claimed by this ledger.
-func (l *TickLedger) mine(r *tickRecord, n *runNote) bool {
+func (l *Ledger) mine(r *tickRecord, n *runNote) bool {
 	return r.ownerOf(n).Ledger == l.self.Ledger
 }
 
 // settle puts right what calls of this ledger that have failed left behind:
 // runs that nobody runs. One that adopt wants is taken out of the record;
 // others are recorded as skipped, or wait again if they did before.
-func (l *TickLedger) settle(v *tickView, w *tickWrite, adopt func(*runNote) bool) (adopted bool) {
+func (l *Ledger) settle(v *tickView, w *tickWrite, adopt func(*runNote) bool) (adopted bool) {
 	rec := &v.record
 	for i := 0; i < len(rec.Runs); {
 		n := rec.Runs[i]
@@ -273,20 +273,20 @@ func (l *TickLedger) settle(v *tickView, w *tickWrite, adopt func(*runNote) bool
 			rec.wait(n.Instant)
 		default:
 			n.Cancel = time.Time{}
-			rec.end(endNote{runNote: n, Outcome: TickSkipped, Reason: TickReasonUndecided}, 1)
+			rec.end(endNote{runNote: n, Outcome: Skipped, Reason: ReasonUndecided}, 1)
 		}
 	}
 	return adopted
 }
 
-func (l *TickLedger) opened(id string) {
+func (l *Ledger) opened(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[id] = &openTick{}
 }
 
 // reserve is opened for an id that is not: it reports whether that was so.
-func (l *TickLedger) reserve(id string) bool {
+func (l *Ledger) reserve(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[id] != nil {
@@ -296,19 +296,19 @@ func (l *TickLedger) reserve(id string) bool {
 	return true
 }
 
-func (l *TickLedger) close(id string) {
+func (l *Ledger) close(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.open, id)
 }
 
-func (l *TickLedger) isOpen(id string) bool {
+func (l *Ledger) isOpen(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open[id] != nil
 }
 
-func (l *TickLedger) ending(id string) {
+func (l *Ledger) ending(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if o := l.open[id]; o != nil {
@@ -316,7 +316,7 @@ func (l *TickLedger) ending(id string) {
 	}
 }
 
-func (l *TickLedger) wasEnding(id string) bool {
+func (l *Ledger) wasEnding(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o := l.open[id]
@@ -324,7 +324,7 @@ func (l *TickLedger) wasEnding(id string) bool {
 }
 
 // markerACL is the access control list of what marks a run.
-func (l *TickLedger) markerACL() []zkclient.ACLEntry {
+func (l *Ledger) markerACL() []zkclient.ACLEntry {
 	if l.acl == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"context"
@@ -15,22 +15,22 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// TickOutcome is how a tick ended.
-type TickOutcome string
+// Outcome is how a tick ended.
+type Outcome string
 
 // The outcomes of a tick.
 const (
-	TickRan         TickOutcome = "ran"         // it ran to its end
-	TickFailed      TickOutcome = "failed"      // it ran and returned an error
-	TickPreempted   TickOutcome = "preempted"   // it was asked to go: outranked, or its lease had run out
-	TickLost        TickOutcome = "lost"        // its lock was lost while it ran
-	TickInterrupted TickOutcome = "interrupted" // its process ended, or had to end it
-	TickSkipped     TickOutcome = "skipped"     // it did not run
+	Ran         Outcome = "ran"         // it ran to its end
+	Failed      Outcome = "failed"      // it ran and returned an error
+	Preempted   Outcome = "preempted"   // it was asked to go: outranked, or its lease had run out
+	Lost        Outcome = "lost"        // its lock was lost while it ran
+	Interrupted Outcome = "interrupted" // its process ended, or had to end it
+	Skipped     Outcome = "skipped"     // it did not run
 )
 
-// TickEnd is how a claimed run ended, as its process tells.
-type TickEnd struct {
-	Outcome     TickOutcome
+// End is how a claimed run ended, as its process tells.
+type End struct {
+	Outcome     Outcome
 	Reason      string         // why, for people; for a skip one word, which is counted
 	Detail      string         // more about the reason of a skip, for people; "": nothing
 	Token       priority.Token // of the lock; 0 without one
@@ -49,8 +49,8 @@ type TickEnd struct {
 	PauseFor time.Duration
 }
 
-// TickRun is a run that was claimed.
-type TickRun struct {
+// Run is a run that was claimed.
+type Run struct {
 	Job       string
 	Instant   time.Time // of the schedule, UTC
 	Manual    bool      // run by hand; then Instant is when that was asked for
@@ -66,42 +66,42 @@ type TickRun struct {
 	Cancel time.Time
 
 	// ClockAhead is how far the clock of its machine was ahead of ZooKeeper's
-	// (positive) or behind it when it was claimed. 0: no more than TickTolerance.
+	// (positive) or behind it when it was claimed. 0: no more than Tolerance.
 	ClockAhead time.Duration
 
-	// Alive: its process lives. Only in a TickState.
+	// Alive: its process lives. Only in a State.
 	Alive bool
 }
 
-// TickState is what the ledger knows about a job.
-type TickState struct {
+// State is what the ledger knows about a job.
+type State struct {
 	Job      string
-	Begins   time.Time    // the first instant of the job's ticks; zero: not known
-	Last     time.Time    // the last instant that was decided; zero: none
-	Runs     []TickRun    // going on, oldest first
-	Waiting  []time.Time  // decided to run once others have ended, in order
-	Paused   *TickPause   // nil: it is not; its end may have passed
-	Failures int          // runs in a row that failed
-	Counts   TickCounts   // since the first tick
-	History  []TickResult // how the last ones ended, newest last
+	Begins   time.Time   // the first instant of the job's ticks; zero: not known
+	Last     time.Time   // the last instant that was decided; zero: none
+	Runs     []Run       // going on, oldest first
+	Waiting  []time.Time // decided to run once others have ended, in order
+	Paused   *Pause      // nil: it is not; its end may have passed
+	Failures int         // runs in a row that failed
+	Counts   Counts      // since the first tick
+	History  []Result    // how the last ones ended, newest last
 
 	// Ahead is how far the last instant that was decided is after ZooKeeper's clock, if that is more than
-	// TickTolerance: no tick runs until then, unless it is set back with Rewind.
+	// Tolerance: no tick runs until then, unless it is set back with Rewind.
 	Ahead time.Duration
 
 	// LeftOut are stretches whose ticks do not run when they come: see Rewind.
-	LeftOut []TickStretch
+	LeftOut []Stretch
 
 	// Differing are the definitions of the job that daemons have at the same time.
 	// Daemons of one definition, or of versions that do not say it: none.
-	Differing []TickDefinition
+	Differing []Definition
 
 	version int32 // of the node, from 1; 0: there is none
 }
 
 // DecidedUntil returns the instant up to which the ticks of the job are decided;
 // zero: nobody has decided any, nor begun to.
-func (s *TickState) DecidedUntil() time.Time {
+func (s *State) DecidedUntil() time.Time {
 	if s.Last.IsZero() && !s.Begins.IsZero() {
 		return s.Begins.Add(-1)
 	}
@@ -109,7 +109,7 @@ func (s *TickState) DecidedUntil() time.Time {
 }
 
 // Latest returns the tick that ended last, nil when none has.
-func (s *TickState) Latest() *TickResult {
+func (s *State) Latest() *Result {
 	if len(s.History) == 0 {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (s *TickState) Latest() *TickResult {
 
 // Result returns how a run ended, nil when it has not or when that was too long
 // ago.
-func (s *TickState) Result(run string) *TickResult {
+func (s *State) Result(run string) *Result {
 	for i := len(s.History) - 1; i >= 0; i-- {
 		if s.History[i].ID == run {
 			return &s.History[i]
@@ -127,18 +127,18 @@ func (s *TickState) Result(run string) *TickResult {
 	return nil
 }
 
-// TickResult is the recorded end of a tick, or of several that were skipped one
+// Result is the recorded end of a tick, or of several that were skipped one
 // after the other for one reason: from First to Instant, Count of them.
-type TickResult struct {
-	TickEnd
-	TickRun
+type Result struct {
+	End
+	Run
 	EndedAt time.Time // server's clock
 	First   time.Time // equals Instant for one
 	Count   int64     // at least 1
 }
 
-// TickCounts counts the ticks of a job by their outcome, since its first one.
-type TickCounts struct {
+// Counts counts the ticks of a job by their outcome, since its first one.
+type Counts struct {
 	Ran         int64            `json:"ran,omitempty"`
 	Failed      int64            `json:"failed,omitempty"`
 	Preempted   int64            `json:"preempted,omitempty"`
@@ -148,7 +148,7 @@ type TickCounts struct {
 }
 
 // Total returns how many ticks have ended.
-func (c TickCounts) Total() int64 {
+func (c Counts) Total() int64 {
 	n := c.Ran + c.Failed + c.Preempted + c.Lost + c.Interrupted
 	for _, skipped := range c.Skipped {
 		n += skipped
@@ -156,29 +156,29 @@ func (c TickCounts) Total() int64 {
 	return n
 }
 
-// TickInterruptedError is returned by Finish and AwaitCancel for a run that
+// InterruptedError is returned by Finish and AwaitCancel for a run that
 // somebody else has recorded as interrupted meanwhile: the session under which
 // it was claimed had ended. What was recorded stays.
-type TickInterruptedError struct {
+type InterruptedError struct {
 	Job     string
 	Instant time.Time
 }
 
-func (e *TickInterruptedError) Error() string {
+func (e *InterruptedError) Error() string {
 	return fmt.Sprintf("the run of job %q at %s was recorded as interrupted before it ended, because its ZooKeeper session had ended",
 		e.Job, e.Instant.Format(time.RFC3339))
 }
 
 // State returns what the ledger knows about job. One that it has never heard of
 // has nothing but its name.
-func (l *TickLedger) State(ctx context.Context, job string) (TickState, error) {
+func (l *Ledger) State(ctx context.Context, job string) (State, error) {
 	path, err := l.path(job)
 	if err != nil {
-		return TickState{}, err
+		return State{}, err
 	}
 	state, err := l.stateAt(ctx, path, job)
 	if err != nil {
-		return TickState{}, fmt.Errorf("ticks of job %q: %w", job, l.explain(ctx, err))
+		return State{}, fmt.Errorf("ticks of job %q: %w", job, l.explain(ctx, err))
 	}
 	if state.version > 0 {
 		l.lookAtClock(ctx)
@@ -190,7 +190,7 @@ func (l *TickLedger) State(ctx context.Context, job string) (TickState, error) {
 // States returns what the ledger knows about all jobs, sorted by name, and the
 // nodes that cannot be read, by path. Each is looked at on its own: the whole is
 // no snapshot.
-func (l *TickLedger) States(ctx context.Context) ([]TickState, []zkclient.Unreadable, error) {
+func (l *Ledger) States(ctx context.Context) ([]State, []zkclient.Unreadable, error) {
 	states, left, err := l.states(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ticks of all jobs: %w", l.explain(ctx, err))
@@ -204,7 +204,7 @@ func (l *TickLedger) States(ctx context.Context) ([]TickState, []zkclient.Unread
 	return states, zkclient.ByPath(left), nil
 }
 
-func (l *TickLedger) states(ctx context.Context) (states []TickState, left []zkclient.Unreadable, err error) {
+func (l *Ledger) states(ctx context.Context) (states []State, left []zkclient.Unreadable, err error) {
 	names, _, err := l.store.List(ctx, l.root)
 	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, nil, nil
@@ -219,7 +219,7 @@ func (l *TickLedger) states(ctx context.Context) (states []TickState, left []zkc
 		job, ok := zkclient.UnescapeScope(name)
 		if !ok {
 			mu.Lock()
-			left = append(left, zkclient.Misplaced(path, notAJob))
+			left = append(left, zkclient.Misplaced(path, NotAJob))
 			mu.Unlock()
 			continue
 		}
@@ -240,24 +240,24 @@ func (l *TickLedger) states(ctx context.Context) (states []TickState, left []zkc
 		})
 	}
 	err = work.Wait()
-	slices.SortFunc(states, func(a, b TickState) int { return strings.Compare(a.Job, b.Job) })
+	slices.SortFunc(states, func(a, b State) int { return strings.Compare(a.Job, b.Job) })
 	return states, left, err
 }
 
-func (l *TickLedger) stateAt(ctx context.Context, path, job string) (TickState, error) {
+func (l *Ledger) stateAt(ctx context.Context, path, job string) (State, error) {
 	v, err := l.look(ctx, path)
 	if errors.Is(err, zkclient.ErrNoNode) {
-		return TickState{Job: job}, nil
+		return State{Job: job}, nil
 	}
 	if err != nil {
-		return TickState{}, err
+		return State{}, err
 	}
 	return l.state(v, job), nil
 }
 
-func (l *TickLedger) state(v *tickView, job string) TickState {
+func (l *Ledger) state(v *tickView, job string) State {
 	r := &v.record
-	s := TickState{
+	s := State{
 		Job: job, Begins: zkclient.Writable(r.Begins), Last: zkclient.Writable(r.Last), Paused: r.Paused.public(),
 		Failures: r.Failures, Counts: r.Counts, Differing: r.differing(""), version: v.stat.Version + 1,
 		Ahead: l.ahead(r.decided()), LeftOut: r.publicLeftOut(),
@@ -279,14 +279,14 @@ func (l *TickLedger) state(v *tickView, job string) TickState {
 // Await returns the state of job as soon as it differs from seen, or a run has
 // died that was alive. A zero seen differs from whatever was recorded. It polls
 // nothing.
-func (l *TickLedger) Await(ctx context.Context, job string, seen TickState) (state TickState, err error) {
+func (l *Ledger) Await(ctx context.Context, job string, seen State) (state State, err error) {
 	path, err := l.path(job)
 	if err != nil {
-		return TickState{}, err
+		return State{}, err
 	}
 	err = l.store.Await(ctx, path, true, func(sight zkclient.NodeSight) (bool, error) {
 		if sight.Stat == nil {
-			state = TickState{Job: job}
+			state = State{Job: job}
 			return seen.version != 0, nil
 		}
 		v, err := viewOf(sight)
@@ -294,24 +294,24 @@ func (l *TickLedger) Await(ctx context.Context, job string, seen TickState) (sta
 			return false, zkclient.InNode(err, path)
 		}
 		state = l.state(v, job)
-		same := func(a, b TickRun) bool { return a.ID == b.ID && a.Alive == b.Alive }
+		same := func(a, b Run) bool { return a.ID == b.ID && a.Alive == b.Alive }
 		return state.version != seen.version || !slices.EqualFunc(state.Runs, seen.Runs, same), nil
 	})
 	if err != nil {
-		return TickState{}, fmt.Errorf("ticks of job %q: %w", job, l.explain(ctx, err))
+		return State{}, fmt.Errorf("ticks of job %q: %w", job, l.explain(ctx, err))
 	}
 	return state, nil
 }
 
 // AwaitCancel returns when a run of this ledger is asked to go: by is the tick
 // that wants its place (CancelOverlap). When the run is no longer recorded as
-// going on, the error is a *TickInterruptedError. It polls nothing.
-func (l *TickLedger) AwaitCancel(ctx context.Context, run TickRun) (by time.Time, err error) {
+// going on, the error is a *InterruptedError. It polls nothing.
+func (l *Ledger) AwaitCancel(ctx context.Context, run Run) (by time.Time, err error) {
 	path, err := l.path(run.Job)
 	if err != nil {
 		return time.Time{}, err
 	}
-	gone := &TickInterruptedError{Job: run.Job, Instant: run.Instant}
+	gone := &InterruptedError{Job: run.Job, Instant: run.Instant}
 	err = l.store.Await(ctx, path, false, func(sight zkclient.NodeSight) (bool, error) {
 		if sight.Stat == nil {
 			return false, gone
@@ -333,5 +333,5 @@ func (l *TickLedger) AwaitCancel(ctx context.Context, run TickRun) (by time.Time
 	return by, err
 }
 
-// notAJob is why a node is left out.
-const notAJob = "its name is no job's"
+// NotAJob is why a node is left out.
+const NotAJob = "its name is no job's"

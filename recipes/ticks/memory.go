@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ type tickMemory struct {
 }
 
 // memory returns what is remembered of a job. The caller holds l.mu.
-func (l *TickLedger) memory(job string) *tickMemory {
+func (l *Ledger) memory(job string) *tickMemory {
 	now := time.Now()
 	m := l.jobs[job]
 	if m == nil {
@@ -51,7 +51,7 @@ const (
 
 // tidy forgets jobs that nobody has used for long, unless calls for them have
 // failed and what they left is not put right. The caller holds l.mu.
-func (l *TickLedger) tidy(now time.Time) {
+func (l *Ledger) tidy(now time.Time) {
 	if now.Sub(l.tidied) < tickTidy {
 		return
 	}
@@ -66,7 +66,7 @@ func (l *TickLedger) tidy(now time.Time) {
 }
 
 // saw takes note of a record that was read.
-func (l *TickLedger) saw(job string, rec *tickRecord, version int32) {
+func (l *Ledger) saw(job string, rec *tickRecord, version int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.memory(job)
@@ -76,7 +76,7 @@ func (l *TickLedger) saw(job string, rec *tickRecord, version int32) {
 }
 
 // wrote takes note of a record that this ledger has written.
-func (l *TickLedger) wrote(job string, rec *tickRecord, data []byte, stat *zkclient.Stat) {
+func (l *Ledger) wrote(job string, rec *tickRecord, data []byte, stat *zkclient.Stat) {
 	l.saw(job, rec, stat.Version)
 	l.mu.Lock()
 	m := l.memory(job)
@@ -106,7 +106,7 @@ func (l *TickLedger) wrote(job string, rec *tickRecord, data []byte, stat *zkcli
 const maxPlain = 8 << 20
 
 // drop forgets the record. The caller holds l.mu.
-func (l *TickLedger) drop(m *tickMemory) {
+func (l *Ledger) drop(m *tickMemory) {
 	if !m.packed {
 		l.plain -= len(m.data)
 	}
@@ -114,7 +114,7 @@ func (l *TickLedger) drop(m *tickMemory) {
 }
 
 // forget makes the next call look.
-func (l *TickLedger) forget(job string) {
+func (l *Ledger) forget(job string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(l.memory(job))
@@ -124,7 +124,7 @@ func (l *TickLedger) forget(job string) {
 // alive, or nil: for a write that fails if others have written since. Whether
 // runs of others live cannot be remembered: strangers says that it does not
 // matter.
-func (l *TickLedger) recall(job string, strangers bool) *tickView {
+func (l *Ledger) recall(job string, strangers bool) *tickView {
 	l.mu.Lock()
 	m := l.jobs[job]
 	if m == nil || m.data == nil {
@@ -160,18 +160,18 @@ func (l *TickLedger) recall(job string, strangers bool) *tickView {
 // taken answers a claim of what is known to be decided. Not while a call that
 // failed may have claimed it for nobody, nor while the last instant is still to
 // come: then an operator may have set it back.
-func (l *TickLedger) taken(job string, instant time.Time) (TickClaim, bool) {
+func (l *Ledger) taken(job string, instant time.Time) (Claim, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.jobs[job]
 	if m == nil || instant.After(m.last) || m.failed != m.settled || l.ahead(m.last) > 0 {
-		return TickClaim{}, false
+		return Claim{}, false
 	}
-	return TickClaim{Verdict: TickTaken, Last: m.last, Waiting: m.waiting}, true
+	return Claim{Verdict: Taken, Last: m.last, Waiting: m.waiting}, true
 }
 
 // failing takes note of a call that has failed, perhaps after it was executed.
-func (l *TickLedger) failing(job string) {
+func (l *Ledger) failing(job string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.memory(job)
@@ -180,7 +180,7 @@ func (l *TickLedger) failing(job string) {
 }
 
 // failures returns how many calls for job have failed.
-func (l *TickLedger) failures(job string) int {
+func (l *Ledger) failures(job string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m := l.jobs[job]; m != nil {
@@ -190,7 +190,7 @@ func (l *TickLedger) failures(job string) int {
 }
 
 // settled takes note that what those calls left behind was put right.
-func (l *TickLedger) settled(job string, failures int) {
+func (l *Ledger) settled(job string, failures int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.memory(job)

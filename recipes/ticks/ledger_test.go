@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func TestTimesAreTheServersAndStayWhenOthersWrite(t *testing.T) {
 	require.Equal(t, time.Unix(1_000_001, 0), claimedAt)
 	_, err := a.RecordSkip(t.Context(), "job", "missed", at(2)) // another write meanwhile
 	require.NoError(t, err)
-	require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan}))
+	require.NoError(t, finish(t.Context(), a, run, End{Outcome: Ran}))
 	endedAt := time.Unix(1_000_003, 0)
 
 	require.True(t, latest(t, a).EndedAt.Equal(endedAt))
@@ -38,21 +38,21 @@ func TestARunWhoseProcessDiedIsRecordedAsInterruptedByTheNextClaimant(t *testing
 	server.expire(sessionA)
 	require.False(t, state(t, b).Runs[0].Alive)
 
-	claim, err := b.Claim(t.Context(), "job", at(2), TickAsk{})
+	claim, err := b.Claim(t.Context(), "job", at(2), Ask{})
 	require.NoError(t, err)
-	require.Equal(t, TickClaimed, claim.Verdict)
+	require.Equal(t, Claimed, claim.Verdict)
 	require.Equal(t, dead.ID, claim.Interrupted[0].ID)
 	s := state(t, b)
-	require.Equal(t, TickInterrupted, s.Latest().Outcome)
+	require.Equal(t, Interrupted, s.Latest().Outcome)
 	require.EqualValues(t, 1, s.Counts.Interrupted)
 
 	// It lives after all: it must hear of it, and change nothing.
-	_, err = a.Finish(t.Context(), dead, TickEnd{Outcome: TickRan})
-	require.ErrorAs(t, err, new(*TickInterruptedError))
+	_, err = a.Finish(t.Context(), dead, End{Outcome: Ran})
+	require.ErrorAs(t, err, new(*InterruptedError))
 	require.Equal(t, s, state(t, b))
-	require.NoError(t, finish(t.Context(), b, claim.Run, TickEnd{Outcome: TickRan}))
-	_, err = a.Finish(t.Context(), dead, TickEnd{Outcome: TickRan})
-	require.ErrorAs(t, err, new(*TickInterruptedError))
+	require.NoError(t, finish(t.Context(), b, claim.Run, End{Outcome: Ran}))
+	_, err = a.Finish(t.Context(), dead, End{Outcome: Ran})
+	require.ErrorAs(t, err, new(*InterruptedError))
 	require.EqualValues(t, 2, state(t, b).Counts.Total())
 }
 
@@ -62,10 +62,10 @@ func TestARunThatEndsDuringALookIsNotTakenForDead(t *testing.T) {
 	b, looking := server.ledger("b")
 	run := claimed(t, a, at(1))
 
-	looking.onList = func() { require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan})) }
+	looking.onList = func() { require.NoError(t, finish(t.Context(), a, run, End{Outcome: Ran})) }
 	s := state(t, b)
 	require.Empty(t, s.Runs)
-	require.Equal(t, TickRan, s.Latest().Outcome)
+	require.Equal(t, Ran, s.Latest().Outcome)
 }
 
 func TestAManualRunTakesNoTick(t *testing.T) {
@@ -73,24 +73,24 @@ func TestAManualRunTakesNoTick(t *testing.T) {
 	a, _ := server.ledger("a")
 	claim, err := a.ClaimManual(t.Context(), "job", at(5))
 	require.NoError(t, err)
-	require.Equal(t, TickClaimed, claim.Verdict)
+	require.Equal(t, Claimed, claim.Verdict)
 	require.True(t, claim.Run.Manual)
 
 	again, err := a.ClaimManual(t.Context(), "job", at(6))
 	require.NoError(t, err)
-	require.Equal(t, TickOverlap, again.Verdict)
-	tick, err := a.Claim(t.Context(), "job", at(1), TickAsk{})
+	require.Equal(t, Overlap, again.Verdict)
+	tick, err := a.Claim(t.Context(), "job", at(1), Ask{})
 	require.NoError(t, err)
-	require.Equal(t, TickOverlap, tick.Verdict)
+	require.Equal(t, Overlap, tick.Verdict)
 
-	require.NoError(t, finish(t.Context(), a, claim.Run, TickEnd{Outcome: TickRan}))
+	require.NoError(t, finish(t.Context(), a, claim.Run, End{Outcome: Ran}))
 	claimed(t, a, at(2))
 }
 
 func TestSkipsAreRecordedOnceAndOnlyForUndecidedInstants(t *testing.T) {
 	server := newTickServer()
 	a, session := server.ledger("a")
-	require.NoError(t, finish(t.Context(), a, claimed(t, a, at(2)), TickEnd{Outcome: TickRan}))
+	require.NoError(t, finish(t.Context(), a, claimed(t, a, at(2)), End{Outcome: Ran}))
 
 	session.next(0, lostAfter)
 	n, err := a.RecordSkip(t.Context(), "job", "missed", at(1), at(2), at(3), at(4))
@@ -101,8 +101,8 @@ func TestSkipsAreRecordedOnceAndOnlyForUndecidedInstants(t *testing.T) {
 	require.Zero(t, n)
 	s := state(t, a)
 	require.Equal(t, at(4), s.Last)
-	require.Equal(t, TickCounts{Ran: 1, Skipped: map[string]int64{"missed": 2}}, s.Counts)
-	require.Equal(t, TickEnd{Outcome: TickSkipped, Reason: "missed"}, s.Latest().TickEnd)
+	require.Equal(t, Counts{Ran: 1, Skipped: map[string]int64{"missed": 2}}, s.Counts)
+	require.Equal(t, End{Outcome: Skipped, Reason: "missed"}, s.Latest().End)
 }
 
 func TestTheTicksOfAJobBeginWhereTheFirstOneSaysForAll(t *testing.T) {
@@ -121,9 +121,9 @@ func TestTheTicksOfAJobBeginWhereTheFirstOneSaysForAll(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, after, again)
 		}
-		claim, err := b.Claim(t.Context(), "job", at(2), TickAsk{})
+		claim, err := b.Claim(t.Context(), "job", at(2), Ask{})
 		require.NoError(t, err)
-		require.Equal(t, TickTaken, claim.Verdict)
+		require.Equal(t, Taken, claim.Verdict)
 		n, err := b.RecordSkip(t.Context(), "job", "missed", at(1), at(2))
 		require.NoError(t, err)
 		require.Zero(t, n)
@@ -139,7 +139,7 @@ func TestACallWithoutAnswerNamesZooKeeper(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	l, _ := newTickServer().ledger("a")
-	_, claim := l.Claim(ctx, "job", at(1), TickAsk{})
+	_, claim := l.Claim(ctx, "job", at(1), Ask{})
 	_, begin := l.Begin(ctx, "job", at(1))
 	_, skip := l.RecordSkip(ctx, "job", "missed", at(1))
 	for _, err := range []error{claim, begin, skip} {
@@ -152,32 +152,32 @@ func TestACallWithoutAnswerNamesZooKeeper(t *testing.T) {
 func TestJobNamesAreEscapedAndChecked(t *testing.T) {
 	server := newTickServer()
 	a, _ := server.ledger("a")
-	_, err := a.Claim(t.Context(), "team/nightly", at(1), TickAsk{})
+	_, err := a.Claim(t.Context(), "team/nightly", at(1), Ask{})
 	require.NoError(t, err)
 	require.True(t, server.has("/lk/ticks/team%2Fnightly"))
 
-	_, err = a.Claim(t.Context(), "", at(1), TickAsk{})
+	_, err = a.Claim(t.Context(), "", at(1), Ask{})
 	var bad *zkclient.RequestError
 	require.ErrorAs(t, err, &bad)
 	require.Equal(t, "job", bad.Field)
 	unknown, err := a.State(t.Context(), "unknown")
 	require.NoError(t, err)
-	require.Equal(t, TickState{Job: "unknown"}, unknown)
+	require.Equal(t, State{Job: "unknown"}, unknown)
 }
 
 func TestAnOverlapCanBeWaitedFor(t *testing.T) {
 	server := newTickServer()
 	a, _ := server.ledger("a")
 	run := claimed(t, a, at(1))
-	claim, err := a.Claim(t.Context(), "job", at(2), TickAsk{OnOverlap: TellOverlap})
+	claim, err := a.Claim(t.Context(), "job", at(2), Ask{OnOverlap: TellOverlap})
 	require.NoError(t, err)
-	require.Equal(t, TickOverlap, claim.Verdict)
+	require.Equal(t, Overlap, claim.Verdict)
 	require.Equal(t, run.ID, claim.Run.ID)
 	require.Equal(t, at(1), state(t, a).Last)
-	require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan}))
-	claim, err = a.Claim(t.Context(), "job", at(2), TickAsk{OnOverlap: TellOverlap})
+	require.NoError(t, finish(t.Context(), a, run, End{Outcome: Ran}))
+	claim, err = a.Claim(t.Context(), "job", at(2), Ask{OnOverlap: TellOverlap})
 	require.NoError(t, err)
-	require.Equal(t, TickClaimed, claim.Verdict)
+	require.Equal(t, Claimed, claim.Verdict)
 }
 
 func TestAnEndThatFailedInTheCallerIsRecordedOnceWhenItIsRepeated(t *testing.T) {
@@ -188,11 +188,11 @@ func TestAnEndThatFailedInTheCallerIsRecordedOnceWhenItIsRepeated(t *testing.T) 
 			b, _ := server.ledger("b")
 			run := claimed(t, a, at(1))
 			session.next(0, f)
-			require.Error(t, finish(soon(t), a, run, TickEnd{Outcome: TickRan}))
+			require.Error(t, finish(soon(t), a, run, End{Outcome: Ran}))
 			if f == late { // and somebody has gone on
-				require.NoError(t, finish(t.Context(), b, claimed(t, b, at(2)), TickEnd{Outcome: TickRan}))
+				require.NoError(t, finish(t.Context(), b, claimed(t, b, at(2)), End{Outcome: Ran}))
 			}
-			require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan}))
+			require.NoError(t, finish(t.Context(), a, run, End{Outcome: Ran}))
 			require.Zero(t, state(t, a).Counts.Interrupted)
 			require.Equal(t, state(t, a).Counts.Ran, state(t, a).Counts.Total())
 		})
@@ -204,7 +204,7 @@ func TestARecordOfANewerProgramIsLeftAlone(t *testing.T) {
 	a, session := server.ledger("a")
 	_, err := session.Create(t.Context(), "/lk/ticks/job", []byte(`{"format":2}`), 0)
 	require.NoError(t, err)
-	_, err = a.Claim(t.Context(), "job", at(1), TickAsk{})
+	_, err = a.Claim(t.Context(), "job", at(1), Ask{})
 	require.ErrorContains(t, err, "format 2")
 	require.Equal(t, `{"format":2}`, string(server.nodes["/lk/ticks/job"].data))
 }
@@ -219,20 +219,20 @@ func TestALostReplyNeitherLosesNorRepeatsAStep(t *testing.T) {
 		require.EqualValues(t, 1, server.nodes["/lk/ticks/job"].version)
 
 		session.next(0, f)
-		claim, err := a.Claim(t.Context(), "job", at(2), TickAsk{})
+		claim, err := a.Claim(t.Context(), "job", at(2), Ask{})
 		require.NoError(t, err)
-		require.Equal(t, TickOverlap, claim.Verdict)
+		require.Equal(t, Overlap, claim.Verdict)
 
 		b, other := server.ledger("b") // which has no run there itself
 		other.next(0, f)
-		claim, err = b.Claim(t.Context(), "job", at(3), TickAsk{})
+		claim, err = b.Claim(t.Context(), "job", at(3), Ask{})
 		require.NoError(t, err)
-		require.Equal(t, TickOverlap, claim.Verdict)
+		require.Equal(t, Overlap, claim.Verdict)
 
 		session.next(0, f)
-		require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan}))
+		require.NoError(t, finish(t.Context(), a, run, End{Outcome: Ran}))
 		require.Empty(t, server.markers())
-		require.Equal(t, TickCounts{Ran: 1, Skipped: map[string]int64{TickReasonOverlap: 2}}, state(t, a).Counts)
+		require.Equal(t, Counts{Ran: 1, Skipped: map[string]int64{ReasonOverlap: 2}}, state(t, a).Counts)
 	}
 }
 
@@ -243,6 +243,6 @@ func TestAClaimWhoseReplyIsLostWithItsSessionIsMadeAgain(t *testing.T) {
 	session.after = func() { server.expire(session) }
 	run := claimed(t, a, at(1))
 	require.Len(t, server.markers(), 1)
-	require.NoError(t, finish(t.Context(), a, run, TickEnd{Outcome: TickRan}))
+	require.NoError(t, finish(t.Context(), a, run, End{Outcome: Ran}))
 	require.EqualValues(t, 1, state(t, a).Counts.Ran)
 }

@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ type tickRecord struct {
 	Paused   *pauseNote  `json:"paused,omitempty"`
 	LeftOut  []tickGap   `json:"left_out,omitempty"` // not to run when they come, by instant; makes it format 2
 	Failures int         `json:"failures,omitempty"` // in a row
-	Counts   TickCounts  `json:"counts"`
+	Counts   Counts      `json:"counts"`
 
 	Definitions []definitionNote `json:"defs,omitempty"`
 
@@ -39,7 +39,7 @@ type tickRecord struct {
 
 // tickOwner says who runs a tick. It is the data of the marker, too.
 type tickOwner struct {
-	Ledger string `json:"ledger,omitempty"` // guid of the TickLedger
+	Ledger string `json:"ledger,omitempty"` // guid of the Ledger
 	Owner  string `json:"owner,omitempty"`
 	Host   string `json:"host,omitempty"`
 	PID    int    `json:"pid,omitempty"`
@@ -67,7 +67,7 @@ type runNote struct {
 
 type endNote struct {
 	runNote
-	Outcome     TickOutcome    `json:"end"`
+	Outcome     Outcome        `json:"end"`
 	Reason      string         `json:"reason,omitempty"`
 	Detail      string         `json:"detail,omitempty"`
 	Token       priority.Token `json:"token,omitempty"`
@@ -207,7 +207,7 @@ func (r *tickRecord) waits(instant time.Time) bool {
 }
 
 // finish ends a run that goes on.
-func (r *tickRecord) finish(i int, end TickEnd) {
+func (r *tickRecord) finish(i int, end End) {
 	note := r.Runs[i]
 	r.Runs = slices.Delete(r.Runs, i, i+1)
 	note.Waited, note.Cancel = false, time.Time{}
@@ -217,9 +217,9 @@ func (r *tickRecord) finish(i int, end TickEnd) {
 		Retries: max(end.Attempts-1, 0), Preemptions: end.Preemptions, Trace: words.Clip(end.Trace, maxTickedReason),
 	}, 1)
 	switch end.Outcome { //nolint:exhaustive // all others say nothing about the work
-	case TickRan:
+	case Ran:
 		r.Failures = 0
-	case TickFailed:
+	case Failed:
 		r.Failures++
 		if end.PauseAfter > 0 && r.Failures >= end.PauseAfter {
 			r.pauseAfterFailures(note.ID, end)
@@ -229,12 +229,12 @@ func (r *tickRecord) finish(i int, end TickEnd) {
 
 // interrupt ends a run whose process has died.
 func (r *tickRecord) interrupt(i int) {
-	r.finish(i, TickEnd{Outcome: TickInterrupted, Reason: "its process or its ZooKeeper session ended"})
+	r.finish(i, End{Outcome: Interrupted, Reason: "its process or its ZooKeeper session ended"})
 }
 
 // skip records a tick that does not run.
 func (r *tickRecord) skip(id string, instant time.Time, reason string) {
-	r.end(endNote{runNote: runNote{ID: id, Instant: instant}, Outcome: TickSkipped, Reason: reason}, 1)
+	r.end(endNote{runNote: runNote{ID: id, Instant: instant}, Outcome: Skipped, Reason: reason}, 1)
 }
 
 // end counts ticks and appends them to the history. Skips for one reason that
@@ -257,7 +257,7 @@ func (r *tickRecord) end(e endNote, n int64) {
 
 // collapses reports whether e and the entry before it are skips for one reason.
 func (e *endNote) collapses(before *endNote) bool {
-	return e.Outcome == TickSkipped && before.Outcome == TickSkipped && e.Reason == before.Reason && e.Detail == before.Detail && !e.Manual && !before.Manual
+	return e.Outcome == Skipped && before.Outcome == Skipped && e.Reason == before.Reason && e.Detail == before.Detail && !e.Manual && !before.Manual
 }
 
 func (e *endNote) first() time.Time {
@@ -281,17 +281,17 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-func (c *TickCounts) add(outcome TickOutcome, reason string, n int64) {
+func (c *Counts) add(outcome Outcome, reason string, n int64) {
 	switch outcome {
-	case TickRan:
+	case Ran:
 		c.Ran += n
-	case TickPreempted:
+	case Preempted:
 		c.Preempted += n
-	case TickLost:
+	case Lost:
 		c.Lost += n
-	case TickInterrupted:
+	case Interrupted:
 		c.Interrupted += n
-	case TickSkipped:
+	case Skipped:
 		if c.Skipped == nil {
 			c.Skipped = make(map[string]int64)
 		}
@@ -303,9 +303,9 @@ func (c *TickCounts) add(outcome TickOutcome, reason string, n int64) {
 
 // --- as others see it -----------------------------------------------------------
 
-func (r *tickRecord) publicRun(n *runNote) TickRun {
+func (r *tickRecord) publicRun(n *runNote) Run {
 	o := r.ownerOf(n)
-	run := TickRun{
+	run := Run{
 		Job: r.Job, Instant: zkclient.Writable(n.Instant), Manual: n.Manual, By: n.By, Why: n.Why, ID: n.ID,
 		Owner: o.Owner, Host: o.Host, PID: o.PID, Cancel: zkclient.Writable(n.Cancel), ClockAhead: zkclient.Milliseconds(n.ClockAhead),
 	}
@@ -315,10 +315,10 @@ func (r *tickRecord) publicRun(n *runNote) TickRun {
 	return run
 }
 
-func (r *tickRecord) publicEnd(e *endNote) TickResult {
-	result := TickResult{
-		TickRun: r.publicRun(&e.runNote),
-		TickEnd: TickEnd{
+func (r *tickRecord) publicEnd(e *endNote) Result {
+	result := Result{
+		Run: r.publicRun(&e.runNote),
+		End: End{
 			Outcome: e.Outcome, Reason: e.Reason, Detail: e.Detail, Token: e.Token, Took: time.Duration(e.Took) * time.Millisecond,
 			Waited: time.Duration(e.WaitedFor) * time.Millisecond, Preemptions: e.Preemptions, Trace: e.Trace,
 		},
@@ -330,11 +330,11 @@ func (r *tickRecord) publicEnd(e *endNote) TickResult {
 	return result
 }
 
-func (n *pauseNote) public() *TickPause {
+func (n *pauseNote) public() *Pause {
 	if n == nil {
 		return nil
 	}
-	p := &TickPause{By: n.By, Reason: n.Reason, Until: zkclient.Writable(n.until())}
+	p := &Pause{By: n.By, Reason: n.Reason, Until: zkclient.Writable(n.until())}
 	if n.At != 0 {
 		p.At = zkclient.RecordTime(n.At)
 	}

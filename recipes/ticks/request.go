@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// TickRequest asks any daemon that has a job to run it once, by hand.
-type TickRequest struct {
+// Request asks any daemon that has a job to run it once, by hand.
+type Request struct {
 	ID     string // of the run that it leads to; set by Request
 	Job    string
 	By     string    // who asks
@@ -32,28 +32,28 @@ type requestNote struct {
 	tickOwner
 }
 
-// A TickRequestHandle is a request that was made. It stands until a daemon takes
+// A RequestHandle is a request that was made. It stands until a daemon takes
 // it, until Withdraw, or until the session of its client ends.
-type TickRequestHandle struct {
-	l       *TickLedger
-	request TickRequest
+type RequestHandle struct {
+	l       *Ledger
+	request Request
 }
 
-// TickRequestLostError is returned by AwaitTaken for a request that is gone
+// RequestLostError is returned by AwaitTaken for a request that is gone
 // though no daemon has taken it: it was withdrawn, or the session of its client
 // has ended.
-type TickRequestLostError struct {
+type RequestLostError struct {
 	Job string
 	ID  string
 }
 
-func (e *TickRequestLostError) Error() string {
+func (e *RequestLostError) Error() string {
 	return fmt.Sprintf("the request to run job %q is gone and nobody has taken it: it was withdrawn, or the ZooKeeper session has ended; ask again", e.Job)
 }
 
 // Request asks any daemon that has the job to run it. ID, Owner, Host, PID and
 // At of r are set by it.
-func (l *TickLedger) Request(ctx context.Context, r TickRequest) (*TickRequestHandle, error) {
+func (l *Ledger) Request(ctx context.Context, r Request) (*RequestHandle, error) {
 	if _, err := l.path(r.Job); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (l *TickLedger) Request(ctx context.Context, r TickRequest) (*TickRequestHa
 		}
 		switch {
 		case err == nil, errors.Is(err, zkclient.ErrNodeExists):
-			return &TickRequestHandle{l: l, request: r}, nil
+			return &RequestHandle{l: l, request: r}, nil
 		case errors.Is(err, zkclient.ErrNoNode):
 			err = l.store.Ensure(ctx, l.requests)
 		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
@@ -79,14 +79,14 @@ func (l *TickLedger) Request(ctx context.Context, r TickRequest) (*TickRequestHa
 	}
 }
 
-func (l *TickLedger) requestPath(id string) string { return l.requests + "/" + id }
+func (l *Ledger) requestPath(id string) string { return l.requests + "/" + id }
 
 // ID returns the id of the request, and of the run that it leads to.
-func (h *TickRequestHandle) ID() string { return h.request.ID }
+func (h *RequestHandle) ID() string { return h.request.ID }
 
 // Withdraw takes the request back. taken tells that it came too late: a daemon
 // runs the job, or has run it.
-func (h *TickRequestHandle) Withdraw(ctx context.Context) (taken bool, err error) {
+func (h *RequestHandle) Withdraw(ctx context.Context) (taken bool, err error) {
 	l, path := h.l, h.l.requestPath(h.request.ID)
 	for try := 0; ; try++ {
 		if err = zkclient.PauseBefore(ctx, try); err == nil {
@@ -108,8 +108,8 @@ func (h *TickRequestHandle) Withdraw(ctx context.Context) (taken bool, err error
 
 // AwaitTaken returns when a daemon has claimed the run: its state then knows a
 // run of that ID. If the request is gone for another reason, the error is a
-// *TickRequestLostError. It polls nothing.
-func (h *TickRequestHandle) AwaitTaken(ctx context.Context) error {
+// *RequestLostError. It polls nothing.
+func (h *RequestHandle) AwaitTaken(ctx context.Context) error {
 	err := h.l.store.Await(ctx, h.l.requestPath(h.request.ID), false, func(sight zkclient.NodeSight) (bool, error) {
 		return sight.Stat == nil, nil
 	})
@@ -121,13 +121,13 @@ func (h *TickRequestHandle) AwaitTaken(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("request to run job %q: %w", h.request.Job, h.l.explain(ctx, err))
 	case !taken:
-		return &TickRequestLostError{Job: h.request.Job, ID: h.request.ID}
+		return &RequestLostError{Job: h.request.Job, ID: h.request.ID}
 	}
 	return nil
 }
 
 // taken reports whether the job's record knows the run.
-func (h *TickRequestHandle) taken(ctx context.Context) (bool, error) {
+func (h *RequestHandle) taken(ctx context.Context) (bool, error) {
 	path, err := h.l.path(h.request.Job)
 	if err != nil {
 		return false, err
@@ -142,20 +142,20 @@ func (h *TickRequestHandle) taken(ctx context.Context) (bool, error) {
 	return rec.run(h.request.ID) >= 0 || rec.ended(h.request.ID) != nil, zkclient.InNode(err, path)
 }
 
-// TickRequests are requests to run jobs by hand.
-type TickRequests struct {
-	Standing   []TickRequest         // oldest first
+// Requests are requests to run jobs by hand.
+type Requests struct {
+	Standing   []Request             // oldest first
 	Unreadable []zkclient.Unreadable // by path
 }
 
-func (r TickRequests) same(s TickRequests) bool {
-	return slices.EqualFunc(r.Standing, s.Standing, func(a, b TickRequest) bool { return a.ID == b.ID }) &&
+func (r Requests) same(s Requests) bool {
+	return slices.EqualFunc(r.Standing, s.Standing, func(a, b Request) bool { return a.ID == b.ID }) &&
 		slices.EqualFunc(r.Unreadable, s.Unreadable, func(a, b zkclient.Unreadable) bool { return a.Path == b.Path })
 }
 
 // AwaitRequests returns the requests that there are as soon as they differ from
 // seen. It polls nothing.
-func (l *TickLedger) AwaitRequests(ctx context.Context, seen TickRequests) (all TickRequests, err error) {
+func (l *Ledger) AwaitRequests(ctx context.Context, seen Requests) (all Requests, err error) {
 	for {
 		err = l.store.Await(ctx, l.requests, true, func(sight zkclient.NodeSight) (bool, error) {
 			if sight.Stat == nil {
@@ -173,16 +173,16 @@ func (l *TickLedger) AwaitRequests(ctx context.Context, seen TickRequests) (all 
 		break
 	}
 	if err != nil {
-		return TickRequests{}, fmt.Errorf("requests to run jobs: %w", l.explain(ctx, err))
+		return Requests{}, fmt.Errorf("requests to run jobs: %w", l.explain(ctx, err))
 	}
 	return all, nil
 }
 
 // readRequests reads those that are not known: a request never changes.
-func (l *TickLedger) readRequests(ctx context.Context, names []string, known TickRequests) (all TickRequests, err error) {
+func (l *Ledger) readRequests(ctx context.Context, names []string, known Requests) (all Requests, err error) {
 	for _, id := range names {
 		path := l.requestPath(id)
-		if i := slices.IndexFunc(known.Standing, func(r TickRequest) bool { return r.ID == id }); i >= 0 {
+		if i := slices.IndexFunc(known.Standing, func(r Request) bool { return r.ID == id }); i >= 0 {
 			all.Standing = append(all.Standing, known.Standing[i])
 			continue
 		}
@@ -201,14 +201,14 @@ func (l *TickLedger) readRequests(ctx context.Context, names []string, known Tic
 		case isBad:
 			all.Unreadable = append(all.Unreadable, bad)
 		case err != nil:
-			return TickRequests{}, err
+			return Requests{}, err
 		default:
-			all.Standing = append(all.Standing, TickRequest{
+			all.Standing = append(all.Standing, Request{
 				ID: id, Job: n.Job, By: n.By, Reason: n.Reason, Owner: n.Owner, Host: n.Host, PID: n.PID, At: time.UnixMilli(stat.Ctime),
 			})
 		}
 	}
-	slices.SortFunc(all.Standing, func(a, b TickRequest) int {
+	slices.SortFunc(all.Standing, func(a, b Request) int {
 		if c := a.At.Compare(b.At); c != 0 {
 			return c
 		}
@@ -221,9 +221,9 @@ func (l *TickLedger) readRequests(ctx context.Context, names []string, known Tic
 // ClaimRequest takes a request and claims the manual run that it asks for, in
 // one step. The verdict is claimed, taken: the request is gone; or overlap: limit
 // runs go on, and the request stands. A pause does not refuse it.
-func (l *TickLedger) ClaimRequest(ctx context.Context, r TickRequest, limit int) (TickClaim, error) {
+func (l *Ledger) ClaimRequest(ctx context.Context, r Request, limit int) (Claim, error) {
 	if !l.reserve(r.ID) {
-		return TickClaim{Verdict: TickTaken}, nil // by another call of this process
+		return Claim{Verdict: Taken}, nil // by another call of this process
 	}
 	c := l.newClaim(r.Job, runNote{
 		ID: r.ID, Instant: r.At.UTC(), Manual: true, By: words.Clip(r.By, maxReason), Why: words.Clip(r.Reason, maxReason),

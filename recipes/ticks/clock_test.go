@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 )
 
 // clocked is a ledger whose ZooKeeper has a clock that the test sets.
-func clocked(t *testing.T, now *time.Time) (*TickLedger, *tickServer, *tickSession) {
+func clocked(t *testing.T, now *time.Time) (*Ledger, *tickServer, *tickSession) {
 	t.Helper()
 	server := newTickServer()
 	server.now = *now
@@ -28,13 +28,13 @@ func TestTickThatIsStillToComeIsDecidedByNobody(t *testing.T) {
 	day := 24 * time.Hour
 	decide := map[string]func(instant time.Time) error{
 		"begin": func(instant time.Time) error { _, err := l.Begin(t.Context(), "job", instant); return err },
-		"claim": func(instant time.Time) error { _, err := l.Claim(t.Context(), "job", instant, TickAsk{}); return err },
+		"claim": func(instant time.Time) error { _, err := l.Claim(t.Context(), "job", instant, Ask{}); return err },
 		"skip": func(instant time.Time) error {
 			_, err := l.RecordSkip(t.Context(), "job", "blackout", at(0), instant)
 			return err
 		},
 		"missed": func(instant time.Time) error {
-			_, _, err := l.RecordMissed(t.Context(), "job", "missed", TickSpan{First: at(1), Last: instant, Count: 86400})
+			_, _, err := l.RecordMissed(t.Context(), "job", "missed", Span{First: at(1), Last: instant, Count: 86400})
 			return err
 		},
 	}
@@ -42,34 +42,34 @@ func TestTickThatIsStillToComeIsDecidedByNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			writes := session.requests.Load()
 			err := decide(now.Add(day))
-			var early *TickEarlyError
+			var early *EarlyError
 			require.ErrorAs(t, err, &early)
 			require.Equal(t, "job", early.Job)
 			require.Equal(t, now.Add(day), early.Instant)
-			require.Equal(t, day-TickTolerance, early.By)
+			require.Equal(t, day-Tolerance, early.By)
 			require.ErrorContains(t, err, "set this machine's clock right")
 			require.Equal(t, writes, session.requests.Load(), "nothing is asked for")
 			require.Empty(t, state(t, l).History)
 		})
 	}
 	// what clocks that are kept right may differ by is no reason
-	require.Equal(t, TickClaimed, ask(t, l, now.Add(TickTolerance), SkipOverlap, 0).Verdict)
+	require.Equal(t, Claimed, ask(t, l, now.Add(Tolerance), SkipOverlap, 0).Verdict)
 	// and a run by hand is none of the schedule's business
-	manual, err := l.ClaimRequest(t.Context(), TickRequest{ID: zkclient.NewGUID(), Job: "job", At: now.Add(day)}, 1)
+	manual, err := l.ClaimRequest(t.Context(), Request{ID: zkclient.NewGUID(), Job: "job", At: now.Add(day)}, 1)
 	require.NoError(t, err)
-	require.Equal(t, TickTaken, manual.Verdict) // there is no such request
+	require.Equal(t, Taken, manual.Verdict) // there is no such request
 }
 
 func TestRunSaysHowFarTheClockOfItsMachineIsOff(t *testing.T) {
 	now := at(0)
 	l, _, _ := clocked(t, &now)
-	claim, err := l.Claim(t.Context(), "job", at(0), TickAsk{ClockAhead: -90 * time.Second})
+	claim, err := l.Claim(t.Context(), "job", at(0), Ask{ClockAhead: -90 * time.Second})
 	require.NoError(t, err)
 	require.Equal(t, -90*time.Second, claim.Run.ClockAhead)
-	ended(t, l, claim.Run, TickRan)
+	ended(t, l, claim.Run, Ran)
 	require.Equal(t, -90*time.Second, latest(t, l).ClockAhead)
 	now = at(1)
-	claim, err = l.Claim(t.Context(), "job", at(1), TickAsk{ClockAhead: TickTolerance})
+	claim, err = l.Claim(t.Context(), "job", at(1), Ask{ClockAhead: Tolerance})
 	require.NoError(t, err)
 	require.Zero(t, claim.Run.ClockAhead, "that is nothing to tell of")
 }
@@ -78,14 +78,14 @@ func TestRunSaysHowFarTheClockOfItsMachineIsOff(t *testing.T) {
 
 // poisoned is a job that daemons have run each second, the last ones by a clock that
 // was ahead: as an older version has left it.
-func poisoned(t *testing.T, right, early int, ahead time.Duration) (l *TickLedger, now *time.Time, ran map[time.Time]bool) {
+func poisoned(t *testing.T, right, early int, ahead time.Duration) (l *Ledger, now *time.Time, ran map[time.Time]bool) {
 	t.Helper()
 	now, ran = new(at(0)), map[time.Time]bool{}
 	l, server, session := clocked(t, now)
 	run := func(instant time.Time) {
 		session.clock = nil // an older version has no guard
 		run := claimed(t, l, instant)
-		ended(t, l, run, TickRan)
+		ended(t, l, run, Ran)
 		ran[instant] = true
 		session.clock = func() time.Time { return *now }
 	}
@@ -103,20 +103,20 @@ func poisoned(t *testing.T, right, early int, ahead time.Duration) (l *TickLedge
 
 // goesOn runs all ticks of the job from an instant until an end, and checks that
 // none runs twice. It returns how many were left out.
-func goesOn(t *testing.T, l *TickLedger, now *time.Time, until time.Time, ran map[time.Time]bool) (leftOut int) {
+func goesOn(t *testing.T, l *Ledger, now *time.Time, until time.Time, ran map[time.Time]bool) (leftOut int) {
 	t.Helper()
 	for at := now.Truncate(time.Second).Add(time.Second); !at.After(until); at = at.Add(time.Second) {
 		*now = at
-		claim, err := l.Claim(t.Context(), "job", at, TickAsk{})
+		claim, err := l.Claim(t.Context(), "job", at, Ask{})
 		require.NoError(t, err)
-		if claim.Verdict == TickLeftOut {
+		if claim.Verdict == LeftOut {
 			leftOut++
 			continue
 		}
-		require.Equal(t, TickClaimed, claim.Verdict, at)
+		require.Equal(t, Claimed, claim.Verdict, at)
 		require.False(t, ran[at], "%s runs twice", at)
 		ran[at] = true
-		ended(t, l, claim.Run, TickRan)
+		ended(t, l, claim.Run, Ran)
 	}
 	return leftOut
 }
@@ -141,10 +141,10 @@ func TestMarkThatIsAheadIsSetBackAndNoTickRunsTwice(t *testing.T) {
 			l, now, ran := poisoned(t, c.right, c.early, ahead)
 			s := state(t, l)
 			require.Greater(t, s.Ahead, ahead-time.Minute)
-			require.Equal(t, TickTaken, ask(t, l, *now, SkipOverlap, 0).Verdict, "nothing runs")
+			require.Equal(t, Taken, ask(t, l, *now, SkipOverlap, 0).Verdict, "nothing runs")
 
 			// when
-			how := TickRewind{DryRun: true}
+			how := Rewind{DryRun: true}
 			if c.since >= 0 {
 				how.Since = at(c.since)
 			}
@@ -165,12 +165,12 @@ func TestMarkThatIsAheadIsSetBackAndNoTickRunsTwice(t *testing.T) {
 			require.Equal(t, done.LeftOut, s.LeftOut)
 			again, err := l.Rewind(t.Context(), "job", how)
 			require.NoError(t, err)
-			require.Equal(t, TickRewound{Job: "job"}, again, "there is nothing more to do")
+			require.Equal(t, Rewound{Job: "job"}, again, "there is nothing more to do")
 
 			leftOut := goesOn(t, l, now, now.Add(ahead+time.Minute), ran)
 			require.InDelta(t, c.leftOut, leftOut, 2)
 			s = state(t, l)
-			require.EqualValues(t, leftOut, s.Counts.Skipped[TickReasonEarly])
+			require.EqualValues(t, leftOut, s.Counts.Skipped[ReasonEarly])
 			require.Empty(t, s.LeftOut)
 		})
 	}
@@ -181,21 +181,21 @@ func TestMarkThatIsAheadIsSetBackAndNoTickRunsTwice(t *testing.T) {
 func TestJobThatLeavesOutTooManyTicksIsSetBackAgain(t *testing.T) {
 	const ahead = 4 * time.Minute
 	l, now, ran := poisoned(t, 20, 100, ahead)
-	_, err := l.Rewind(t.Context(), "job", TickRewind{})
+	_, err := l.Rewind(t.Context(), "job", Rewind{})
 	require.NoError(t, err)
 	require.Equal(t, *now, state(t, l).LeftOut[0].After, "all from now on")
 
-	would, err := l.Rewind(t.Context(), "job", TickRewind{Since: at(20), DryRun: true})
+	would, err := l.Rewind(t.Context(), "job", Rewind{Since: at(20), DryRun: true})
 	require.NoError(t, err)
 	require.Equal(t, *now, state(t, l).LeftOut[0].After, "it was a dry run")
-	done, err := l.Rewind(t.Context(), "job", TickRewind{Since: at(20)})
+	done, err := l.Rewind(t.Context(), "job", Rewind{Since: at(20)})
 	require.NoError(t, err)
 	require.Equal(t, would, done)
 	require.Equal(t, done.From, done.To)
 	require.Equal(t, done.LeftOut, state(t, l).LeftOut)
-	again, err := l.Rewind(t.Context(), "job", TickRewind{Since: at(20)})
+	again, err := l.Rewind(t.Context(), "job", Rewind{Since: at(20)})
 	require.NoError(t, err)
-	require.Equal(t, TickRewound{Job: "job"}, again, "there is nothing more to do")
+	require.Equal(t, Rewound{Job: "job"}, again, "there is nothing more to do")
 
 	require.InDelta(t, 160, goesOn(t, l, now, now.Add(ahead+time.Minute), ran), 2)
 	require.Empty(t, state(t, l).LeftOut)
@@ -206,16 +206,16 @@ func TestMarkThatAnotherLedgerHasSetBackIsNotRemembered(t *testing.T) {
 	now := at(0)
 	l, server, session := clocked(t, &now)
 	session.clock = nil // an older version has no guard
-	ended(t, l, claimed(t, l, at(0).Add(time.Hour)), TickRan)
+	ended(t, l, claimed(t, l, at(0).Add(time.Hour)), Ran)
 	session.clock = func() time.Time { return now }
-	require.Equal(t, TickTaken, ask(t, l, at(0), SkipOverlap, 0).Verdict)
+	require.Equal(t, Taken, ask(t, l, at(0), SkipOverlap, 0).Verdict)
 
 	other, its := server.ledger("b")
 	its.clock = session.clock
-	_, err := other.Rewind(t.Context(), "job", TickRewind{})
+	_, err := other.Rewind(t.Context(), "job", Rewind{})
 	require.NoError(t, err)
 	now = at(1)
-	require.Equal(t, TickClaimed, ask(t, l, at(1), SkipOverlap, 0).Verdict)
+	require.Equal(t, Claimed, ask(t, l, at(1), SkipOverlap, 0).Verdict)
 }
 
 // Given stretches to leave out, then a program that does not know them refuses the
@@ -230,7 +230,7 @@ func TestRecordThatLeavesTicksOutHasANewerFormat(t *testing.T) {
 		return zkclient.Decode(first, &r, &r.Format)
 	}
 	require.NoError(t, format())
-	_, err := l.Rewind(t.Context(), "job", TickRewind{})
+	_, err := l.Rewind(t.Context(), "job", Rewind{})
 	require.NoError(t, err)
 	require.ErrorContains(t, format(), "has format 2, this program knows 1; upgrade it")
 	require.Equal(t, 2, goesOn(t, l, now, now.Add(2*time.Minute), ran))
@@ -242,25 +242,25 @@ func TestRewindLeavesOutWhatStillRunsAndDropsWhatWaits(t *testing.T) {
 	l, _, session := clocked(t, &now)
 	session.clock = nil
 	early := ask(t, l, at(100), BufferOverlap, 1)
-	require.Equal(t, TickBuffered, ask(t, l, at(101), BufferOverlap, 1).Verdict)
+	require.Equal(t, Buffered, ask(t, l, at(101), BufferOverlap, 1).Verdict)
 	session.clock = func() time.Time { return now }
 
 	session.next(0, lostAfter)
-	done, err := l.Rewind(t.Context(), "job", TickRewind{})
+	done, err := l.Rewind(t.Context(), "job", Rewind{})
 	require.NoError(t, err)
-	require.Equal(t, []TickStretch{{at(100).Add(-1), at(100)}}, done.LeftOut)
+	require.Equal(t, []Stretch{{at(100).Add(-1), at(100)}}, done.LeftOut)
 	require.Empty(t, state(t, l).Waiting)
-	ended(t, l, early.Run, TickRan)
+	ended(t, l, early.Run, Ran)
 
 	now = at(100)
-	require.Equal(t, TickLeftOut, ask(t, l, at(100), BufferOverlap, 1).Verdict)
+	require.Equal(t, LeftOut, ask(t, l, at(100), BufferOverlap, 1).Verdict)
 	now = at(101)
-	require.Equal(t, TickClaimed, ask(t, l, at(101), BufferOverlap, 1).Verdict)
+	require.Equal(t, Claimed, ask(t, l, at(101), BufferOverlap, 1).Verdict)
 }
 
 func TestRewindSinceATimeToComeIsRefused(t *testing.T) {
 	now := at(0)
 	l, _, _ := clocked(t, &now)
-	_, err := l.Rewind(t.Context(), "job", TickRewind{Since: at(60)})
+	_, err := l.Rewind(t.Context(), "job", Rewind{Since: at(60)})
 	require.ErrorContains(t, err, "since: 2026-11-21T12:01:00Z is still to come")
 }

@@ -1,4 +1,4 @@
-package recipes
+package ticks
 
 import (
 	"slices"
@@ -8,9 +8,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// A TickDefinition is what somebody means by the name of a job, as a fingerprint,
+// A Definition is what somebody means by the name of a job, as a fingerprint,
 // and who was seen with it last.
-type TickDefinition struct {
+type Definition struct {
 	Fingerprint string
 	Owner       string
 	Host        string
@@ -120,7 +120,7 @@ func (r *tickRecord) stampDefinitions(mtime int64) {
 // differing returns the definitions that were in use at the time of another one;
 // with a fingerprint those at the time of that one. A definition that took the
 // place of another one is not among them.
-func (r *tickRecord) differing(fingerprint string) (found []TickDefinition) {
+func (r *tickRecord) differing(fingerprint string) (found []Definition) {
 	for i := range r.Definitions {
 		d := &r.Definitions[i]
 		if d.Fingerprint == fingerprint {
@@ -130,7 +130,7 @@ func (r *tickRecord) differing(fingerprint string) (found []TickDefinition) {
 			return (fingerprint == "" || o.Fingerprint == fingerprint) && o.Fingerprint != d.Fingerprint &&
 				ofOneVersion(o.Fingerprint, d.Fingerprint) && o.Seen >= d.First && d.Seen >= o.First
 		}) {
-			found = append(found, TickDefinition{
+			found = append(found, Definition{
 				Fingerprint: d.Fingerprint, Owner: zkclient.Valid(d.Owner), Host: zkclient.Valid(d.Host), PID: d.PID,
 				First: zkclient.RecordTime(d.First).UTC(), Seen: zkclient.RecordTime(d.Seen).UTC(),
 			})
