@@ -140,6 +140,7 @@ func (l *heldLock) prolong(ctx context.Context, total time.Duration) error {
 	l.mu.Lock()
 	left := l.lease.missing(l.since.Add(total), l.requirement.CleanupTimeout)
 	l.mu.Unlock()
+	sent := time.Now()
 	if left > 0 {
 		if err := l.grant.Extend(ctx, left); err != nil {
 			return l.refusal(err)
@@ -148,7 +149,7 @@ func (l *heldLock) prolong(ctx context.Context, total time.Duration) error {
 	l.mu.Lock()
 	l.lease.prolonged = total
 	if left > 0 && !l.over && l.lost == nil {
-		l.lease.renew(total, time.Now().Add(left))
+		l.lease.renew(total, sent.Add(left))
 		l.stream.note(Extended{left})
 	}
 	l.mu.Unlock()

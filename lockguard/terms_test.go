@@ -316,6 +316,32 @@ func TestExtensionThatComesRightBeforeTheGrantReachesTheHolder(t *testing.T) {
 	})
 }
 
+// The new lease runs from a moment before ZooKeeper's answer, however long that takes.
+func TestLeaseThatAnOverrideLengthensEndsNoLaterThanZooKeeperSays(t *testing.T) {
+	underOverrides(t, func(t *testing.T, o operated) {
+		// given a ZooKeeper that starts the lease at once and answers after four seconds
+		var end time.Time
+		o.locker.prepare = func(g *fakeGrant) {
+			g.extend = func(_ context.Context, lease time.Duration) error {
+				end = time.Now().Add(lease)
+				time.Sleep(4 * time.Second)
+				return nil
+			}
+		}
+		c := o.do(t.Context(), required())
+
+		// when an extension has reached the holder
+		o.overrides.put(extend(20 * time.Minute))
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+
+		// then the lease ends for it when it does in ZooKeeper
+		only[Extended](t, o.events)
+		require.Equal(t, end, c.hold.Info().LeaseDeadline)
+		require.NoError(t, c.finish(t))
+	})
+}
+
 func TestNestedHoldIsNoConcernOfOverrides(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		c := o.do(t.Context(), required())
