@@ -143,6 +143,8 @@ func (a *attempt) follow(ctx context.Context, changed <-chan struct{}) {
 		asking, held := !r.over, r.held
 		r.mu.Unlock()
 		switch {
+		case ctx.Err() != nil:
+			return // what the request holds by now is no concern of this attempt
 		case asking:
 			effect := r.claim.settle(ctx, set, requestActs)
 			r.mu.Lock()

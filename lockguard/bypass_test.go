@@ -3,6 +3,7 @@ package lockguard
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -96,6 +97,34 @@ func TestNestedHoldOfBypassedWorkHasNoLockEither(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, inner.Info().Bypass)
 		require.NoError(t, inner.Release(t.Context()))
+		require.NoError(t, c.finish(t))
+	})
+}
+
+// A request that was given up looks at the overrides once more, late: that is no concern of the work that then runs
+// without the lock.
+func TestBypassedWorkIsNoConcernOfARequestThatWasGivenUpBefore(t *testing.T) {
+	queuing(t, func(t *testing.T, o operated) {
+		// given a request that waits, and is slow to see a freeze
+		c := o.do(t.Context(), required(), Requirement{Scope: "other"})
+		goOn := o.overrides.stall()
+		o.put(frozen(scope))
+
+		// when it is granted, given back for the freeze, and the work is let through without the lock
+		close(o.queue.only().open)
+		synctest.Wait()
+		require.Equal(t, 1, o.locker.last().released())
+		o.put(bypass(scope))
+		require.Equal(t, []string{"Waiting", "Queued", "Frozen", "Bypassed"}, o.events.of(scope))
+		other := o.queue.only()
+
+		// then nothing happens to it when the bypass has ended and the first look comes to an end
+		o.put(frozen(scope))
+		goOn()
+		synctest.Wait()
+		require.Equal(t, []string{"Waiting", "Queued", "Frozen", "Bypassed"}, o.events.of(scope))
+		require.Same(t, other, o.queue.only(), "in its place")
+		close(other.open)
 		require.NoError(t, c.finish(t))
 	})
 }

@@ -29,15 +29,32 @@ type fakeOverrides struct {
 	mu      sync.Mutex
 	set     override.Set
 	changed chan struct{}
+	stalled chan struct{} // closed to let whoever looks next go on; nil: nobody stalls
 }
 
 func (f *fakeOverrides) InForce() (override.Set, <-chan struct{}) {
+	f.mu.Lock()
+	stalled := f.stalled
+	f.stalled = nil
+	f.mu.Unlock()
+	if stalled != nil {
+		<-stalled
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.changed == nil {
 		f.changed = make(chan struct{})
 	}
 	return f.set, f.changed
+}
+
+// stall keeps whoever looks next, as a busy machine would, until what it returns is called.
+func (f *fakeOverrides) stall() (goOn func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	stalled := make(chan struct{})
+	f.stalled = stalled
+	return func() { close(stalled) }
 }
 
 // put brings these into force, in place of all others.
