@@ -231,6 +231,50 @@ func TestLockThatIsHeldWhileOthersAreWaitedForIsGivenBackWhenItFreezes(t *testin
 	}
 }
 
+// Whoever still weighs overrides for a request that froze must not meet the one that goes on in the next try.
+func TestRequestOfSeveralThatFrozeGoesOnWhileItsFirstTryIsStillBeingAudited(t *testing.T) {
+	for range 10 { // the race detector sees every other one
+		underOverrides(t, func(t *testing.T, o operated) {
+			// given an auditor that takes three seconds for a boost of b, which waits
+			o.audit.write = func(_ context.Context, entry recipes.AuditEntry) error {
+				if entry.Scope == "b" && entry.After["priority"] != "" {
+					time.Sleep(3 * time.Second)
+				}
+				return nil
+			}
+			made := make(map[string]int)
+			o.locker.before = func(ctx context.Context, g *fakeGrant) error {
+				made[g.scope]++
+				switch {
+				case g.scope == "b" && made["b"] == 1:
+					return o.queue.wait(ctx, g)
+				case g.scope == "a" && made["a"] == 2:
+					time.Sleep(3 * time.Second)
+				}
+				return nil
+			}
+			o.locker.prepare = func(g *fakeGrant) {
+				if g.scope == "b" && made["b"] == 1 {
+					o.overrides.put(frozen("b"))
+				}
+			}
+			c := o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b"})
+			place := o.queue.only()
+			o.put(boost(5))
+
+			// when b is granted as it freezes, and both are acquired anew while that goes on
+			close(place.open)
+			time.Sleep(time.Second)
+			o.overrides.put()
+			time.Sleep(4 * time.Second)
+
+			// then both are held
+			require.NoError(t, c.finish(t))
+			require.Equal(t, []string{"Waiting", "Queued", "Frozen", "Thawed", "Acquired", "Released"}, o.events.of("b"))
+		})
+	}
+}
+
 func TestSeveralLocksOneOfWhichStaysFrozenFailInTime(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(frozen("b"))

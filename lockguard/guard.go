@@ -334,6 +334,8 @@ func (e errand) request(caller context.Context, g *Guard, requirement Requiremen
 		r = e.among.take(caller, requirement, e.timeout)
 		e.under = append(heldBy(caller), e.among.ids()...)
 	}
+	r.mu.Lock() // an attempt of an earlier bundle may not have heard yet that it is over
+	defer r.mu.Unlock()
 	r.errand = e
 	return r
 }
