@@ -21,6 +21,13 @@
 // Semaphore, Election, Barrier and DoubleBarrier. docs/recipes.md tells them
 // apart.
 //
+// The rooms, and what they stand on:
+//
+//	recipes     PriorityLock, Group, classic recipes, boards of operators, what looks at them
+//	  ticks     each tick of a job once
+//	  zkclient  sessions with a deadline, watches, transactions; the only one that knows go-zookeeper
+//	zkwire      ZooKeeper's protocol as bytes
+//
 // Most programs use package lockguard, which runs work under a context that
 // ends with the lock, or with the first of several.
 package recipes

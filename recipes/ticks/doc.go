@@ -8,7 +8,7 @@
 //	claim, err := ledger.Claim(ctx, "backup", instant, ticks.Ask{})
 //	if err == nil && claim.Verdict == ticks.Taken {
 //		err = work(ctx)
-//		err = ledger.Finish(ctx, claim.Run, ticks.End{Outcome: ticks.Ran})
+//		_, err = ledger.Finish(ctx, claim.Run, ticks.End{Outcome: ticks.Ran})
 //	}
 //
 // docs/protocol.md, section Ticks, has the record and its rules; docs/scheduling.md what users see of it.
