@@ -121,7 +121,7 @@ func (a *attempt) open(ctx, caller context.Context, g grant, token Token, since 
 	l.heldUnder(a.made.terms.Terms)
 	l.unfollow = a.unfollow
 	r.stream.change(func(about *Subject) { about.Token = token })
-	return r.openLocked(l, caller, hooks, Acquired{since.Sub(r.limit.start)}), nil
+	return r.openLocked(caller, l, hooks, Acquired{since.Sub(r.limit.start)}), nil
 }
 
 // follow keeps the request, and then the lock, up with the overrides until ctx

@@ -14,7 +14,7 @@ import (
 func (r *request) pass(caller context.Context, by override.Override, hooks []Hook) *Hold {
 	r.mu.Lock()
 	r.frozen = false
-	hold := r.openLocked(r.heldSince(time.Now(), noGrant{&by}), caller, hooks, Bypassed{by})
+	hold := r.openLocked(caller, r.heldSince(time.Now(), noGrant{&by}), hooks, Bypassed{by})
 	r.mu.Unlock()
 	r.stream.deliver()
 	return hold

@@ -153,7 +153,7 @@ func (r *request) openMember(ctx context.Context, g grant, token Token, since ti
 	r.stream.change(func(about *Subject) {
 		about.Token, about.Mode, about.Priority = token, l.requirement.Mode, l.requirement.Priority
 	})
-	hold := r.openLocked(l, ctx, nil, Acquired{since.Sub(r.limit.start)})
+	hold := r.openLocked(ctx, l, nil, Acquired{since.Sub(r.limit.start)})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	hold.cleansUp = cleanup

@@ -180,7 +180,7 @@ func (r *request) heldSince(since time.Time, g grant) *heldLock {
 }
 
 // openLocked makes the first Hold.
-func (r *request) openLocked(l *heldLock, caller context.Context, hooks []Hook, opened recipes.Notice) *Hold {
+func (r *request) openLocked(caller context.Context, l *heldLock, hooks []Hook, opened recipes.Notice) *Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.held, r.over = l, true

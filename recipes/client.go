@@ -1,9 +1,8 @@
 package recipes
 
 import (
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
-
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A Client is a process's connection to ZooKeeper, shared by all its locks, groups, ledgers and boards. They are made by its

@@ -185,7 +185,7 @@ var extra = regexp.MustCompile(`Unexpected extra paths under session \[([^\]]*)\
 // reads there is not what its transactions are checked against, so it can neither take such a lock nor see who has it.
 func disagreements(log string) (scopes []string) {
 	for _, found := range extra.FindAllStringSubmatch(log, -1) {
-		for _, node := range strings.Split(found[1], ", ") {
+		for node := range strings.SplitSeq(found[1], ", ") {
 			scope, err := url.PathUnescape(path.Base(path.Dir(node)))
 			if err == nil && !slices.Contains(scopes, scope) {
 				scopes = append(scopes, scope)

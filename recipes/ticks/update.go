@@ -225,6 +225,7 @@ func (l *Ledger) path(job string) (string, error) {
 	return l.root + "/" + name, err
 }
 
+// MarkerPrefix is how the name of a node begins that says that the process of a run lives.
 const MarkerPrefix = "run-"
 
 func markerPath(path, run string) string { return path + "/" + MarkerPrefix + run }
