@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -242,7 +243,7 @@ func (k *accession) read(ctx context.Context, s *zkclient.Session, c child) (*ho
 	}
 	h.stat = stat
 	h.rec, err = decodeContender(data)
-	return h, zkclient.InNode(err, h.path)
+	return h, znode.InNode(err, h.path)
 }
 
 // isMember reports whether a holder is a member of the hold that is meant: an id
@@ -328,7 +329,7 @@ func (k *accession) resume(ctx context.Context, s *zkclient.Session, v *holdView
 // make makes the node, granted, under the condition of op, and G with it, where it
 // takes a place.
 func (k *accession) make(ctx context.Context, s *zkclient.Session, v *holdView, op any, level priority.Level, rec contenderRecord, next lockRecord, place string) (*Grant, error) {
-	l, guid := k.a.l, zkclient.NewGUID()
+	l, guid := k.a.l, znode.NewGUID()
 	if next.Holders = v.holders(rec.Mode, place, guid); rec.Token == 0 {
 		next.Holders = []string{guid} // the token is a new one: a reference to another of the dead must not bring back theirs
 	}
@@ -381,7 +382,7 @@ func (k *accession) recover(ctx context.Context, s *zkclient.Session, guid strin
 		rec, err := decodeContender(data)
 		if err != nil {
 			k.undo(s, guid)
-			return nil, zkclient.InNode(err, path)
+			return nil, znode.InNode(err, path)
 		}
 		return k.granted(s, guid, path, level, &rec, stat, evicted, sent)
 	}
@@ -455,7 +456,7 @@ func (k *accession) await(ctx context.Context, s *zkclient.Session, v *holdView,
 	rec, err := decodeContender(data)
 	switch {
 	case err != nil:
-		return zkclient.InNode(err, path)
+		return znode.InNode(err, path)
 	case rec.Hold != k.ref.Hold:
 		return k.notThere(false)
 	}

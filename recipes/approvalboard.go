@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -53,7 +54,7 @@ type ApprovalRequest struct {
 // fit returns the request with its texts cut: a question has to fit into a node,
 // however many share the lock.
 func (r ApprovalRequest) fit() ApprovalRequest {
-	r.Reason, r.Job = words.Clip(zkclient.Valid(r.Reason), maxDecision), words.Clip(zkclient.Valid(r.Job), maxAuditName)
+	r.Reason, r.Job = words.Clip(znode.Valid(r.Reason), maxDecision), words.Clip(znode.Valid(r.Job), maxAuditName)
 	r.Labels, r.Requestor = fitChanges(r.Labels), r.Requestor.fit()
 	holders := make([]AuditParty, 0, min(len(r.Holders), maxAuditVictims+1))
 	for i, h := range r.Holders {
@@ -134,7 +135,7 @@ func (o *OpenApproval) ID() string { return o.id }
 // client's session ends.
 func (b *ApprovalBoard) Open(ctx context.Context, r ApprovalRequest) (*OpenApproval, error) {
 	rec := approvalRecord{
-		Format: zkclient.RecordFormat, GUID: zkclient.NewGUID(), By: b.c.Identity(), Host: b.c.Host(), PID: b.c.PID(), ApprovalRequest: r.fit(),
+		Format: znode.RecordFormat, GUID: znode.NewGUID(), By: b.c.Identity(), Host: b.c.Host(), PID: b.c.PID(), ApprovalRequest: r.fit(),
 		WaitedMS: r.Waited.Milliseconds(), DeadlineMS: r.Deadline.Milliseconds(),
 	}
 	o, err := zkclient.Promptly(ctx, b.c.Client, func() (*OpenApproval, error) {
@@ -206,7 +207,7 @@ func (o *OpenApproval) Decision(ctx context.Context) (Decision, error) {
 		}
 		rec, err := decodeApproval(sight.Data)
 		if err != nil {
-			return false, zkclient.InNode(err, o.path)
+			return false, znode.InNode(err, o.path)
 		}
 		if rec.Decision == nil || o.b.nobodyDecides() {
 			return false, nil
@@ -299,7 +300,7 @@ func (b *ApprovalBoard) Decide(ctx context.Context, id string, d Decision) error
 	if d.By == "" || len(d.By) > maxDecision {
 		return &zkclient.RequestError{Field: "by", Reason: "is missing, or takes more than 1000 bytes; write who decides"}
 	}
-	rec := decisionRecord{Write: zkclient.NewGUID(), Approved: d.Approved, Force: d.Approved && d.Force, By: d.By, Reason: words.Clip(d.Reason, maxDecision), Identity: b.c.Identity()}
+	rec := decisionRecord{Write: znode.NewGUID(), Approved: d.Approved, Force: d.Approved && d.Force, By: d.By, Reason: words.Clip(d.Reason, maxDecision), Identity: b.c.Identity()}
 	_, err := zkclient.Promptly(ctx, b.c.Client, func() (struct{}, error) {
 		sent := false
 		return zkclient.InSessions(ctx, b.c.Client, func(s *zkclient.Session) (struct{}, error) {
@@ -373,7 +374,7 @@ func (b *ApprovalBoard) node(id string) string { return b.path() + "/" + id }
 func isApprovalID(id string) bool {
 	digits, ok := strings.CutPrefix(id, approvalPrefix)
 	if ok {
-		_, ok = zkclient.ParseSequence(digits)
+		_, ok = znode.ParseSequence(digits)
 	}
 	return ok
 }
@@ -407,7 +408,7 @@ type decisionRecord struct {
 }
 
 func decodeApproval(data []byte) (rec approvalRecord, err error) {
-	err = zkclient.Decode(data, &rec, &rec.Format)
+	err = znode.Decode(data, &rec, &rec.Format)
 	rec.Waited, rec.Deadline = time.Duration(rec.WaitedMS)*time.Millisecond, time.Duration(rec.DeadlineMS)*time.Millisecond
 	return rec, err
 }
@@ -439,7 +440,7 @@ func (b *ApprovalBoard) read(ctx context.Context, s *zkclient.Session, id string
 		return approvalNode{}, err
 	}
 	rec, err := decodeApproval(data)
-	return approvalNode{id: id, rec: rec, stat: stat}, zkclient.InNode(err, b.node(id))
+	return approvalNode{id: id, rec: rec, stat: stat}, znode.InNode(err, b.node(id))
 }
 
 // list reads the questions that there are.

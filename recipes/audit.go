@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -71,12 +72,12 @@ type auditSight struct {
 }
 
 func decodeAuditHead(data []byte, stat *zkclient.Stat) (s auditSight, err error) {
-	s.auditHeadRecord, s.stat = auditHeadRecord{Format: zkclient.RecordFormat, First: 1}, stat
+	s.auditHeadRecord, s.stat = auditHeadRecord{Format: znode.RecordFormat, First: 1}, stat
 	if len(data) == 0 {
 		return s, nil
 	}
 	s.Format = 0 // it has to say
-	if err := zkclient.Decode(data, &s.auditHeadRecord, &s.Format); err != nil {
+	if err := znode.Decode(data, &s.auditHeadRecord, &s.Format); err != nil {
 		return s, fmt.Errorf("head of the audit trail: %w", err)
 	}
 	if s.First < 1 || s.First > s.Seq+1 || s.Seq-s.First > MaxAuditKeep { // else whoever goes by it is busy for ever
@@ -96,7 +97,7 @@ func (l *AuditLog) head(ctx context.Context) (auditSight, error) {
 		return auditSight{}, err
 	}
 	head, err := decodeAuditHead(data, stat)
-	return head, zkclient.InNode(err, l.path)
+	return head, znode.InNode(err, l.path)
 }
 
 func (l *AuditLog) records() string { return path.Join(l.path, "log") }
@@ -168,9 +169,9 @@ func (e AuditEntry) validate() error {
 
 func (l *AuditLog) append(ctx context.Context, entry AuditEntry) (AuditRecord, error) {
 	if entry.Act == "" {
-		entry.Act = zkclient.NewGUID()
+		entry.Act = znode.NewGUID()
 	}
-	id := zkclient.NewGUID()
+	id := znode.NewGUID()
 	var unsure []int64 // the numbers under which it was sent, and no reply came
 	for try := 0; ; try++ {
 		if err := zkclient.PauseBefore(ctx, try); err != nil {
@@ -250,7 +251,7 @@ const trimAtOnce = 32
 
 // transaction appends r behind head.
 func (l *AuditLog) transaction(ctx context.Context, head auditSight, r AuditRecord) ([]any, error) {
-	next := auditHeadRecord{Format: zkclient.RecordFormat, Seq: r.Seq, Hash: r.Hash, First: head.First, Anchor: head.Anchor}
+	next := auditHeadRecord{Format: znode.RecordFormat, Seq: r.Seq, Hash: r.Hash, First: head.First, Anchor: head.Anchor}
 	var trimmed []any
 	for range min(r.Seq-head.First+1-l.keep, trimAtOnce) {
 		oldest, there, err := l.record(ctx, next.First)
@@ -263,7 +264,7 @@ func (l *AuditLog) transaction(ctx context.Context, head auditSight, r AuditReco
 		next.First, next.Anchor = next.First+1, oldest.Hash
 	}
 	return append([]any{
-		&zkclient.SetDataRequest{Path: l.path, Data: zkclient.Encode(next), Version: head.stat.Version},
+		&zkclient.SetDataRequest{Path: l.path, Data: znode.Encode(next), Version: head.stat.Version},
 		&zkclient.CreateRequest{Path: l.node(r.Seq), Data: r.line, Acl: l.c.ACLOf(l.node(r.Seq))},
 	}, trimmed...), nil
 }

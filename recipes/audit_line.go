@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // The texts of an entry are cut where they are longer than this, in bytes, and
@@ -74,9 +74,9 @@ func fitChanges(all map[string]string) map[string]string {
 // sealed returns the record with its hash, as it is to be stored.
 func (r AuditRecord) sealed() AuditRecord {
 	r.Hash = ""
-	line := zkclient.Encode(r)
+	line := znode.Encode(r)
 	r.Hash = auditHash(line)
-	r.line = zkclient.Encode(r)
+	r.line = znode.Encode(r)
 	return r
 }
 
@@ -85,7 +85,7 @@ func (r AuditRecord) sealed() AuditRecord {
 // covers them: what ships records has to ship lines.
 func (r AuditRecord) Line() []byte {
 	if r.line == nil {
-		return zkclient.Encode(r)
+		return znode.Encode(r)
 	}
 	return bytes.Clone(r.line)
 }

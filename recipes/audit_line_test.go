@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 func someAuditRecord(change ...func(*AuditRecord)) AuditRecord {
@@ -54,7 +54,7 @@ func TestEveryByteOfARecordCounts(t *testing.T) {
 func TestMembersOfALaterProgramAreKeptAndCount(t *testing.T) {
 	// given a record of a program that knows more
 	with := func(value, hash string) []byte {
-		line := zkclient.Encode(someAuditRecord(func(r *AuditRecord) { r.Hash = hash }))
+		line := znode.Encode(someAuditRecord(func(r *AuditRecord) { r.Hash = hash }))
 		return append(line[:len(line)-1], fmt.Sprintf(`,"later":%q}`, value)...)
 	}
 	hash := auditHash(with("x", ""))

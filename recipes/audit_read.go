@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -128,7 +129,7 @@ func (n auditNode) read() (AuditRecord, error) {
 	}
 	r, err := readAuditRecord(n.Data)
 	if err != nil {
-		err = &zkclient.RecordError{Err: err}
+		err = &znode.RecordError{Err: err}
 	}
 	return r, err
 }
@@ -176,7 +177,7 @@ func (l *AuditLog) Follow(ctx context.Context, from int64, f func(AuditRecord) e
 			if bad, ok := errors.AsType[*AuditBrokenError](err); ok {
 				bad.next = next
 			}
-			end = zkclient.InNode(err, l.path)
+			end = znode.InNode(err, l.path)
 			return true, nil
 		}
 		if next == 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -71,7 +72,7 @@ func (c *Client) Break(ctx context.Context, r BreakRequest) (Contender, error) {
 
 // complete reports what is missing, and returns the name of the lock's node.
 func (r *BreakRequest) complete() (name string, err error) {
-	name, err = zkclient.EscapeScope(r.Scope)
+	name, err = znode.EscapeScope(r.Scope)
 	errs := []error{err}
 	if r.Token <= 0 {
 		errs = append(errs, &zkclient.RequestError{Field: "token", Reason: fmt.Sprintf("%s is no token; write that of the holder, see `lockkeeper locks show %s`", r.Token, r.Scope)})
@@ -81,7 +82,7 @@ func (r *BreakRequest) complete() (name string, err error) {
 		value          *string
 		limit          int
 	}{{"by", "who breaks the lock", &r.By, maxMarkBy}, {"reason", "why the lock is broken", &r.Reason, maxMarkReason}} {
-		switch *text.value = zkclient.Valid(*text.value); {
+		switch *text.value = znode.Valid(*text.value); {
 		case strings.TrimSpace(*text.value) == "":
 			errs = append(errs, &zkclient.RequestError{Field: text.field, Reason: "is empty; write " + text.meaning})
 		case len(*text.value) > text.limit:

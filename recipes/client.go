@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -77,7 +78,7 @@ type (
 	// BusyError is returned by Close while locks are held or requested.
 	BusyError = zkclient.BusyError
 	// RecordError is returned for a record that cannot be read.
-	RecordError = zkclient.RecordError
+	RecordError = znode.RecordError
 	// TooLargeError is returned for what does not fit into a request.
 	TooLargeError = zkclient.TooLargeError
 )
@@ -118,8 +119,8 @@ var ErrClosed = zkclient.ErrClosed
 // DigestID is zkclient.DigestID.
 func DigestID(user, password string) string { return zkclient.DigestID(user, password) }
 
-// EscapeScope is zkclient.EscapeScope.
-func EscapeScope(scope string) (string, error) { return zkclient.EscapeScope(scope) }
+// EscapeScope turns a scope into the name of its one node. It returns a *RequestError for a scope that cannot be one.
+func EscapeScope(scope string) (string, error) { return znode.EscapeScope(scope) }
 
 // ParseServers is zkclient.ParseServers.
 func ParseServers(s string) (servers []string, chroot string, err error) {

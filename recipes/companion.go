@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -35,7 +36,7 @@ func (r Reference) check(scope string) error {
 		return bad("names no hold; let the request that it is to have one (hold)")
 	case isWrong:
 		return bad("the id of its hold %s", wrong.Reason)
-	case !zkclient.IsGUID(r.ID):
+	case !znode.IsGUID(r.ID):
 		return bad("%q is not the id of a request", r.ID)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -47,7 +48,7 @@ func TestDeadMembersOfAHoldAreNamedWithinLimits(t *testing.T) {
 	v := &holdView{there: []child{{guid: "alive"}}}
 	v.g.Holders = []string{first, "alive"}
 	for range 3 * maxDead {
-		v.g.Holders = append(v.g.Holders, zkclient.NewGUID())
+		v.g.Holders = append(v.g.Holders, znode.NewGUID())
 	}
 	youngest := v.g.Holders[len(v.g.Holders)-1]
 
@@ -83,7 +84,7 @@ func TestOfACrowdThatIsFullEachCanBeAdopted(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 	v := &holdView{stat: &zkclient.Stat{}}
 	for range maxSharing {
-		guid := zkclient.NewGUID()
+		guid := znode.NewGUID()
 		v.there = append(v.there, child{guid: guid, mode: priority.Shared})
 		v.g.Holders = append(v.g.Holders, guid)
 	}

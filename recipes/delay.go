@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -56,7 +57,7 @@ func (r *contenderRecord) delayNotes(guid string) []delayNote {
 	return []delayNote{{ID: guid, Owner: beginning(r.Owner, maxDelayOwner), Delay: r.LockDelay, Shared: r.Mode == priority.Shared, Hold: r.Hold != ""}}
 }
 
-func (n delayNote) delay() time.Duration { return zkclient.Milliseconds(n.Delay) }
+func (n delayNote) delay() time.Duration { return znode.Milliseconds(n.Delay) }
 
 // bars reports whether a request of this mode has to wait for the delay: what a
 // shared holder may still do harms no other shared one.
@@ -167,7 +168,7 @@ func (r *lockRecord) freeze(stat *zkclient.Stat) {
 func (n delayNote) describe() Delay {
 	d := Delay{ID: n.ID, Owner: n.Owner, Mode: n.mode(), LockDelay: n.delay()}
 	if n.Ended != nil && n.Ended.At != 0 {
-		d.Since = zkclient.RecordTime(n.Ended.At)
+		d.Since = znode.RecordTime(n.Ended.At)
 		d.Until = d.Since.Add(d.LockDelay)
 	}
 	return d

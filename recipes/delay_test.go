@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -131,7 +132,7 @@ func TestLockRecordIsOfTheNewFormatAsLongAsThereIsANote(t *testing.T) {
 
 func TestRequestWithALockDelayIsOfTheNewFormat(t *testing.T) {
 	c := unconnected(t)
-	require.Equal(t, zkclient.RecordFormat, newRecord(c, Request{}).Format)
+	require.Equal(t, znode.RecordFormat, newRecord(c, Request{}).Format)
 	r := newRecord(c, Request{Terms: priority.Terms{LockDelay: time.Second + 1, Mode: priority.Shared}, Identity: priority.Identity{Owner: strings.Repeat("o", 100)}})
 	require.Equal(t, delayFormat, r.Format)
 	notes := r.delayNotes(deadID)

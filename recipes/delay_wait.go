@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -135,8 +136,8 @@ func (a *attempt) leftover(ctx context.Context, s *zkclient.Session, seen *zkcli
 	}
 	g, err := decodeLock(data)
 	switch {
-	case zkclient.IsNewer(err):
-		return keep, zkclient.InNode(err, a.l.path)
+	case znode.IsNewer(err):
+		return keep, znode.InNode(err, a.l.path)
 	case err != nil:
 		return keep, nil //nolint:nilerr // overwritten, and about to be written again
 	}

@@ -26,6 +26,7 @@
 //	recipes     PriorityLock, Group, classic recipes, boards of operators, what looks at them
 //	  ticks     each tick of a job once
 //	  zkclient  sessions with a deadline, watches, transactions; the only one that knows go-zookeeper
+//	  internal/znode  names of nodes, and records as they stand in them
 //	zkwire      ZooKeeper's protocol as bytes
 //
 // Most programs use package lockguard, which runs work under a context that

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -76,7 +77,7 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*BarrierMember, error) {
 
 // enter is one member's coming in, within one session.
 func (b *DoubleBarrier) enter(ctx context.Context, s *zkclient.Session) (*BarrierMember, error) {
-	m := &BarrierMember{b: b, s: s, path: b.path + "/" + zkclient.NewGUID(), door: make(chan struct{}, 1)}
+	m := &BarrierMember{b: b, s: s, path: b.path + "/" + znode.NewGUID(), door: make(chan struct{}, 1)}
 	made, err := m.enter(ctx)
 	if err != nil && made && errors.Is(err, context.Cause(ctx)) && b.isOpen(ctx, s) {
 		err = nil // those who saw it may have gone in with it

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
@@ -306,7 +307,7 @@ func (a *attempt) taking(s *zkclient.Session, version int32, keep lockRecord) *t
 
 func (t *taking) operations(a *attempt) []any {
 	l := a.l
-	t.guid = zkclient.NewGUID()
+	t.guid = znode.NewGUID()
 	record := soleHolder(t.guid)
 	if own := t.rec.delayNotes(t.guid); len(own)+len(t.keep.Evicted) > 0 || t.keep.occupied() {
 		record = t.keep.with(t.guid, own).encode()

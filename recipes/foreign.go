@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -25,7 +26,7 @@ import (
 // by this program, must not be, or has no room for what is to be written: it says
 // nothing about the connection.
 func isUnusable(err error) bool {
-	return errors.As(err, new(*zkclient.RecordError)) || errors.As(err, new(*zkclient.AccessError)) || errors.As(err, new(*zkclient.TooLargeError))
+	return errors.As(err, new(*znode.RecordError)) || errors.As(err, new(*zkclient.AccessError)) || errors.As(err, new(*zkclient.TooLargeError))
 }
 
 // maxContender bounds the data of a contender's node. A hand-over writes them
@@ -49,7 +50,7 @@ func whyStranger(data []byte, stat *zkclient.Stat, err error) string {
 	case len(data) > maxContender:
 		return fmt.Sprintf("its data take %d bytes", len(data))
 	}
-	if _, err := decodeContender(data); err != nil && !zkclient.IsNewer(err) {
+	if _, err := decodeContender(data); err != nil && !znode.IsNewer(err) {
 		return "its data are no request"
 	}
 	return ""
@@ -161,8 +162,8 @@ func (l *PriorityLock) grants(ctx context.Context, s *zkclient.Session, data []b
 	switch {
 	case err == nil && g.Open:
 		return g, l.shut(ctx, s, version)
-	case err == nil || zkclient.IsNewer(err):
-		return g, zkclient.InNode(err, l.path)
+	case err == nil || znode.IsNewer(err):
+		return g, znode.InNode(err, l.path)
 	}
 	return l.rewrite(ctx, s, version, func([]byte) (lockRecord, error) {
 		g, err := l.restored(ctx, s)
@@ -239,7 +240,7 @@ func (l *PriorityLock) restored(ctx context.Context, s *zkclient.Session) (lockR
 	if err := reads.Wait(); err != nil {
 		return lockRecord{}, err
 	}
-	g := lockRecord{Format: zkclient.RecordFormat, Holders: []string{}}
+	g := lockRecord{Format: znode.RecordFormat, Holders: []string{}}
 	for i, c := range children {
 		switch {
 		case c.walked: // its name says so
@@ -327,6 +328,6 @@ func withUnknown(object []byte, unknown map[string]json.RawMessage) []byte {
 	if len(unknown) == 0 {
 		return object
 	}
-	more := zkclient.Encode(unknown)
+	more := znode.Encode(unknown)
 	return slices.Concat(bytes.TrimSuffix(object, []byte("}")), []byte(","), more[1:])
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -63,7 +64,7 @@ const frozenGoodbye = 30 * time.Second
 // other. It returns an error only if the node cannot be made.
 func (c *Client) ShowFrozen(ctx context.Context, r FrozenRequest) error {
 	note := frozenNote{
-		Format: zkclient.RecordFormat, ID: r.ID, Scope: r.Scope, Owner: r.Owner, Job: r.Job, Host: c.Host(), PID: c.PID(),
+		Format: znode.RecordFormat, ID: r.ID, Scope: r.Scope, Owner: r.Owner, Job: r.Job, Host: c.Host(), PID: c.PID(),
 		Priority: r.Priority, Shared: r.Mode == priority.Shared, Message: words.Clip(r.Message, maxFrozenMessage), Override: r.Override, Until: r.Until.UTC(),
 	}
 	began := time.Now()
@@ -88,9 +89,9 @@ func (c *Client) showFrozen(ctx context.Context, note frozenNote) error {
 	if err != nil {
 		return err
 	}
-	node := c.frozenRoom() + "/" + zkclient.NewGUID()
+	node := c.frozenRoom() + "/" + znode.NewGUID()
 	for {
-		_, err := s.Create(ctx, node, zkclient.Encode(note), zkclient.FlagEphemeral)
+		_, err := s.Create(ctx, node, znode.Encode(note), zkclient.FlagEphemeral)
 		switch {
 		case errors.Is(err, zkclient.ErrNoNode):
 			if err := s.Ensure(ctx, c.frozenRoom()); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {
@@ -152,7 +153,7 @@ func (c *Client) Frozen(ctx context.Context) (all []FrozenRequest, left []zkclie
 			var r FrozenRequest
 			if err == nil {
 				r, err = decodeFrozen(data, stat)
-				err = zkclient.InNode(err, node)
+				err = znode.InNode(err, node)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -182,14 +183,14 @@ func (c *Client) Frozen(ctx context.Context) (all []FrozenRequest, left []zkclie
 
 func decodeFrozen(data []byte, stat *zkclient.Stat) (FrozenRequest, error) {
 	var n frozenNote
-	if err := zkclient.Decode(data, &n, &n.Format); err != nil {
+	if err := znode.Decode(data, &n, &n.Format); err != nil {
 		return FrozenRequest{}, err
 	}
 	r := FrozenRequest{
-		ID: zkclient.Valid(n.ID), Scope: zkclient.Valid(n.Scope), Job: zkclient.Valid(n.Job),
-		Identity: priority.Identity{Owner: zkclient.Valid(n.Owner), Host: zkclient.Valid(n.Host), PID: n.PID, Message: zkclient.Valid(n.Message)},
-		Priority: n.Priority, Override: *n.Override.valid(), Until: zkclient.Writable(n.Until),
-		Since: zkclient.RecordTime(stat.Ctime - max(0, n.Waited)),
+		ID: znode.Valid(n.ID), Scope: znode.Valid(n.Scope), Job: znode.Valid(n.Job),
+		Identity: priority.Identity{Owner: znode.Valid(n.Owner), Host: znode.Valid(n.Host), PID: n.PID, Message: znode.Valid(n.Message)},
+		Priority: n.Priority, Override: *n.Override.valid(), Until: znode.Writable(n.Until),
+		Since: znode.RecordTime(stat.Ctime - max(0, n.Waited)),
 	}
 	if n.Shared {
 		r.Mode = priority.Shared

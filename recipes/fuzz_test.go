@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -22,7 +23,7 @@ import (
 // checkRefusal looks at an error about data, which come from anybody.
 func checkRefusal(t *testing.T, data []byte, err error) {
 	t.Helper()
-	checkRefusalUpTo(t, zkclient.RecordFormat, data, err)
+	checkRefusalUpTo(t, znode.RecordFormat, data, err)
 }
 
 // checkRefusalUpTo is checkRefusal for records of any format up to the newest.
@@ -30,12 +31,12 @@ func checkRefusalUpTo(t *testing.T, newest int, data []byte, err error) {
 	t.Helper()
 	require.NotEmpty(t, err.Error())
 	require.Less(t, len(err.Error()), 1000)
-	if bad, ok := errors.AsType[*zkclient.RecordError](err); ok {
+	if bad, ok := errors.AsType[*znode.RecordError](err); ok {
 		require.Equal(t, bad.Format == 0, bad.Err != nil)
-		told := zkclient.InNode(err, "/lockkeeper/x")
+		told := znode.InNode(err, "/lockkeeper/x")
 		require.ErrorContains(t, told, "/lockkeeper/x")
 	}
-	require.Equal(t, newerFormat(newest, data), zkclient.IsNewer(err), "%v", err)
+	require.Equal(t, newerFormat(newest, data), znode.IsNewer(err), "%v", err)
 }
 
 // newerFormat reports whether data is an object that says it is of a later
@@ -80,7 +81,7 @@ func FuzzContenderRecord(f *testing.F) {
 		stat := &zkclient.Stat{Mtime: written, Mzxid: written, Ctime: written, EphemeralOwner: 1}
 		lease := rec.leaseLeft(stat, now)
 		require.GreaterOrEqual(t, lease, time.Duration(0))
-		require.LessOrEqual(t, lease, max(0, zkclient.Milliseconds(rec.LeaseTimeout)))
+		require.LessOrEqual(t, lease, max(0, znode.Milliseconds(rec.LeaseTimeout)))
 		least := rec.remaining(stat, now).MinRuntimeLeft
 		require.GreaterOrEqual(t, least, time.Duration(0))
 		require.LessOrEqual(t, least, lease)
@@ -121,7 +122,7 @@ func kept(t *testing.T, before, after []byte, known []string) {
 }
 
 func FuzzLockRecord(f *testing.F) {
-	f.Add(soleHolder(zkclient.NewGUID()))
+	f.Add(soleHolder(znode.NewGUID()))
 	f.Add(lockRecord{Format: 1, Holders: []string{"a", "b"}, Evicted: []evictionNote{{ID: "x", Owner: "o", By: "b", Reason: priority.LeaseExpired, Override: &Mark{ID: "m"}, At: 5}}}.encode())
 	for _, text := range []string{`{"format":2,"delays":[{"id":"x","delay_ms":1000,"ended":{}},{"delay_ms":-1},{"delay_ms":9223372036854775807,"ended":{"at":-9223372036854775808}}]}`, "", "{", "null", `{"format":1}`, `{"format":1,"holders":null,"evicted":[null,{}]}`, `{"format":3,"holders":{}}`, `{"format":3,"holders":["a"],"open":true}`, `{"format":4,"holders":{}}`, `{"format":1,"holders":[1]}`, `{"format":1e0}`} {
 		f.Add([]byte(text))
@@ -180,9 +181,9 @@ func FuzzBoards(f *testing.F) {
 		if question, err := decodeApproval(data); err != nil {
 			checkRefusal(t, data, err)
 		} else {
-			again, err := decodeApproval(zkclient.Encode(question))
+			again, err := decodeApproval(znode.Encode(question))
 			require.NoError(t, err)
-			require.Equal(t, string(zkclient.Encode(question)), string(zkclient.Encode(again)))
+			require.Equal(t, string(znode.Encode(question)), string(znode.Encode(again)))
 			shown := approvalNode{id: "a-0000000001", rec: question, stat: &zkclient.Stat{Mtime: 5, Ctime: 5}}.public()
 			require.Equal(t, question.Decision != nil, shown.Decision != nil)
 			fit := question.fit()
@@ -229,7 +230,7 @@ func FuzzAudit(f *testing.F) {
 			require.Equal(t, sealed.Seq, again.Seq)
 		}
 		entry := r.fit()
-		require.Equal(t, string(zkclient.Encode(entry)), string(zkclient.Encode(entry.fit())), "what fits is not cut again")
+		require.Equal(t, string(znode.Encode(entry)), string(znode.Encode(entry.fit())), "what fits is not cut again")
 	})
 }
 
@@ -238,7 +239,7 @@ func FuzzGroupRecords(f *testing.F) {
 	f.Add(spec.encode())
 	f.Add(memberRecord{Format: 1, Name: "m", Released: map[Token][]string{7: {"a"}}}.encode())
 	a := newAssignment()
-	a.locks["a"] = &groupLock{holders: []groupEntry{{guid: zkclient.NewGUID(), name: "m", token: 5}, {guid: zkclient.NewGUID(), name: "n", revoking: true}}, plan: []string{"n", "p"}}
+	a.locks["a"] = &groupLock{holders: []groupEntry{{guid: znode.NewGUID(), name: "m", token: 5}, {guid: znode.NewGUID(), name: "n", revoking: true}}, plan: []string{"n", "p"}}
 	f.Add(a.encode())
 	for _, text := range []string{"", "{}", `{"format":2}`, `{"format":1,"members":[{"id":"a"}],"locks":{"x":{"h":[[0]]}}}`, `{"format":1,"members":[],"locks":{"x":{"h":[[0,1]],"p":[-1]}}}`, `{"format":1,"locks":{"":{"h":[[0,0,1,2,3]]}}}`, `{"x":{"h":[[0,5],[1,6,1]],"p":[1,2]},"y":{"p":[]}}`, `{"format":1,"released":{"-5":["a","a"]}}`} {
 		f.Add([]byte(text))
@@ -263,7 +264,7 @@ func FuzzGroupRecords(f *testing.F) {
 			var fast, slow groupPlaces
 			err, slowly := fast.UnmarshalJSON(data), slow.unmarshal(data)
 			require.Equal(t, slowly == nil, err == nil, "%v, %v", err, slowly)
-			require.Equal(t, string(zkclient.Encode(slow)), string(zkclient.Encode(fast)))
+			require.Equal(t, string(znode.Encode(slow)), string(znode.Encode(fast)))
 		}
 		stat := &zkclient.Stat{Mzxid: 77}
 		if a, err := decodeAssignment(data, stat); err == nil {
@@ -283,7 +284,7 @@ func FuzzGroupRecords(f *testing.F) {
 }
 
 func FuzzNames(f *testing.F) {
-	guid := zkclient.NewGUID()
+	guid := znode.NewGUID()
 	for _, name := range []string{
 		contenderName(7, priority.Shared, guid) + "-2147483648", contenderName(0, priority.Exclusive, guid) + "0000000001", contenderName(0, priority.Exclusive, guid) + "+000000001",
 		"_c_6f0c7f63-0d1d-4b1f-8a3e-f1e0a6a5d2aa-lock-0000000001", "6f0c7f630d1d4b1f8a3ef1e0a6a5d2aa__rlock__0000000001", "x__WRIT__2147483647", "lock-lock-0000000000",
@@ -296,7 +297,7 @@ func FuzzNames(f *testing.F) {
 			require.Equal(t, name, contenderName(c.level(), c.mode, c.guid)+sequenceName(c.place.Sequence))
 		}
 		if m, ok := parseMember(name); ok {
-			escaped, err := zkclient.EscapeScope(m.name)
+			escaped, err := znode.EscapeScope(m.name)
 			require.NoError(t, err)
 			require.Equal(t, name, memberNode(escaped, m.guid)+sequenceName(m.seq))
 		}
@@ -306,20 +307,20 @@ func FuzzNames(f *testing.F) {
 		}
 		if isApprovalID(name) {
 			require.Len(t, strings.Split(name, "/"), 1)
-			n, ok := zkclient.ParseSequence(name[len(approvalPrefix):])
+			n, ok := znode.ParseSequence(name[len(approvalPrefix):])
 			require.True(t, ok)
 			require.Equal(t, name, approvalPrefix+sequenceName(n))
 		}
 		if seq, ok := auditSeq(name); ok {
 			require.Equal(t, "/log/"+name, (&AuditLog{}).node(seq))
 		}
-		if scope, ok := zkclient.UnescapeScope(name); ok {
-			again, err := zkclient.EscapeScope(scope)
+		if scope, ok := znode.UnescapeScope(name); ok {
+			again, err := znode.EscapeScope(scope)
 			require.NoError(t, err)
 			require.Equal(t, name, again)
 		}
-		if escaped, err := zkclient.EscapeScope(name); err == nil {
-			back, ok := zkclient.UnescapeScope(escaped)
+		if escaped, err := znode.EscapeScope(name); err == nil {
+			back, ok := znode.UnescapeScope(escaped)
 			require.True(t, ok)
 			require.Equal(t, name, back)
 			require.NotContains(t, escaped, "/")
@@ -354,7 +355,7 @@ func FuzzOrder(f *testing.F) {
 		var names, tickets, members []string
 		for i := 0; i+4 <= len(data) && i < 4*64; i += 4 {
 			n := int32(uint32(data[i])<<24 | uint32(data[i+1])<<16 | uint32(data[i+2])<<8 | uint32(data[i+3]))
-			guid := strings.Repeat("0", zkclient.GUIDLength-2) + string("0123456789abcdef"[i/4%16]) + string("0123456789abcdef"[i/64])
+			guid := strings.Repeat("0", znode.GUIDLength-2) + string("0123456789abcdef"[i/4%16]) + string("0123456789abcdef"[i/64])
 			names = append(names, contenderName(priority.Level(data[i+3]&1), priority.Exclusive, guid)+sequenceName(n))
 			tickets = append(tickets, "_c_"+guid+"-lock-"+sequenceName(n))
 			members = append(members, memberNode("m", guid)+sequenceName(n))

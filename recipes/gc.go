@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -188,7 +189,7 @@ func (k *collector) lookAround(ctx context.Context, s *zkclient.Session) ([]cand
 		}
 		var found []candidate
 		for _, name := range names {
-			scope, ok := zkclient.UnescapeScope(name)
+			scope, ok := znode.UnescapeScope(name)
 			if ok && !k.settled[scope] && lockPath(k.c.Root(), name) == path+"/"+name && (k.o.Match == nil || k.o.Match(scope)) {
 				found = append(found, candidate{scope: scope, path: path + "/" + name})
 			}
@@ -270,7 +271,7 @@ func (k *collector) judge(ctx context.Context, s *zkclient.Session, x candidate)
 	}
 	g, err := decodeLock(data)
 	switch {
-	case zkclient.IsNewer(err):
+	case znode.IsNewer(err):
 		return LeftNewer, nil
 	case err != nil:
 		return "", nil //nolint:nilerr // nobody can use it as it is

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -61,10 +62,10 @@ func (k *collector) begin(ctx context.Context, s *zkclient.Session) error {
 			return err
 		}
 		var record gcRecord
-		if json.Unmarshal(data, &record) != nil || record.Format != zkclient.RecordFormat {
+		if json.Unmarshal(data, &record) != nil || record.Format != znode.RecordFormat {
 			record = gcRecord{} // nothing is known
 		}
-		record.Format = zkclient.RecordFormat
+		record.Format = znode.RecordFormat
 		record.Marks = append(record.Marks, gcMark{stat.Mzxid, stat.Mtime})
 		if k.o.DryRun {
 			now, err := k.c.ServerNow(ctx, s)

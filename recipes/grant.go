@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -316,7 +317,7 @@ func (g *Grant) absorb(rec *contenderRecord, stat *zkclient.Stat) {
 		end, known := g.asked[key]
 		if !known {
 			// Counted on the server's clock, and never longer than the grace.
-			grace := zkclient.Milliseconds(n.Grace)
+			grace := znode.Milliseconds(n.Grace)
 			gone := time.Duration(g.stamp.NotBehind(now)-n.at(stat)) * time.Millisecond
 			left := max(0, min(grace, grace-gone))
 			end = now.Add(left)

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -47,7 +48,7 @@ func (g *Grant) verify(ctx context.Context) {
 	data, stat, err := g.s.Get(ctx, g.lock.path)
 	var record lockRecord
 	if err == nil {
-		if record, err = decodeLock(data); err != nil && !zkclient.IsNewer(err) {
+		if record, err = decodeLock(data); err != nil && !znode.IsNewer(err) {
 			record, err = g.lock.grants(ctx, g.s, data, stat.Version)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -139,7 +140,7 @@ func (g *Group) apply(ctx context.Context) (changed bool, err error) {
 			return changed, nil
 		default:
 			if _, err := decodeSpec(data); err != nil {
-				return false, zkclient.InNode(err, g.path) // of a newer version: not ours to overwrite
+				return false, znode.InNode(err, g.path) // of a newer version: not ours to overwrite
 			}
 		}
 		_, err = g.c.Multi(ctx, &zkclient.SetDataRequest{Path: g.path, Data: g.data, Version: stat.Version})
@@ -194,7 +195,7 @@ func (g *Group) strategy(name string) (assignment.Strategy, error) {
 }
 
 func (c *Client) groupPath(name string) (string, error) {
-	escaped, err := zkclient.EscapeScope(name)
+	escaped, err := znode.EscapeScope(name)
 	if err != nil {
 		return "", err
 	}

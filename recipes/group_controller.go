@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -335,7 +336,7 @@ func (c *controller) readPlaces() error {
 	}
 	a, err := decodeAssignment(data, stat)
 	if err != nil {
-		return zkclient.InNode(err, c.inc.m.g.assignment())
+		return znode.InNode(err, c.inc.m.g.assignment())
 	}
 	c.learn(a, stat.Version)
 	return nil
@@ -361,7 +362,7 @@ func (c *controller) readSpec() error {
 	}
 	spec, err := decodeSpec(data)
 	if err != nil {
-		return zkclient.InNode(err, c.inc.m.g.path)
+		return znode.InNode(err, c.inc.m.g.path)
 	}
 	spec.complete()
 	c.spec, c.specAt = spec, stat.Version

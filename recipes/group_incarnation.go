@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -55,7 +56,7 @@ var _ zkclient.Tenant = (*incarnation)(nil)
 
 func newIncarnation(m *Member, s *zkclient.Session) *incarnation {
 	inc := &incarnation{
-		m: m, s: s, guid: zkclient.NewGUID(), wake: make(chan struct{}, 1),
+		m: m, s: s, guid: znode.NewGUID(), wake: make(chan struct{}, 1),
 		holds: map[LockGrant]*lockHold{}, let: map[LockGrant]struct{}{},
 	}
 	inc.ctx, inc.cancel = context.WithCancelCause(context.Background())
@@ -97,7 +98,7 @@ func (inc *incarnation) release(grant LockGrant) {
 // the node is there.
 func (inc *incarnation) record() memberRecord {
 	m := inc.m
-	r := memberRecord{Format: zkclient.RecordFormat, Name: m.name, Host: m.c.Host(), PID: m.c.PID(), Leaving: inc.path != "" && m.leaving}
+	r := memberRecord{Format: znode.RecordFormat, Name: m.name, Host: m.c.Host(), PID: m.c.PID(), Leaving: inc.path != "" && m.leaving}
 	for _, grant := range slices.SortedFunc(maps.Keys(inc.let), func(a, b LockGrant) int { return assignment.Compare(a.Lock, b.Lock) }) {
 		if r.Released == nil {
 			r.Released = map[Token][]string{}
@@ -107,7 +108,7 @@ func (inc *incarnation) record() memberRecord {
 	return r
 }
 
-func (r memberRecord) encode() []byte { return zkclient.Encode(r) }
+func (r memberRecord) encode() []byte { return znode.Encode(r) }
 
 // --- as a tenant of the session ------------------------------------------------
 
@@ -287,7 +288,7 @@ func (inc *incarnation) lookAtPlaces() error {
 	}
 	share, err := decodeShare(data, stat, inc.guid)
 	if err != nil {
-		return zkclient.InNode(err, m.g.assignment())
+		return znode.InNode(err, m.g.assignment())
 	}
 	inc.seen = stat.Mzxid
 	if inc.controller != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -97,7 +98,7 @@ func (g *Group) checkName(name string) (escaped string, err error) {
 	if p := g.spec.Participants; len(p) > 0 && !slices.Contains(p, name) {
 		return "", &NotParticipantError{Group: g.spec.Name, Name: name, Participants: slices.Clone(p)}
 	}
-	return zkclient.EscapeScope(name)
+	return znode.EscapeScope(name)
 }
 
 // Leave ends all contexts at once, waits until OnReleased of each lock has
@@ -358,7 +359,7 @@ func (inc *incarnation) create() error {
 		case found:
 			return nil
 		}
-		inc.unsure, inc.guid = false, zkclient.NewGUID()
+		inc.unsure, inc.guid = false, znode.NewGUID()
 	}
 }
 

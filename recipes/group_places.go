@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // A groupPlace is one lock as it stands in the assignment. All participants read
@@ -55,7 +55,7 @@ func appendName(out []byte, name string) []byte {
 	for i := range len(name) {
 		switch b := name[i]; {
 		case b < ' ', b > '~', b == '"', b == '\\', b == '<', b == '>', b == '&':
-			return append(out, zkclient.Encode(name)...)
+			return append(out, znode.Encode(name)...)
 		}
 	}
 	out = append(out, '"')

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -69,13 +70,13 @@ func TestPlacesAreWrittenAndReadAsJSONIs(t *testing.T) {
 		}
 		want, err := json.Marshal(plain)
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(zkclient.Encode(places)))
+		require.Equal(t, string(want), string(znode.Encode(places)))
 
 		var fast, slow groupPlaces
 		require.NoError(t, fast.UnmarshalJSON(want))
 		require.NoError(t, slow.unmarshal(want))
-		require.Equal(t, string(want), string(zkclient.Encode(fast)))
-		require.Equal(t, string(want), string(zkclient.Encode(slow)))
+		require.Equal(t, string(want), string(znode.Encode(fast)))
+		require.Equal(t, string(want), string(znode.Encode(slow)))
 		require.True(t, !easy || (&placeReader{text: string(want)}).places(), "%s is not read by hand", want)
 	}
 }
@@ -160,7 +161,7 @@ func TestPlacesInAnyOtherFormAreReadAsJSON(t *testing.T) {
 		require.False(t, (&placeReader{text: text}).places(), text)
 		var got groupPlaces
 		require.NoError(t, json.Unmarshal([]byte(text), &got), text)
-		require.Equal(t, want, string(zkclient.Encode(got)), text)
+		require.Equal(t, want, string(znode.Encode(got)), text)
 	}
 	for _, text := range []string{`[]`, `{"a":1}`, `{"a":{"h":[[0.5,1]]}}`, `{"a":{"h":[["0",1]]}}`, `{"a":{"h":[[0,99999999999999999999]]}}`} {
 		require.Error(t, json.Unmarshal([]byte(text), new(groupPlaces)), text)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -265,7 +266,7 @@ func TestPlanIsMadeWhenParticipantsHaveBeenTheSameForTheDebounce(t *testing.T) {
 
 func TestForeignNodesAreNoParticipants(t *testing.T) {
 	t.Parallel()
-	for _, foreign := range []string{"", "x", "a-b-c", "node-" + zkclient.NewGUID(), "node-short-0000000001"} {
+	for _, foreign := range []string{"", "x", "a-b-c", "node-" + znode.NewGUID(), "node-short-0000000001"} {
 		_, ok := parseMember(foreign)
 		require.False(t, ok, foreign)
 	}

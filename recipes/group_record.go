@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -33,8 +34,8 @@ type specRecord struct {
 
 // encode writes a spec that is complete, always in the same way.
 func (spec *GroupSpec) encode() []byte {
-	return zkclient.Encode(specRecord{
-		Format: zkclient.RecordFormat, Name: spec.Name, Locks: spec.Locks, Holders: spec.Holders, Limit: spec.Limit, Strategy: spec.Strategy,
+	return znode.Encode(specRecord{
+		Format: znode.RecordFormat, Name: spec.Name, Locks: spec.Locks, Holders: spec.Holders, Limit: spec.Limit, Strategy: spec.Strategy,
 		CleanupTimeout: spec.CleanupTimeout.Microseconds(), Debounce: spec.Debounce.Microseconds(), MaxMoves: spec.MaxMoves,
 		Participants: spec.Participants, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones,
 	})
@@ -42,7 +43,7 @@ func (spec *GroupSpec) encode() []byte {
 
 func decodeSpec(data []byte) (GroupSpec, error) {
 	var r specRecord
-	if err := zkclient.Decode(data, &r, &r.Format); err != nil {
+	if err := znode.Decode(data, &r, &r.Format); err != nil {
 		return GroupSpec{}, err
 	}
 	return GroupSpec{
@@ -67,7 +68,7 @@ type memberRecord struct {
 }
 
 func decodeMember(data []byte) (r memberRecord, err error) {
-	err = zkclient.Decode(data, &r, &r.Format)
+	err = znode.Decode(data, &r, &r.Format)
 	return r, err
 }
 
@@ -92,15 +93,15 @@ func parseMember(node string) (groupChild, bool) {
 	if strings.HasSuffix(head, "-") { // a sequence that has wrapped is negative
 		head, digits = head[:len(head)-1], "-"+digits
 	}
-	seq, ok := zkclient.ParseSequence(digits)
+	seq, ok := znode.ParseSequence(digits)
 	if !ok {
 		return groupChild{}, false
 	}
 	escaped, guid, ok := cutLast(head, '-')
-	if !ok || len(guid) != zkclient.GUIDLength || strings.Trim(guid, "0123456789abcdef") != "" {
+	if !ok || len(guid) != znode.GUIDLength || strings.Trim(guid, "0123456789abcdef") != "" {
 		return groupChild{}, false
 	}
-	name, ok := zkclient.UnescapeScope(escaped)
+	name, ok := znode.UnescapeScope(escaped)
 	return groupChild{node: node, name: name, guid: guid, seq: seq}, ok
 }
 
@@ -121,9 +122,9 @@ func parseMembers(nodes []string) []groupChild {
 		}
 	}
 	slices.SortFunc(children, func(a, b groupChild) int {
-		return cmp.Or(zkclient.CompareSequence(a.seq, b.seq), strings.Compare(a.node, b.node))
+		return cmp.Or(znode.CompareSequence(a.seq, b.seq), strings.Compare(a.node, b.node))
 	})
-	zkclient.Unwrap(children, func(c groupChild) int32 { return c.seq })
+	znode.Unwrap(children, func(c groupChild) int32 { return c.seq })
 	return children
 }
 
@@ -218,7 +219,7 @@ func (l *groupLock) kept() []string {
 
 func (a *groupAssignment) encode() []byte {
 	r := assignmentRecord{
-		Format: zkclient.RecordFormat, Generation: a.generation, Spec: a.spec, Live: a.live, More: a.more, Fault: a.fault,
+		Format: znode.RecordFormat, Generation: a.generation, Spec: a.spec, Live: a.live, More: a.more, Fault: a.fault,
 		Moved: a.moved, Total: a.total, Cleanup: a.cleanup.Microseconds(),
 		Members: []memberRef{}, Locks: make(groupPlaces, 0, len(a.locks)),
 	}
@@ -249,15 +250,15 @@ func (a *groupAssignment) encode() []byte {
 		}
 		r.Locks = append(r.Locks, out)
 	}
-	return zkclient.Encode(r)
+	return znode.Encode(r)
 }
 
-var errBadAssignment = &zkclient.RecordError{Err: errors.New("the assignment refers to what it does not have")}
+var errBadAssignment = &znode.RecordError{Err: errors.New("the assignment refers to what it does not have")}
 
 // decodeAssignmentRecord reads what stands in ZooKeeper, and makes sure that
 // whatever it refers to is there.
 func decodeAssignmentRecord(data []byte) (r assignmentRecord, err error) {
-	if err := zkclient.Decode(data, &r, &r.Format); err != nil {
+	if err := znode.Decode(data, &r, &r.Format); err != nil {
 		return r, err
 	}
 	for _, p := range r.Locks {

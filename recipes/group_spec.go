@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -102,7 +103,7 @@ func (spec GroupSpec) Validate() error {
 	bad := func(field, format string, args ...any) {
 		errs = append(errs, &zkclient.RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
 	}
-	if _, err := zkclient.EscapeScope(spec.Name); err != nil {
+	if _, err := znode.EscapeScope(spec.Name); err != nil {
 		reason := err.Error()
 		if e, ok := errors.AsType[*zkclient.RequestError](err); ok {
 			reason = e.Reason
@@ -207,7 +208,7 @@ func badParticipant(name string) string {
 	if why := badGroupName(name); why != "" {
 		return why
 	}
-	if _, err := zkclient.EscapeScope(name); err != nil {
+	if _, err := znode.EscapeScope(name); err != nil {
 		reason := err.Error()
 		if e, ok := errors.AsType[*zkclient.RequestError](err); ok {
 			reason = e.Reason
@@ -260,7 +261,7 @@ func (spec *GroupSpec) largest() int {
 	)
 	size := head
 	for _, name := range spec.Locks {
-		size += lock + len(zkclient.Encode(name)) - 2 + spec.Holders*(holder+plan)
+		size += lock + len(znode.Encode(name)) - 2 + spec.Holders*(holder+plan)
 	}
 	return size
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -96,7 +97,7 @@ func (c *Client) Groups(ctx context.Context) (states []GroupState, left []zkclie
 	slices.Sort(nodes)
 	for _, node := range nodes {
 		path := c.Root() + "/groups/" + node
-		name, ok := zkclient.UnescapeScope(node)
+		name, ok := znode.UnescapeScope(node)
 		if !ok {
 			left = append(left, zkclient.Misplaced(path, notAGroup))
 			continue
@@ -130,7 +131,7 @@ func (c *Client) halfGroup(ctx context.Context, path string) error {
 	case err != nil:
 		return fmt.Errorf("groups not listed: %w", err)
 	}
-	return &zkclient.RecordError{Node: path, Err: errors.New("it is empty, or has no members or no assignment below it, as a group that is being made")}
+	return &znode.RecordError{Node: path, Err: errors.New("it is empty, or has no members or no assignment below it, as a group that is being made")}
 }
 
 // GroupState returns a group as it stands, or *GroupNotFoundError.
@@ -164,7 +165,7 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 		return state, err
 	}
 	if state.Spec, err = decodeSpec(data); err != nil {
-		return state, zkclient.InNode(err, path)
+		return state, znode.InNode(err, path)
 	}
 	// In the controller's order: whoever the assignment names and the list does
 	// not is gone.
@@ -174,7 +175,7 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 	}
 	a, err := decodeAssignment(data, stat)
 	if err != nil {
-		return state, zkclient.InNode(err, path+"/assignment")
+		return state, znode.InNode(err, path+"/assignment")
 	}
 	nodes, err := c.Children(ctx, path+"/members")
 	if err != nil {

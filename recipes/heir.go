@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -232,10 +233,10 @@ func (l *PriorityLock) news(ctx context.Context, s *zkclient.Session, seen *zkcl
 		return nil, err
 	}
 	g, err := decodeLock(data)
-	if err != nil && !zkclient.IsNewer(err) {
+	if err != nil && !znode.IsNewer(err) {
 		return nil, nil // overwritten, and about to be written again
 	}
-	return g.news(seen.Mtime), zkclient.InNode(err, l.path)
+	return g.news(seen.Mtime), znode.InNode(err, l.path)
 }
 
 // inherit makes an heir of a waiter, seen in a list that was asked for then. It
@@ -305,7 +306,7 @@ func (r *requestCache) get(guid string) (known knownRequest, ok bool) {
 // put takes note of created data, unless guid says nothing about them.
 func (r *requestCache) put(guid string, created []byte, known knownRequest) {
 	sum := sha256.Sum256(created)
-	if hex.EncodeToString(sum[:])[:zkclient.GUIDLength/2] != digest(guid) {
+	if hex.EncodeToString(sum[:])[:znode.GUIDLength/2] != digest(guid) {
 		return
 	}
 	r.mu.Lock()

@@ -10,13 +10,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // Lock returns the state of one lock, one look at ZooKeeper. A scope that was
 // never locked is free.
 func (c *Client) Lock(ctx context.Context, scope string) (LockState, error) {
-	name, err := zkclient.EscapeScope(scope)
+	name, err := znode.EscapeScope(scope)
 	if err != nil {
 		return LockState{}, err
 	}
@@ -107,7 +108,7 @@ func (c *Client) locks(ctx context.Context) (states []LockState, left []zkclient
 
 // scopeIn returns the scope of a node in a bucket, or why it is no lock.
 func scopeIn(root, bucket, name string) (scope, why string) {
-	scope, ok := zkclient.UnescapeScope(name)
+	scope, ok := znode.UnescapeScope(name)
 	if !ok {
 		return "", notAScope
 	}
@@ -127,7 +128,7 @@ func lockAt(ctx context.Context, s *zkclient.Session, l *PriorityLock) (g lockRe
 			return g, nil, err
 		}
 		if g, bad = decodeLock(data); bad != nil {
-			bad = zkclient.InNode(bad, l.path)
+			bad = znode.InNode(bad, l.path)
 			if g, err = l.restored(ctx, s); err != nil {
 				return g, nil, err
 			}
@@ -152,7 +153,7 @@ func (c *Client) snapshot(ctx context.Context, s *zkclient.Session, scope, path 
 	look.g, names, err = lockAt(ctx, s, newPriorityLock(c, scope, path))
 	if errors.Is(err, zkclient.ErrNoNode) {
 		return LockState{Scope: scope}, nil
-	} else if errors.As(err, new(*zkclient.RecordError)) {
+	} else if errors.As(err, new(*znode.RecordError)) {
 		look.damage = err
 	} else if err != nil {
 		return LockState{Scope: scope}, err

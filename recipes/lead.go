@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -173,7 +174,7 @@ func (p *place) lookAt(ctx context.Context, g lockRecord, alive []child) ([]*hol
 			}
 			h.stat = node.Stat
 			h.rec, err = decodeContender(node.Data)
-			return zkclient.InNode(err, h.path)
+			return znode.InNode(err, h.path)
 		})
 	}
 	err := looks.Wait()
@@ -184,7 +185,7 @@ func (p *place) lookAt(ctx context.Context, g lockRecord, alive []child) ([]*hol
 	if len(planted) > 0 {
 		return nil, errAgain
 	}
-	if !errors.As(err, new(*zkclient.RecordError)) || zkclient.IsNewer(err) {
+	if !errors.As(err, new(*znode.RecordError)) || znode.IsNewer(err) {
 		p.baffled = 0
 		return holders, err
 	}
@@ -268,7 +269,7 @@ func (p *place) facts(holders []*holding) priority.Facts {
 	for _, h := range holders {
 		held := priority.Holder{
 			Level: h.level(), Mode: h.rec.Mode, // its name has the mode that it came with
-			CleanupTimeout: zkclient.Milliseconds(h.rec.CleanupTimeout),
+			CleanupTimeout: znode.Milliseconds(h.rec.CleanupTimeout),
 			Remaining:      h.rec.remaining(h.stat, serverNow),
 		}
 		// The mailbox says what stands; an ask whose reply was lost counts
@@ -292,7 +293,7 @@ func (p *place) facts(holders []*holding) priority.Facts {
 				at = p.askedOf(h, n, asks, now)
 				ask.reasons[n.Reason] = at
 				p.a.notices.send(PreemptSent{
-					Holder: h.rec.contender(h.child, h.stat), Reason: n.Reason, Grace: zkclient.Milliseconds(n.Grace),
+					Holder: h.rec.contender(h.child, h.stat), Reason: n.Reason, Grace: znode.Milliseconds(n.Grace),
 				})
 			}
 			held.Asked = append(held.Asked, priority.Asked{Reason: n.Reason, Ago: now.Sub(at)})
@@ -313,7 +314,7 @@ func (p *place) facts(holders []*holding) priority.Facts {
 // whom it goes.
 func (p *place) stands(n askingNote, h *holding) bool {
 	req := &p.a.req
-	grace := priority.Grace(n.Reason, req.rules(), zkclient.Milliseconds(h.rec.CleanupTimeout))
+	grace := priority.Grace(n.Reason, req.rules(), znode.Milliseconds(h.rec.CleanupTimeout))
 	return n.Forceful == req.Forceful && n.Grace == grace.Milliseconds() && sameMark(n.Override, req.Override)
 }
 

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -126,7 +127,7 @@ const maxNotes = 200 << 10
 // brief shortens notes about very many that are evicted at once, so that they
 // fit: each still tells its victim for what, and by whom.
 func brief(notes []evictionNote) []evictionNote {
-	if len(zkclient.Encode(notes)) <= maxNotes {
+	if len(znode.Encode(notes)) <= maxNotes {
 		return notes
 	}
 	const few = 32 // bytes of a name
@@ -148,9 +149,9 @@ func brief(notes []evictionNote) []evictionNote {
 // record, where some characters take six.
 func beginning(text string, most int) string {
 	if len(text) > most {
-		text = zkclient.Valid(text[:most])
+		text = znode.Valid(text[:most])
 	}
-	for len(zkclient.Encode(text))-len(`""`) > most {
+	for len(znode.Encode(text))-len(`""`) > most {
 		_, last := utf8.DecodeLastRuneInString(text)
 		text = text[:len(text)-last]
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -155,7 +156,7 @@ func TestReaderBesideAsManyAsMayShareWaitsForRoom(t *testing.T) {
 	for range maxSharing / 100 {
 		ops := make([]any, 100)
 		for i := range ops {
-			guid := zkclient.NewGUID()
+			guid := znode.NewGUID()
 			g.Holders = append(g.Holders, guid)
 			ops[i] = &zkclient.CreateRequest{
 				Path: l.path + "/" + contenderName(0, priority.Shared, guid), Data: rec.encode(), Acl: other.ACL(), Flags: zkclient.FlagEphemeral | zkclient.FlagSequence,

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -112,7 +113,7 @@ func (l *line) order(names []string) []ticket {
 	slices.SortFunc(tickets, func(a, b ticket) int {
 		switch {
 		case a.sequence != b.sequence:
-			return zkclient.CompareSequence(a.sequence, b.sequence)
+			return znode.CompareSequence(a.sequence, b.sequence)
 		case a.mark.shared != b.mark.shared && b.mark.shared:
 			return -1
 		case a.mark.shared != b.mark.shared:
@@ -120,7 +121,7 @@ func (l *line) order(names []string) []ticket {
 		}
 		return strings.Compare(a.name, b.name)
 	})
-	zkclient.Unwrap(tickets, func(t ticket) int32 { return t.sequence })
+	znode.Unwrap(tickets, func(t ticket) int32 { return t.sequence })
 	return tickets
 }
 

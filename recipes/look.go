@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -114,7 +115,7 @@ func told(err error, bad zkclient.Unreadable) string {
 	if errors.As(err, new(*zkclient.AccessError)) {
 		return bad.String()
 	}
-	return zkclient.InNode(err, bad.Path).Error()
+	return znode.InNode(err, bad.Path).Error()
 }
 
 // unreadableContender describes a request that this program cannot read, as far as

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -230,7 +231,7 @@ func (l *lookLock) decode(ctx context.Context, s *zkclient.Session, at *site, da
 	g, bad := decodeLock(data)
 	l.seen.damage = nil
 	if bad != nil {
-		l.seen.damage = zkclient.InNode(bad, at.path)
+		l.seen.damage = znode.InNode(bad, at.path)
 		var err error
 		if g, err = newPriorityLock(at.v.c, l.scope, at.path).restored(ctx, s); err != nil {
 			return err

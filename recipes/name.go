@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // lockPath returns the lock node of an escaped scope: one of 256 buckets keeps
@@ -27,15 +27,15 @@ func lockPath(root, escaped string) string {
 // newRequestGUID names one attempt of a request whose node is created with
 // data. Its second half tells what that is: see requestCache.
 func newRequestGUID(data []byte) string {
-	var b [zkclient.GUIDLength / 2]byte
-	_, _ = rand.Read(b[:zkclient.GUIDLength/4])
+	var b [znode.GUIDLength / 2]byte
+	_, _ = rand.Read(b[:znode.GUIDLength/4])
 	sum := sha256.Sum256(data)
-	copy(b[zkclient.GUIDLength/4:], sum[:])
+	copy(b[znode.GUIDLength/4:], sum[:])
 	return hex.EncodeToString(b[:])
 }
 
 // digest is the half of a guid that tells the data of the request's node.
-func digest(guid string) string { return guid[zkclient.GUIDLength/2:] }
+func digest(guid string) string { return guid[znode.GUIDLength/2:] }
 
 // contenderName is the name of a contender's node without its sequence:
 // <2147483647−priority>-<x|s>-<guid>-
@@ -52,7 +52,7 @@ func walkerName(level priority.Level, guid string) string { return nodeName(leve
 
 func nodeName(level priority.Level, mode byte, guid string) string {
 	const ten = 10_000_000_000 // for leading zeros
-	b := make([]byte, 0, 1+10+3+zkclient.GUIDLength+1)
+	b := make([]byte, 0, 1+10+3+znode.GUIDLength+1)
 	b = strconv.AppendInt(b, ten+math.MaxInt32-int64(level), 10)
 	b = append(b, '-', mode, '-')
 	b = append(b, guid...)
@@ -81,18 +81,18 @@ func (c child) level() priority.Level { return c.place.Level }
 // parseChild reads a contender's name; it reports false for a foreign one.
 func parseChild(name string) (child, bool) {
 	const head = 10 + 1 + 1 + 1 // digits-mode-
-	if len(name) < head+zkclient.GUIDLength+2 || name[10] != '-' || name[12] != '-' || name[head+zkclient.GUIDLength] != '-' {
+	if len(name) < head+znode.GUIDLength+2 || name[10] != '-' || name[12] != '-' || name[head+znode.GUIDLength] != '-' {
 		return child{}, false
 	}
 	rank, err := strconv.ParseUint(name[:10], 10, 32)
 	if err != nil || rank > math.MaxInt32 {
 		return child{}, false
 	}
-	seq, ok := zkclient.ParseSequence(name[head+zkclient.GUIDLength+1:])
+	seq, ok := znode.ParseSequence(name[head+znode.GUIDLength+1:])
 	if !ok {
 		return child{}, false
 	}
-	c := child{name: name, guid: name[head : head+zkclient.GUIDLength]}
+	c := child{name: name, guid: name[head : head+znode.GUIDLength]}
 	switch name[11] {
 	case 'x':
 		c.mode = priority.Exclusive
@@ -103,7 +103,7 @@ func parseChild(name string) (child, bool) {
 	default:
 		return child{}, false
 	}
-	if !zkclient.IsGUID(c.guid) {
+	if !znode.IsGUID(c.guid) {
 		return child{}, false
 	}
 	c.place = position{Level: priority.Level(math.MaxInt32 - rank), Sequence: seq}
@@ -123,14 +123,14 @@ func parseChildren(names []string) (children []child, foreign []string) {
 	}
 	slices.SortFunc(children, func(a, b child) int {
 		// planted-bug queue-without-priority: a.place.Level = b.place.Level
-		return cmp.Or(cmp.Compare(b.place.Level, a.place.Level), zkclient.CompareSequence(a.place.Sequence, b.place.Sequence), strings.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(b.place.Level, a.place.Level), znode.CompareSequence(a.place.Sequence, b.place.Sequence), strings.Compare(a.name, b.name))
 	})
 	for at := 0; at < len(children); {
 		end := at + 1
 		for end < len(children) && children[end].level() == children[at].level() {
 			end++
 		}
-		zkclient.Unwrap(children[at:end], func(c child) int32 { return c.place.Sequence })
+		znode.Unwrap(children[at:end], func(c child) int32 { return c.place.Sequence })
 		at = end
 	}
 	return children, foreign

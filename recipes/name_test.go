@@ -11,12 +11,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 func TestContenderNameTellsItsPlace(t *testing.T) {
-	guid := zkclient.NewGUID()
-	require.Len(t, guid, zkclient.GUIDLength)
+	guid := znode.NewGUID()
+	require.Len(t, guid, znode.GUIDLength)
 	for _, level := range []priority.Level{0, 1, 90, priority.Emergency} {
 		for seq, want := range map[string]int32{"0000000000": 0, "0000000042": 42, "2147483647": math.MaxInt32, "-2147483648": math.MinInt32, "-000000007": -7} {
 			c, ok := parseChild(contenderName(level, priority.Exclusive, guid) + seq)
@@ -42,7 +42,7 @@ func TestQueueIsOrderedByLevelThenArrivalWhereverTheSequencesWrap(t *testing.T) 
 		levels := make([]priority.Level, len(arrivals))
 		for i, arrival := range arrivals {
 			levels[i] = priority.Level(rapid.IntRange(0, 2).Draw(t, "level"))
-			names = append(names, contenderName(levels[i], priority.Exclusive, zkclient.NewGUID())+fmt.Sprintf("%010d", first+arrival))
+			names = append(names, contenderName(levels[i], priority.Exclusive, znode.NewGUID())+fmt.Sprintf("%010d", first+arrival))
 		}
 		for level := priority.Level(2); level >= 0; level-- {
 			for i, name := range names {
@@ -62,7 +62,7 @@ func TestQueueIsOrderedByLevelThenArrivalWhereverTheSequencesWrap(t *testing.T) 
 }
 
 func TestForeignChildrenAreIgnoredAndReported(t *testing.T) {
-	ours := contenderName(0, priority.Exclusive, zkclient.NewGUID()) + "0000000001"
+	ours := contenderName(0, priority.Exclusive, znode.NewGUID()) + "0000000001"
 	foreign := []string{
 		"", "x", "lock-0000000001", "_c_6f0c7f63-0d1d-4b1f-8a3e-f1e0a6a5d2aa-lock-0000000001",
 		strings.Replace(ours, "-x-", "-y-", 1), ours[:len(ours)-1] + "z", "9" + ours[1:], strings.ToUpper(ours) + "é",
@@ -77,7 +77,7 @@ func TestChildrenAreServedByPriorityThenArrivalNotByGUID(t *testing.T) {
 	name := func(level priority.Level, guid, seq string) string {
 		return contenderName(level, priority.Exclusive, guid) + seq
 	}
-	late, early := strings.Repeat("0", zkclient.GUIDLength), strings.Repeat("f", zkclient.GUIDLength)
+	late, early := strings.Repeat("0", znode.GUIDLength), strings.Repeat("f", znode.GUIDLength)
 	children, _ := parseChildren([]string{
 		name(0, late, "0000000009"), name(0, early, "0000000002"), name(7, late, "0000000010"),
 		name(7, early, "-2147483648"), name(7, early, "2147483647"),

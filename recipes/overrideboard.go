@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/override"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -69,7 +70,7 @@ func (b *OverrideBoard) ApplyAll(ctx context.Context, all []override.Override) (
 	if err := b.c.CheckOperator(ctx, what); err != nil {
 		return nil, err
 	}
-	write := zkclient.NewGUID()
+	write := znode.NewGUID()
 	err = b.update(ctx, func(rec *boardRecord, now time.Time) (bool, error) {
 		if i := rec.find(all[0].ID); i >= 0 && rec.Posted[i].Write == write {
 			return false, nil // before the connection was lost
@@ -278,7 +279,7 @@ func (b *OverrideBoard) sight(ctx context.Context, s *zkclient.Session, w *zkcli
 			continue
 		}
 		if sight.rec, err = decodeBoard(data); err != nil && sight.doubt == nil {
-			sight.doubt = fmt.Errorf("the list cannot be read: %w", zkclient.InNode(err, b.path()))
+			sight.doubt = fmt.Errorf("the list cannot be read: %w", znode.InNode(err, b.path()))
 		}
 		return sight, nil
 	}
@@ -395,12 +396,12 @@ type boardEntry struct {
 }
 
 func decodeBoard(data []byte) (boardRecord, error) {
-	rec := boardRecord{Format: zkclient.RecordFormat}
+	rec := boardRecord{Format: znode.RecordFormat}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return rec, nil
 	}
 	rec.Format = 0 // it has to say
-	if err := zkclient.Decode(data, &rec, &rec.Format); err != nil {
+	if err := znode.Decode(data, &rec, &rec.Format); err != nil {
 		return boardRecord{}, err
 	}
 	return rec, nil
@@ -408,7 +409,7 @@ func decodeBoard(data []byte) (boardRecord, error) {
 
 func (r *boardRecord) encode() ([]byte, error) {
 	slices.SortFunc(r.Posted, func(a, b boardEntry) int { return strings.Compare(a.Override.ID, b.Override.ID) })
-	r.Format = zkclient.RecordFormat
+	r.Format = znode.RecordFormat
 	data, err := json.Marshal(r)
 	if err == nil && len(data) > maxOverridesBytes {
 		return nil, fmt.Errorf("all overrides together would take %d bytes, more than %d; clear some (lockkeeper override ls)", len(data), maxOverridesBytes)

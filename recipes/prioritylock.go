@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // A PriorityLock is the lock of one scope. Whoever is more important goes
@@ -31,7 +31,7 @@ type PriorityLock struct {
 // contain each other. It returns a *RequestError for a scope that cannot be
 // stored, see EscapeScope.
 func (c *Client) PriorityLock(scope string) (*PriorityLock, error) {
-	name, err := zkclient.EscapeScope(scope)
+	name, err := znode.EscapeScope(scope)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -152,7 +153,7 @@ func (r lockRecord) with(guid string, own []delayNote) lockRecord {
 }
 
 func newRecord(c *Client, r Request) contenderRecord {
-	rec := contenderRecord{Format: zkclient.RecordFormat, Patient: r.Patient, Under: r.Under, Override: r.Override}
+	rec := contenderRecord{Format: znode.RecordFormat, Patient: r.Patient, Under: r.Under, Override: r.Override}
 	rec.setIdentity(c, r.Identity)
 	rec.setTerms(r.Terms)
 	return rec
@@ -177,7 +178,7 @@ func (r *contenderRecord) identity() priority.Identity {
 func (r *contenderRecord) setTerms(t priority.Terms) {
 	r.Priority, r.Mode, r.Forceful = t.Priority, t.Mode, t.Forceful
 	r.LeaseTimeout, r.CleanupTimeout = t.LeaseTimeout.Milliseconds(), t.CleanupTimeout.Milliseconds()
-	r.WaitingTimeout, r.AcquireTimeout = zkclient.Millis(t.WaitingTimeout), zkclient.Millis(t.AcquireTimeout)
+	r.WaitingTimeout, r.AcquireTimeout = znode.Millis(t.WaitingTimeout), znode.Millis(t.AcquireTimeout)
 	r.PreemptDelta, r.NeverPreempts = t.PreemptDelta, t.NeverPreempts
 	r.protect(t.MinRuntime)
 	if t.LockDelay > 0 {
@@ -189,10 +190,10 @@ func (r *contenderRecord) setTerms(t priority.Terms) {
 func (r *contenderRecord) terms() priority.Terms {
 	return priority.Terms{
 		Priority: r.Priority, Mode: r.Mode, Forceful: r.Forceful,
-		LeaseTimeout: zkclient.Milliseconds(r.LeaseTimeout), CleanupTimeout: zkclient.Milliseconds(r.CleanupTimeout),
-		WaitingTimeout: zkclient.SomeMilliseconds(r.WaitingTimeout), AcquireTimeout: zkclient.SomeMilliseconds(r.AcquireTimeout),
+		LeaseTimeout: znode.Milliseconds(r.LeaseTimeout), CleanupTimeout: znode.Milliseconds(r.CleanupTimeout),
+		WaitingTimeout: znode.SomeMilliseconds(r.WaitingTimeout), AcquireTimeout: znode.SomeMilliseconds(r.AcquireTimeout),
 		PreemptDelta: r.PreemptDelta, NeverPreempts: r.NeverPreempts,
-		MinRuntime: zkclient.Milliseconds(r.MinRuntime), LockDelay: zkclient.Milliseconds(r.LockDelay),
+		MinRuntime: znode.Milliseconds(r.MinRuntime), LockDelay: znode.Milliseconds(r.LockDelay),
 	}
 }
 
@@ -205,7 +206,7 @@ func (r *contenderRecord) protect(least time.Duration) {
 func (r contenderRecord) encode() []byte { return withUnknown(encodeContender(&r), r.unknown) }
 
 func (r lockRecord) encode() []byte {
-	r.Format = zkclient.RecordFormat
+	r.Format = znode.RecordFormat
 	if len(r.Delays) > 0 {
 		r.Format = delayFormat
 	}
@@ -215,7 +216,7 @@ func (r lockRecord) encode() []byte {
 	if r.Holders == nil {
 		r.Holders = []string{}
 	}
-	return zkclient.Encode(r)
+	return znode.Encode(r)
 }
 
 // soleHolder is the encoded lockRecord of one holder: written by each grant.
@@ -224,10 +225,10 @@ func soleHolder(guid string) []byte {
 }
 
 // soleHolderLength is how long that is: a longer lock node says more.
-const soleHolderLength = len(`{"format":1,"holders":[""]}`) + zkclient.GUIDLength
+const soleHolderLength = len(`{"format":1,"holders":[""]}`) + znode.GUIDLength
 
 func decodeContender(data []byte) (r contenderRecord, err error) {
-	err = zkclient.DecodeUpTo(delayFormat, data, &r, &r.Format)
+	err = znode.DecodeUpTo(delayFormat, data, &r, &r.Format)
 	if err == nil {
 		r.unknown = unknownIn(data, contenderFields)
 	}
@@ -237,9 +238,9 @@ func decodeContender(data []byte) (r contenderRecord, err error) {
 // decodeLock reads G. An empty node is a lock that was never granted.
 func decodeLock(data []byte) (r lockRecord, err error) {
 	if len(data) == 0 {
-		return lockRecord{Format: zkclient.RecordFormat}, nil
+		return lockRecord{Format: znode.RecordFormat}, nil
 	}
-	err = zkclient.DecodeUpTo(openFormat, data, &r, &r.Format)
+	err = znode.DecodeUpTo(openFormat, data, &r, &r.Format)
 	for i, n := range r.Delays { // whoever has written it
 		r.Delays[i].Delay = min(n.Delay, priority.MaxLockDelay.Milliseconds())
 	}
@@ -286,7 +287,7 @@ func timeLeft(from, length, now int64) time.Duration {
 	case now < from:
 		gone = 0
 	}
-	return zkclient.Milliseconds(max(0, length)) - min(zkclient.Milliseconds(max(0, length)), zkclient.Milliseconds(gone))
+	return znode.Milliseconds(max(0, length)) - min(znode.Milliseconds(max(0, length)), znode.Milliseconds(gone))
 }
 
 // runsFrom returns when the minimum runtime began, in server time.
@@ -350,7 +351,7 @@ func (r *contenderRecord) withdraw(id string) bool {
 
 // asks is what the holder is told of a note, by about the server's time.
 func (n *askingNote) asks(stat *zkclient.Stat, now time.Time) PreemptRequested {
-	grace := zkclient.Milliseconds(n.Grace)
+	grace := znode.Milliseconds(n.Grace)
 	left := max(0, min(grace, grace-now.Sub(time.UnixMilli(n.at(stat)))))
 	return PreemptRequested{
 		By: n.author(), Reason: n.Reason, Grace: grace, Deadline: time.Now().Add(left),
@@ -366,7 +367,7 @@ func (n *askingNote) author() Contender {
 func (n evictionNote) eviction() Eviction {
 	e := Eviction{ID: n.ID, Owner: n.Owner, By: n.By, Reason: n.Reason, Override: n.Override, Why: n.Why}
 	if n.At != 0 {
-		e.At = zkclient.RecordTime(n.At)
+		e.At = znode.RecordTime(n.At)
 	}
 	return e
 }
@@ -402,13 +403,13 @@ func (r *contenderRecord) contender(c child, stat *zkclient.Stat) Contender {
 	out.Priority = c.level()
 	if r.Granted {
 		out.Token = r.token(stat)
-		out.Since = zkclient.RecordTime(r.grantedAt(stat))
+		out.Since = znode.RecordTime(r.grantedAt(stat))
 		out.Behind = max(0, r.Behind)
 	}
 	for _, n := range r.Preempt {
 		out.PreemptedBy = append(out.PreemptedBy, Preemptor{
 			ID: n.ID, Owner: n.Owner, Priority: n.Priority, Reason: n.Reason, Forceful: n.Forceful,
-			Grace: zkclient.Milliseconds(n.Grace), At: zkclient.RecordTime(n.at(stat)), Override: n.Override,
+			Grace: znode.Milliseconds(n.Grace), At: znode.RecordTime(n.at(stat)), Override: n.Override,
 		})
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -40,7 +41,7 @@ func TestRecordIsReadableAndComesBackWhole(t *testing.T) {
 
 func TestClassThatCannotBeOneIsNotShown(t *testing.T) {
 	for _, class := range []string{strings.Repeat("x", priority.MaxClass+1), "a\x00b", "a\nb"} {
-		rec := contenderRecord{Format: zkclient.RecordFormat, Class: class}
+		rec := contenderRecord{Format: znode.RecordFormat, Class: class}
 		require.Empty(t, rec.contender(child{}, &zkclient.Stat{}).Class, "%q", class)
 		require.ErrorContains(t, priority.CheckClass(class), "class: ")
 		require.ErrorContains(t, (&Request{Identity: priority.Identity{Class: class}}).complete(unconnected(t)), "class: ")
@@ -142,6 +143,6 @@ func TestOneNoteForEachRequesterAndReason(t *testing.T) {
 }
 
 func TestASoleHolderIsWrittenLikeAnyRecord(t *testing.T) {
-	guid := zkclient.NewGUID()
-	require.Equal(t, string(lockRecord{Format: zkclient.RecordFormat, Holders: []string{guid}}.encode()), string(soleHolder(guid)))
+	guid := znode.NewGUID()
+	require.Equal(t, string(lockRecord{Format: znode.RecordFormat, Holders: []string{guid}}.encode()), string(soleHolder(guid)))
 }

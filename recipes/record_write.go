@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // A recordWriter writes a record as encoding/json does, byte for byte, without
@@ -15,7 +15,7 @@ type recordWriter []byte
 // encodeContender is encode for a contender's record.
 func encodeContender(r *contenderRecord) []byte {
 	if r.Mode != priority.Exclusive && r.Mode != priority.Shared {
-		return zkclient.Encode(r) // which refuses it
+		return znode.Encode(r) // which refuses it
 	}
 	texts := len(r.Owner) + len(r.Host) + len(r.Hold) + len(r.Class) + len(r.Message) + len(r.Trace)
 	w := make(recordWriter, 0, 320+texts)
@@ -95,7 +95,7 @@ func (w *recordWriter) someText(name, s string) {
 
 // any is for what is rare.
 func (w *recordWriter) any(name string, v any) {
-	*w = append(append(*w, name...), zkclient.Encode(v)...)
+	*w = append(append(*w, name...), znode.Encode(v)...)
 }
 
 // plain reports whether a text stands in JSON as it is.

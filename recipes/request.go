@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -85,7 +86,7 @@ type Mark struct {
 
 // valid returns the mark as it comes back from ZooKeeper.
 func (m *Mark) valid() *Mark {
-	return &Mark{ID: zkclient.Valid(m.ID), By: zkclient.Valid(m.By), Reason: zkclient.Valid(m.Reason)}
+	return &Mark{ID: znode.Valid(m.ID), By: znode.Valid(m.By), Reason: znode.Valid(m.Reason)}
 }
 
 // How long the texts of a Mark may be, in bytes.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -69,7 +70,7 @@ func NewRouter(home *Client, prefixes map[string]*Client) (*Router, error) {
 // CheckPrefix returns a *RequestError for what cannot be the prefix of a Router: it
 // has to be a scope.
 func CheckPrefix(prefix string) error {
-	_, err := zkclient.EscapeScope(prefix)
+	_, err := znode.EscapeScope(prefix)
 	if wrong, ok := errors.AsType[*zkclient.RequestError](err); ok {
 		return &zkclient.RequestError{Field: "prefixes", Reason: wrong.Reason}
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -223,7 +224,7 @@ func (v *surveyor) readRecord(ctx context.Context, node string) error {
 	}
 	data, _, err := v.s.Get(ctx, node)
 	if err == nil {
-		err = zkclient.InNode(record(data), node)
+		err = znode.InNode(record(data), node)
 	}
 	bad, isBad := zkclient.LeftOut(err, node, "")
 	switch {
@@ -368,7 +369,7 @@ func recordAt(path string) func(data []byte) error {
 	case room == "requests" && deep == 1:
 		return ticks.CheckRequest
 	case room == "seal" && deep == 0:
-		return func(data []byte) error { var r zkclient.SealRecord; return zkclient.Decode(data, &r, &r.Format) }
+		return func(data []byte) error { var r zkclient.SealRecord; return znode.Decode(data, &r, &r.Format) }
 	case room == "ticks" && deep == 1:
 		return ticks.CheckRecord
 	}
@@ -389,7 +390,7 @@ func decodeAuditHeadAlone(data []byte) error {
 func decodeErrandNote(data []byte) error {
 	var note map[string]json.RawMessage
 	if err := json.Unmarshal(data, &note); err != nil {
-		return &zkclient.RecordError{Err: err}
+		return &znode.RecordError{Err: err}
 	}
 	return nil
 }
@@ -454,7 +455,7 @@ func childOfLock(v *surveyor, parent visit, name string) (nodeKind, string) {
 	}
 	v.note(func(s *Survey) {
 		s.Requests++
-		if scope, ok := zkclient.UnescapeScope(path.Base(parent.path)); ok && c.level() == priority.Emergency {
+		if scope, ok := znode.UnescapeScope(path.Base(parent.path)); ok && c.level() == priority.Emergency {
 			s.Emergencies = append(s.Emergencies, EmergencyRequest{Path: parent.path + "/" + name, Scope: scope, ID: c.guid})
 		}
 	})
@@ -462,7 +463,7 @@ func childOfLock(v *surveyor, parent visit, name string) (nodeKind, string) {
 }
 
 func childOfTicks(_ *surveyor, _ visit, name string) (nodeKind, string) {
-	if _, ok := zkclient.UnescapeScope(name); !ok {
+	if _, ok := znode.UnescapeScope(name); !ok {
 		return nil, ticks.NotAJob
 	}
 	return childOfJob, ""
@@ -476,7 +477,7 @@ func childOfJob(_ *surveyor, _ visit, name string) (nodeKind, string) {
 }
 
 func childOfGroups(_ *surveyor, _ visit, name string) (nodeKind, string) {
-	if _, ok := zkclient.UnescapeScope(name); !ok {
+	if _, ok := znode.UnescapeScope(name); !ok {
 		return nil, notAGroup
 	}
 	return childOfGroup, ""

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -97,7 +98,7 @@ func (a *attempt) walk(ctx context.Context, s *zkclient.Session, at walkIn) (*Gr
 	}
 	rec := newRecord(l.c, a.req)
 	rec.Granted = true
-	guid := zkclient.NewGUID()
+	guid := znode.NewGUID()
 	sent := s.Now()
 	r, failed, err := s.Multi(ctx,
 		&zkclient.CheckVersionRequest{Path: l.c.Root(), Version: at.epoch},
@@ -180,7 +181,7 @@ func (l *PriorityLock) shut(ctx context.Context, s *zkclient.Session, version in
 	_, err := l.rewrite(ctx, s, version, func(data []byte) (lockRecord, error) {
 		g, err := decodeLock(data)
 		g.Open, g.Walked = false, true
-		return g, zkclient.InNode(err, l.path)
+		return g, znode.InNode(err, l.path)
 	})
 	return err
 }

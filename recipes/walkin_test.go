@@ -10,12 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // numbered is the name of a reader's node with a sequence number, as ZooKeeper writes it.
 func numbered(sequence int32) string {
-	return walkerName(0, zkclient.NewGUID()) + fmt.Sprintf("%010d", sequence)
+	return walkerName(0, znode.NewGUID()) + fmt.Sprintf("%010d", sequence)
 }
 
 func throngIn(sequences ...int32) throng {
@@ -74,7 +74,7 @@ func TestShortestLockThatWasWalkedIntoIsLongerThanThatOfOneHolder(t *testing.T) 
 	for _, g := range []lockRecord{{Walked: true}, {Open: true, Walked: true}} {
 		require.Greater(t, len(g.encode()), soleHolderLength, "%s", g.encode())
 	}
-	require.Len(t, soleHolder(strings.Repeat("0", zkclient.GUIDLength)), soleHolderLength)
+	require.Len(t, soleHolder(strings.Repeat("0", znode.GUIDLength)), soleHolderLength)
 	back, err := decodeLock(lockRecord{Walked: true}.encode())
 	require.NoError(t, err)
 	require.True(t, back.Walked)

@@ -1,6 +1,10 @@
 package ticks
 
-import "github.com/lockkeeper/lockkeeper/recipes/zkclient"
+import (
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
+)
 
 // CheckRecord says what is wrong with what stands in a job's node: a *zkclient.RecordError without the node.
 func CheckRecord(data []byte) error {
@@ -11,5 +15,5 @@ func CheckRecord(data []byte) error {
 // CheckRequest says what is wrong with what stands in the node of a run that was asked for: a *zkclient.RecordError without the node.
 func CheckRequest(data []byte) error {
 	var n requestNote
-	return zkclient.Decode(data, &n, &n.Format)
+	return znode.Decode(data, &n, &n.Format)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // claiming is one call that claims a run.
@@ -24,7 +24,7 @@ type claiming struct {
 
 func (l *Ledger) newClaim(job string, note runNote) *claiming {
 	if note.ID == "" {
-		note.ID = zkclient.NewGUID()
+		note.ID = znode.NewGUID()
 	}
 	return &claiming{l: l, job: job, note: note, failed: l.failures(job)}
 }
@@ -106,7 +106,7 @@ func (c *claiming) done(v *tickView) bool {
 	c.left = c.note.ID
 	c.l.close(c.left)
 	if !c.asked {
-		c.note.ID = zkclient.NewGUID()
+		c.note.ID = znode.NewGUID()
 		c.l.opened(c.note.ID)
 	}
 	return false
@@ -155,7 +155,7 @@ func (c *claiming) tick(v *tickView, ask Ask, limit int) (w tickWrite) {
 	}
 	if ask.OnOverlap == CancelOverlap {
 		for _, waiting := range rec.Waiting {
-			rec.skip(zkclient.NewGUID(), waiting, ReasonOverlap)
+			rec.skip(znode.NewGUID(), waiting, ReasonOverlap)
 		}
 		rec.Waiting = nil
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // clocked is a ledger whose ZooKeeper has a clock that the test sets.
@@ -55,7 +55,7 @@ func TestTickThatIsStillToComeIsDecidedByNobody(t *testing.T) {
 	// what clocks that are kept right may differ by is no reason
 	require.Equal(t, Claimed, ask(t, l, now.Add(Tolerance), SkipOverlap, 0).Verdict)
 	// and a run by hand is none of the schedule's business
-	manual, err := l.ClaimRequest(t.Context(), Request{ID: zkclient.NewGUID(), Job: "job", At: now.Add(day)}, 1)
+	manual, err := l.ClaimRequest(t.Context(), Request{ID: znode.NewGUID(), Job: "job", At: now.Add(day)}, 1)
 	require.NoError(t, err)
 	require.Equal(t, Taken, manual.Verdict) // there is no such request
 }
@@ -227,7 +227,7 @@ func TestRecordThatLeavesTicksOutHasANewerFormat(t *testing.T) {
 		require.NoError(t, err)
 		var r tickRecord
 		first, _, _ := bytes.Cut(data, []byte{'\n'})
-		return zkclient.Decode(first, &r, &r.Format)
+		return znode.Decode(first, &r, &r.Format)
 	}
 	require.NoError(t, format())
 	_, err := l.Rewind(t.Context(), "job", Rewind{})

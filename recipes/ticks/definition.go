@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // A Definition is what somebody means by the name of a job, as a fingerprint,
@@ -131,8 +131,8 @@ func (r *tickRecord) differing(fingerprint string) (found []Definition) {
 				ofOneVersion(o.Fingerprint, d.Fingerprint) && o.Seen >= d.First && d.Seen >= o.First
 		}) {
 			found = append(found, Definition{
-				Fingerprint: d.Fingerprint, Owner: zkclient.Valid(d.Owner), Host: zkclient.Valid(d.Host), PID: d.PID,
-				First: zkclient.RecordTime(d.First).UTC(), Seen: zkclient.RecordTime(d.Seen).UTC(),
+				Fingerprint: d.Fingerprint, Owner: znode.Valid(d.Owner), Host: znode.Valid(d.Host), PID: d.PID,
+				First: znode.RecordTime(d.First).UTC(), Seen: znode.RecordTime(d.Seen).UTC(),
 			})
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -269,7 +270,7 @@ func (c *tickSession) commit(ops ...any) ([]zkclient.MultiResponse, error) {
 
 func (s *tickServer) ledger(owner string) (*Ledger, *tickSession) {
 	c := s.session()
-	return newTickLedger(c, "/lk", nil, tickOwner{Ledger: zkclient.NewGUID(), Owner: owner, Host: "h", PID: 1}), c
+	return newTickLedger(c, "/lk", nil, tickOwner{Ledger: znode.NewGUID(), Owner: owner, Host: "h", PID: 1}), c
 }
 
 var tick0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -28,7 +29,7 @@ func FuzzTickRecord(f *testing.F) {
 		stat := &zkclient.Stat{Mtime: written}
 		rec, err := decodeTick(data, stat)
 		if err != nil {
-			var bad *zkclient.RecordError
+			var bad *znode.RecordError
 			require.ErrorAs(t, err, &bad)
 			require.NotEmpty(t, bad.Error())
 			return

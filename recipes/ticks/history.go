@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // tickHistory is how the last ticks of a job ended, newest last.
@@ -49,7 +49,7 @@ func (l *tickLine) read() *endNote {
 
 func (l *tickLine) written() []byte {
 	if l.raw == nil {
-		l.raw = zkclient.Encode(l.note)
+		l.raw = znode.Encode(l.note)
 	}
 	return l.raw
 }

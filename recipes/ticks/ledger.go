@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -57,7 +58,7 @@ func New(c *zkclient.Client, owner string) *Ledger {
 	if owner == "" {
 		owner = fmt.Sprintf("%s:%d", c.Host(), c.PID())
 	}
-	self := tickOwner{Ledger: zkclient.NewGUID(), Owner: owner, Host: c.Host(), PID: c.PID()}
+	self := tickOwner{Ledger: znode.NewGUID(), Owner: owner, Host: c.Host(), PID: c.PID()}
 	return newTickLedger(c, c.Root(), c.ACL, self)
 }
 
@@ -271,7 +272,7 @@ func (l *Ledger) RecordSkip(ctx context.Context, job, reason string, instants ..
 			return 0, err
 		}
 	}
-	id := zkclient.NewGUID()
+	id := znode.NewGUID()
 	failed := l.failures(job)
 	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
 		rec := &v.record
@@ -323,7 +324,7 @@ func (l *Ledger) RecordMissed(ctx context.Context, job, reason string, span Span
 	if err := l.due(ctx, job, span.Last); err != nil {
 		return false, time.Time{}, err
 	}
-	id := zkclient.NewGUID()
+	id := znode.NewGUID()
 	failed := l.failures(job)
 	rec, err := l.update(ctx, job, func(v *tickView) (w tickWrite) {
 		rec := &v.record

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // Pause says that no tick of a job runs: each is recorded as skipped
@@ -21,7 +21,7 @@ type Pause struct {
 // Pause pauses job, or changes why, by whom and until when. It returns the pause
 // that was in force, nil if none was. A run that goes on is left alone.
 func (l *Ledger) Pause(ctx context.Context, job string, p Pause) (was *Pause, err error) {
-	id := zkclient.NewGUID()
+	id := znode.NewGUID()
 	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
 		if old := v.record.Paused; old == nil || old.ID != id {
 			was = old.public()
@@ -78,7 +78,7 @@ func (r *tickRecord) pausedAt(instant time.Time) *pauseNote {
 // has just been made, and counts from the write, is not known yet.
 func (n *pauseNote) until() time.Time {
 	if n.For > 0 && n.At > 0 {
-		return zkclient.RecordTime(n.At).Add(zkclient.Milliseconds(n.For)).UTC()
+		return znode.RecordTime(n.At).Add(znode.Milliseconds(n.For)).UTC()
 	}
 	return n.Until
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -113,22 +114,22 @@ func (r *tickRecord) encode() []byte {
 	r.tidyLeftOut()
 	r.history.trim(maxTickHistory)
 	r.tidyOwners()
-	data := zkclient.Encode(r)
+	data := znode.Encode(r)
 	for len(data)+r.history.size() > maxTickRecord && len(r.history) > leastHistory {
 		r.history.trim(len(r.history) - 1)
 		r.tidyOwners()
-		data = zkclient.Encode(r)
+		data = znode.Encode(r)
 	}
 	return r.history.appendTo(data)
 }
 
 func decodeTick(data []byte, stat *zkclient.Stat) (r tickRecord, err error) {
 	data, history, _ := bytes.Cut(data, []byte{'\n'})
-	if err := zkclient.DecodeUpTo(tickFormatLeftOut, data, &r, &r.Format); err != nil {
+	if err := znode.DecodeUpTo(tickFormatLeftOut, data, &r, &r.Format); err != nil {
 		return r, err
 	}
 	if r.Format == tickFormatLeftOut && len(r.LeftOut) == 0 {
-		return r, &zkclient.RecordError{Format: r.Format} // nobody of ours has written that
+		return r, &znode.RecordError{Format: r.Format} // nobody of ours has written that
 	}
 	r.history = splitHistory(history)
 	r.stamp(stat.Mtime)
@@ -306,11 +307,11 @@ func (c *Counts) add(outcome Outcome, reason string, n int64) {
 func (r *tickRecord) publicRun(n *runNote) Run {
 	o := r.ownerOf(n)
 	run := Run{
-		Job: r.Job, Instant: zkclient.Writable(n.Instant), Manual: n.Manual, By: n.By, Why: n.Why, ID: n.ID,
-		Owner: o.Owner, Host: o.Host, PID: o.PID, Cancel: zkclient.Writable(n.Cancel), ClockAhead: zkclient.Milliseconds(n.ClockAhead),
+		Job: r.Job, Instant: znode.Writable(n.Instant), Manual: n.Manual, By: n.By, Why: n.Why, ID: n.ID,
+		Owner: o.Owner, Host: o.Host, PID: o.PID, Cancel: znode.Writable(n.Cancel), ClockAhead: znode.Milliseconds(n.ClockAhead),
 	}
 	if n.ClaimedAt != 0 {
-		run.ClaimedAt = zkclient.RecordTime(n.ClaimedAt)
+		run.ClaimedAt = znode.RecordTime(n.ClaimedAt)
 	}
 	return run
 }
@@ -322,7 +323,7 @@ func (r *tickRecord) publicEnd(e *endNote) Result {
 			Outcome: e.Outcome, Reason: e.Reason, Detail: e.Detail, Token: e.Token, Took: time.Duration(e.Took) * time.Millisecond,
 			Waited: time.Duration(e.WaitedFor) * time.Millisecond, Preemptions: e.Preemptions, Trace: e.Trace,
 		},
-		EndedAt: zkclient.RecordTime(e.EndedAt), First: zkclient.Writable(e.first()), Count: max(e.Count, 1),
+		EndedAt: znode.RecordTime(e.EndedAt), First: znode.Writable(e.first()), Count: max(e.Count, 1),
 	}
 	if e.Retries > 0 {
 		result.Attempts = e.Retries + 1
@@ -334,9 +335,9 @@ func (n *pauseNote) public() *Pause {
 	if n == nil {
 		return nil
 	}
-	p := &Pause{By: n.By, Reason: n.Reason, Until: zkclient.Writable(n.until())}
+	p := &Pause{By: n.By, Reason: n.Reason, Until: znode.Writable(n.until())}
 	if n.At != 0 {
-		p.At = zkclient.RecordTime(n.At)
+		p.At = znode.RecordTime(n.At)
 	}
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -57,9 +58,9 @@ func (l *Ledger) Request(ctx context.Context, r Request) (*RequestHandle, error)
 	if _, err := l.path(r.Job); err != nil {
 		return nil, err
 	}
-	r.ID, r.Owner, r.Host, r.PID, r.At = zkclient.NewGUID(), l.self.Owner, l.self.Host, l.self.PID, time.Time{}
+	r.ID, r.Owner, r.Host, r.PID, r.At = znode.NewGUID(), l.self.Owner, l.self.Host, l.self.PID, time.Time{}
 	r.By, r.Reason = words.Clip(r.By, maxReason), words.Clip(r.Reason, maxReason)
-	data := zkclient.Encode(requestNote{Format: zkclient.RecordFormat, Job: r.Job, By: r.By, Reason: r.Reason, tickOwner: l.self})
+	data := znode.Encode(requestNote{Format: znode.RecordFormat, Job: r.Job, By: r.By, Reason: r.Reason, tickOwner: l.self})
 	for try := 0; ; try++ {
 		err := zkclient.PauseBefore(ctx, try)
 		if err == nil {
@@ -139,7 +140,7 @@ func (h *RequestHandle) taken(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	rec, err := decodeTick(data, stat)
-	return rec.run(h.request.ID) >= 0 || rec.ended(h.request.ID) != nil, zkclient.InNode(err, path)
+	return rec.run(h.request.ID) >= 0 || rec.ended(h.request.ID) != nil, znode.InNode(err, path)
 }
 
 // Requests are requests to run jobs by hand.
@@ -193,7 +194,7 @@ func (l *Ledger) readRequests(ctx context.Context, names []string, known Request
 		data, stat, err := l.store.Get(ctx, path)
 		var n requestNote
 		if err == nil {
-			err = zkclient.InNode(zkclient.Decode(data, &n, &n.Format), path)
+			err = znode.InNode(znode.Decode(data, &n, &n.Format), path)
 		}
 		bad, isBad := zkclient.LeftOut(err, path, "")
 		switch {

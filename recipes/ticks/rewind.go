@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -98,7 +99,7 @@ func (l *Ledger) Rewind(ctx context.Context, job string, how Rewind) (done Rewou
 
 // rewind sets the mark back to an instant.
 func (r *tickRecord) rewind(to, since time.Time) Rewound {
-	done := Rewound{Job: r.Job, From: zkclient.Writable(r.decided()), To: to}
+	done := Rewound{Job: r.Job, From: znode.Writable(r.decided()), To: to}
 	if until := r.forgottenUntil(); until.After(to) {
 		done.Forgotten = true
 		after := to
@@ -106,7 +107,7 @@ func (r *tickRecord) rewind(to, since time.Time) Rewound {
 			after = later(to, since.Add(ahead-rewindMargin))
 		}
 		if until.After(after) {
-			r.LeftOut = append(r.LeftOut, tickGap{after.UTC(), zkclient.Writable(until)})
+			r.LeftOut = append(r.LeftOut, tickGap{after.UTC(), znode.Writable(until)})
 		}
 	}
 	r.leaveOutClaims(to)
@@ -124,7 +125,7 @@ func (r *tickRecord) rewind(to, since time.Time) Rewound {
 func (r *tickRecord) leaveOutClaims(after time.Time) {
 	for n := range r.claims() {
 		if n.Instant.After(after) {
-			r.LeftOut = append(r.LeftOut, tickGap{zkclient.Writable(n.Instant.Add(-1)), zkclient.Writable(n.Instant)})
+			r.LeftOut = append(r.LeftOut, tickGap{znode.Writable(n.Instant.Add(-1)), znode.Writable(n.Instant)})
 		}
 	}
 }
@@ -193,7 +194,7 @@ func (r *tickRecord) forgottenUntil() time.Time {
 // leastAhead is how early the ticks were run that are known to have been, at least.
 func (r *tickRecord) leastAhead() (least time.Duration, ok bool) {
 	for n := range r.claims() {
-		by := n.Instant.Sub(zkclient.RecordTime(n.ClaimedAt))
+		by := n.Instant.Sub(znode.RecordTime(n.ClaimedAt))
 		if by > Tolerance && (!ok || by < least) {
 			least, ok = by, true
 		}
@@ -219,7 +220,7 @@ func (r *tickRecord) tidyLeftOut() {
 			tidy = append(tidy, g)
 		}
 	}
-	r.LeftOut, r.Format = tidy, zkclient.RecordFormat
+	r.LeftOut, r.Format = tidy, znode.RecordFormat
 	if len(tidy) > 0 {
 		r.Format = tickFormatLeftOut
 	}
@@ -227,7 +228,7 @@ func (r *tickRecord) tidyLeftOut() {
 
 func (r *tickRecord) publicLeftOut() (all []Stretch) {
 	for _, g := range r.LeftOut {
-		all = append(all, Stretch{After: zkclient.Writable(g.After), Until: zkclient.Writable(g.Until)})
+		all = append(all, Stretch{After: znode.Writable(g.After), Until: znode.Writable(g.Until)})
 	}
 	return all
 }

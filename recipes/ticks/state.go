@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -216,7 +217,7 @@ func (l *Ledger) states(ctx context.Context) (states []State, left []zkclient.Un
 	work.SetLimit(16)
 	for _, name := range names {
 		path := l.root + "/" + name
-		job, ok := zkclient.UnescapeScope(name)
+		job, ok := znode.UnescapeScope(name)
 		if !ok {
 			mu.Lock()
 			left = append(left, zkclient.Misplaced(path, NotAJob))
@@ -258,12 +259,12 @@ func (l *Ledger) stateAt(ctx context.Context, path, job string) (State, error) {
 func (l *Ledger) state(v *tickView, job string) State {
 	r := &v.record
 	s := State{
-		Job: job, Begins: zkclient.Writable(r.Begins), Last: zkclient.Writable(r.Last), Paused: r.Paused.public(),
+		Job: job, Begins: znode.Writable(r.Begins), Last: znode.Writable(r.Last), Paused: r.Paused.public(),
 		Failures: r.Failures, Counts: r.Counts, Differing: r.differing(""), version: v.stat.Version + 1,
 		Ahead: l.ahead(r.decided()), LeftOut: r.publicLeftOut(),
 	}
 	for _, t := range r.Waiting {
-		s.Waiting = append(s.Waiting, zkclient.Writable(t))
+		s.Waiting = append(s.Waiting, znode.Writable(t))
 	}
 	for i := range r.Runs {
 		run := r.publicRun(&r.Runs[i])
@@ -291,7 +292,7 @@ func (l *Ledger) Await(ctx context.Context, job string, seen State) (state State
 		}
 		v, err := viewOf(sight)
 		if err != nil {
-			return false, zkclient.InNode(err, path)
+			return false, znode.InNode(err, path)
 		}
 		state = l.state(v, job)
 		same := func(a, b Run) bool { return a.ID == b.ID && a.Alive == b.Alive }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -143,7 +144,7 @@ func (l *Ledger) transaction(path string, data []byte, version int32, w tickWrit
 	}
 	if w.createMarker != "" {
 		ops = append(ops, &zkclient.CreateRequest{
-			Path: markerPath(path, w.createMarker), Data: zkclient.Encode(l.self), Acl: l.markerACL(), Flags: zkclient.FlagEphemeral,
+			Path: markerPath(path, w.createMarker), Data: znode.Encode(l.self), Acl: l.markerACL(), Flags: zkclient.FlagEphemeral,
 		})
 	}
 	if w.deleteRequest != "" {
@@ -175,7 +176,7 @@ func (l *Ledger) read(ctx context.Context, path string) (*tickView, error) {
 		return nil, err
 	}
 	rec, err := decodeTick(data, stat)
-	return &tickView{record: rec, stat: stat}, zkclient.InNode(err, path)
+	return &tickView{record: rec, stat: stat}, znode.InNode(err, path)
 }
 
 // lookWhoLives adds to a view which runs live, and returns the version that the
@@ -218,7 +219,7 @@ func (l *Ledger) explain(ctx context.Context, err error) error {
 }
 
 func (l *Ledger) path(job string) (string, error) {
-	name, err := zkclient.EscapeScope(job)
+	name, err := znode.EscapeScope(job)
 	if bad, ok := errors.AsType[*zkclient.RequestError](err); ok {
 		return "", &zkclient.RequestError{Field: "job", Reason: bad.Reason}
 	}

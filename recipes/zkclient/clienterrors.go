@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // ErrClosed is returned by every call on a Client after Close.
@@ -16,6 +17,10 @@ var ErrClosed = errors.New("lockkeeper: client is closed")
 
 // RequestError is returned for a Request, scope or Config that can never work.
 type RequestError = priority.RequestError
+
+// RecordError is returned for a node whose data this program cannot use: a newer program has written them, or something
+// that is none of ours.
+type RecordError = znode.RecordError
 
 // BusyError is returned by Close while locks are held or requested.
 type BusyError struct {

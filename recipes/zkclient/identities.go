@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // Identities are who may do what below a root, as Config has them.
@@ -38,8 +40,8 @@ func (a access) identities() []byte {
 		slices.Sort(list)
 		return list
 	}
-	return Encode(identitiesRecord{
-		Format: RecordFormat, Operators: texts(a.operators), Contenders: texts(a.contenders), Readers: texts(a.readers),
+	return znode.Encode(identitiesRecord{
+		Format: znode.RecordFormat, Operators: texts(a.operators), Contenders: texts(a.contenders), Readers: texts(a.readers),
 	})
 }
 
@@ -63,7 +65,7 @@ const RefusalPoll = time.Second
 // IsRefusal reports whether introduce has found out that the client must make no
 // nodes.
 func IsRefusal(err error) bool {
-	return IsUntrusted(err) || errors.As(err, new(*ListsError)) || errors.As(err, new(*AccessError)) || errors.As(err, new(*RecordError))
+	return IsUntrusted(err) || errors.As(err, new(*ListsError)) || errors.As(err, new(*AccessError)) || errors.As(err, new(*znode.RecordError))
 }
 
 // Introduce makes sure, before the client makes its first node below the root, that
@@ -129,7 +131,7 @@ func (c *Client) learnIdentities(ctx context.Context, s *Session) (*standing, er
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return c.explain(ctx, s)
-	case errors.As(err, new(*RecordError)):
+	case errors.As(err, new(*znode.RecordError)):
 		return nil, &ListsError{Node: node, Why: "it says who may do what, and " + err.Error()}
 	case err != nil:
 		return nil, err
@@ -161,7 +163,7 @@ func (s *Session) identities(ctx context.Context, node string) (access, error) {
 		return access{}, err
 	}
 	a, err := decodeIdentities(data)
-	return a, InNode(err, node)
+	return a, znode.InNode(err, node)
 }
 
 // CheckIdentitiesRecord says what is wrong with the lists that stand in a node: a *RecordError without the node.
@@ -172,7 +174,7 @@ func CheckIdentitiesRecord(data []byte) error {
 
 func decodeIdentities(data []byte) (a access, err error) {
 	var rec identitiesRecord
-	if err := Decode(data, &rec, &rec.Format); err != nil {
+	if err := znode.Decode(data, &rec, &rec.Format); err != nil {
 		return access{}, err
 	}
 	for _, list := range []struct {
@@ -183,13 +185,13 @@ func decodeIdentities(data []byte) (a access, err error) {
 		for _, text := range list.texts {
 			id, err := list.parse(text)
 			if err != nil {
-				return access{}, &RecordError{Err: err}
+				return access{}, &znode.RecordError{Err: err}
 			}
 			*list.into = append(*list.into, id)
 		}
 	}
 	if len(a.operators) == 0 {
-		return access{}, &RecordError{Err: errors.New("it names no operators")}
+		return access{}, &znode.RecordError{Err: errors.New("it names no operators")}
 	}
 	return a, nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // A Probe sends single requests to ZooKeeper, so that a caller can see how long
@@ -92,7 +94,7 @@ func (s Stamp) Ahead() (ahead, accuracy time.Duration) {
 func (p *Probe) Stamp(ctx context.Context) (Stamp, error) {
 	return Promptly(ctx, p.c, func() (stamp Stamp, err error) {
 		err = p.on(ctx, func(s *Session) error {
-			node := p.prefix() + NewGUID()
+			node := p.prefix() + znode.NewGUID()
 			stamp.Sent = time.Now()
 			// A create alone does not tell its time.
 			r, _, err := s.Multi(ctx,

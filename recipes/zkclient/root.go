@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // rooms are the children of the root, in order.
@@ -170,9 +172,9 @@ func (k *initiation) identities(ctx context.Context) (*standing, error) {
 	posted, err := k.s.identities(ctx, node)
 	given := c.given.access
 	switch {
-	case IsNewer(err): // whoever has written it knows more about who may do what
+	case znode.IsNewer(err): // whoever has written it knows more about who may do what
 		return nil, &ListsError{Node: node, Why: "it says who may do what, and " + err.Error()}
-	case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.As(err, new(*RecordError)):
+	case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.As(err, new(*znode.RecordError)):
 		return nil, err
 	case given.named(), given.any() && !posted.named():
 		st := *c.given

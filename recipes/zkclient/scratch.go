@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // Scratch returns cfg with a root of its own below that of cfg, which nobody
@@ -16,7 +18,7 @@ func (cfg Config) Scratch() (Config, error) {
 	if err := cfg.complete(); err != nil {
 		return cfg, err
 	}
-	cfg.Root += "/" + scratchName + NewGUID()
+	cfg.Root += "/" + scratchName + znode.NewGUID()
 	return cfg, nil
 }
 
@@ -25,7 +27,7 @@ const scratchName = "scratch-"
 // IsScratch reports whether a node below the root is the root of a Config.Scratch.
 func IsScratch(name string) bool {
 	guid, ok := strings.CutPrefix(name, scratchName)
-	return ok && len(guid) == GUIDLength
+	return ok && len(guid) == znode.GUIDLength
 }
 
 // Discard removes the client's root and all that is below it, if the root comes

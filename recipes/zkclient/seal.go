@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // ZooKeeper hides the hashes of digest users from whoever may not change a list.
@@ -31,12 +33,12 @@ func sealTag(root string, id aclID) string {
 }
 
 func (a access) seal() []byte {
-	rec := SealRecord{Format: RecordFormat}
+	rec := SealRecord{Format: znode.RecordFormat}
 	for _, id := range a.operators {
 		rec.Operators = append(rec.Operators, sealTag(a.root, id))
 	}
 	slices.Sort(rec.Operators)
-	return Encode(rec)
+	return znode.Encode(rec)
 }
 
 // sealed reports whether a user whose hash is hidden is an operator by the seal.
@@ -49,7 +51,7 @@ func (c *Client) sealed(ctx context.Context, s *Session, id aclID) (bool, error)
 		return false, err
 	}
 	var rec SealRecord
-	if err := Decode(data, &rec, &rec.Format); err != nil {
+	if err := znode.Decode(data, &rec, &rec.Format); err != nil {
 		return false, nil //nolint:nilerr // not one that is right
 	}
 	return slices.ContainsFunc(c.who().operators, func(o aclID) bool {

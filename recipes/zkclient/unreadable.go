@@ -3,11 +3,10 @@ package zkclient
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // Unreadable is a node that a list leaves out, because this program cannot make
@@ -32,24 +31,13 @@ const WhyDenied = "its ACL does not let this client read it"
 // LeftOut tells of what a list has to leave out, if err is about that one node
 // alone.
 func LeftOut(err error, node, name string) (Unreadable, bool) {
-	if e, ok := errors.AsType[*RecordError](err); ok {
-		return Unreadable{Path: cmp.Or(e.Node, node), Name: name, Reason: e.reason()}, true
+	if e, ok := errors.AsType[*znode.RecordError](err); ok {
+		return Unreadable{Path: cmp.Or(e.Node, node), Name: name, Reason: e.Reason()}, true
 	}
 	if e, ok := errors.AsType[*AccessError](err); ok {
 		return Unreadable{Path: cmp.Or(e.Node, node), Name: name, Reason: WhyDenied + "; an operator may change the ACL, see lockkeeper doctor"}, true
 	}
 	return Unreadable{}, false
-}
-
-// maxUnreadable bounds what a reason quotes of a record.
-const maxUnreadable = 200
-
-// reason is what is wrong with a record, without where it stands.
-func (e *RecordError) reason() string {
-	if e.Format != 0 {
-		return fmt.Sprintf("it has format %d, this program knows %d; upgrade this program", e.Format, max(e.knows, RecordFormat))
-	}
-	return fmt.Sprintf("it cannot be read: %s; somebody else has written there: put it right, or delete the node if it is none of ours", words.Clip(e.Err.Error(), maxUnreadable))
 }
 
 // Misplaced tells of a node that does not belong where it is.

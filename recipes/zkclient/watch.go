@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
 // WatchKind is what a watcher is told.
@@ -223,7 +225,7 @@ func (t *watchTable) reset(tell bool) {
 // transaction, which nobody sees but as an event. go-zookeeper cannot take a watch back.
 func (s *Session) FireIdleChildren(ctx context.Context, path string) {
 	for s.watches.idle(watchKey{path: path, children: true}) {
-		child := path + "/watched-" + NewGUID()
+		child := path + "/watched-" + znode.NewGUID()
 		_, _, err := s.Multi(ctx,
 			&zk.CreateRequest{Path: child, Acl: s.c.who().acl, Flags: zk.FlagEphemeral},
 			&zk.DeleteRequest{Path: child, Version: -1})

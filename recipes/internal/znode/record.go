@@ -1,4 +1,4 @@
-package zkclient
+package znode
 
 import (
 	"encoding/json"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 // RecordError is returned for a node whose data this program cannot use: a newer
@@ -136,3 +138,14 @@ func Valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 // RecordFormat is the version of what is written into znodes. A reader refuses
 // a newer one rather than guess.
 const RecordFormat = 1
+
+// maxUnreadable bounds what a reason quotes of a record.
+const maxUnreadable = 200
+
+// Reason is what is wrong with a record, without where it stands.
+func (e *RecordError) Reason() string {
+	if e.Format != 0 {
+		return fmt.Sprintf("it has format %d, this program knows %d; upgrade this program", e.Format, max(e.knows, RecordFormat))
+	}
+	return fmt.Sprintf("it cannot be read: %s; somebody else has written there: put it right, or delete the node if it is none of ours", words.Clip(e.Err.Error(), maxUnreadable))
+}

@@ -1,9 +1,10 @@
-package zkclient
+package znode
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -42,7 +43,7 @@ func TestScopeThatCannotBeStoredIsRefused(t *testing.T) {
 		strings.Repeat("x/", 50) + "x":  "takes 201 bytes (a slash counts as 3)",
 	} {
 		_, err := EscapeScope(scope)
-		var bad *RequestError
+		var bad *priority.RequestError
 		require.ErrorAs(t, err, &bad)
 		require.Equal(t, "scope", bad.Field)
 		require.ErrorContains(t, err, says)
@@ -68,7 +69,7 @@ func TestScopeThatIsTakenForAnotherIsRefused(t *testing.T) {
 		" / a//b/ c / ": `" / a//b/ c / " has an empty part after " / a"; write "a/b/c"`,
 	} {
 		_, err := EscapeScope(scope)
-		var bad *RequestError
+		var bad *priority.RequestError
 		require.ErrorAs(t, err, &bad, "%q", scope)
 		require.Equal(t, "scope", bad.Field)
 		require.Contains(t, bad.Reason, says)

@@ -1,4 +1,4 @@
-package zkclient
+package znode
 
 import (
 	"cmp"
@@ -11,18 +11,19 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 // maxScope is the longest escaped scope, in bytes: a node's name.
 const maxScope = 200
 
 // EscapeScope turns a scope into the name of its one node. It returns a
-// *RequestError for a scope that is empty, too long or not printable, and for
+// *priority.RequestError for a scope that is empty, too long or not printable, and for
 // one that people would take for another: with an empty part between slashes, a
 // slash at its ends, or white space at the ends of a part.
 func EscapeScope(scope string) (string, error) {
 	bad := func(format string, args ...any) (string, error) {
-		return "", &RequestError{Field: "scope", Reason: fmt.Sprintf(format, args...)}
+		return "", &priority.RequestError{Field: "scope", Reason: fmt.Sprintf(format, args...)}
 	}
 	if scope == "" {
 		return bad("is empty; write a path such as cluster/orders/resource/users")
