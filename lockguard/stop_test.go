@@ -27,12 +27,12 @@ func TestWorkIsStoppedByTheFirstOfItsSignals(t *testing.T) {
 		stop func(w, h context.CancelCauseFunc, hold workHold)
 		want error
 	}{
-		"its context":           {func(w, _ context.CancelCauseFunc, _ workHold) { w(ErrShutdown) }, ErrShutdown},
-		"the end of the hold":   {func(_, h context.CancelCauseFunc, _ workHold) { h(ErrReleased) }, ErrReleased},
-		"the loss of the lock":  {func(_, _ context.CancelCauseFunc, hold workHold) { close(hold.lost) }, lost},
-		"the risk of a loss":    {func(_, _ context.CancelCauseFunc, hold workHold) { close(hold.atRisk) }, ErrAtRisk},
-		"a loss that is known":  {func(_, h context.CancelCauseFunc, hold workHold) { h(&LostError{Scope: "other"}); close(hold.lost) }, &LostError{Scope: "other"}},
-		"a loss after the risk": {func(_, _ context.CancelCauseFunc, hold workHold) { close(hold.atRisk); close(hold.lost) }, lost},
+		"its context":          {func(w, _ context.CancelCauseFunc, _ workHold) { w(ErrShutdown) }, ErrShutdown},
+		"the end of the hold":  {func(_, h context.CancelCauseFunc, _ workHold) { h(ErrReleased) }, ErrReleased},
+		"the loss of the lock": {func(_, _ context.CancelCauseFunc, hold workHold) { close(hold.lost) }, lost},
+		"the risk of a loss":   {func(_, _ context.CancelCauseFunc, hold workHold) { close(hold.atRisk) }, ErrAtRisk},
+		"a loss that is known": {func(_, h context.CancelCauseFunc, hold workHold) { h(&LostError{Scope: "other"}); close(hold.lost) }, &LostError{Scope: "other"}},
+		"a loss and a risk":    {func(_, _ context.CancelCauseFunc, hold workHold) { close(hold.lost); close(hold.atRisk) }, lost},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			work, endWork := context.WithCancelCause(t.Context())

@@ -7,7 +7,8 @@ import (
 )
 
 // A Client is a process's connection to ZooKeeper, shared by all its locks, groups, ledgers and boards. They are made by its
-// methods. What it is beside that is zkclient's.
+// methods. What it is beside that is zkclient's: a program that needs locks has no use for its requests to ZooKeeper, and must
+// not write below the root with them.
 type Client struct{ *zkclient.Client }
 
 // NewClient validates cfg and starts to connect in the background; it never
@@ -20,7 +21,8 @@ func NewClient(cfg Config) (*Client, error) {
 	return &Client{c}, nil
 }
 
-// ticks.Ledger returns the ledger of the client's root. The owner names the process for people; defaults to "host:pid".
+// TickLedger returns the ledger of the client's root. Each has an identity of its own: a process needs one. The owner names the
+// process for people; defaults to "host:pid".
 func (c *Client) TickLedger(owner string) *ticks.Ledger { return ticks.New(c.Client, owner) }
 
 // What is zkclient's, and is handed to clients of this package or comes back from them.

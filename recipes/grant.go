@@ -362,7 +362,7 @@ func (g *Grant) overdue(now zkclient.Instant) bool {
 
 func (g *Grant) holding() string { return g.lock.scope }
 
-// AtRisk tells the holder that ZooKeeper has been silent for long.
+// atRisk tells the holder that ZooKeeper has been silent for long.
 func (g *Grant) atRisk(left time.Duration) {
 	if g.held() {
 		g.notices.send(AtRisk{Deadline: time.Now().Add(left)})

@@ -19,7 +19,7 @@ import (
 // nothing. A holder with waiters, which lists them anyway, sees the record's version in
 // each list, and compares at once when that has changed.
 
-// VerifyDue reports whether it is time to compare.
+// verifyDue reports whether it is time to compare.
 func (g *Grant) verifyDue(now zkclient.Instant) bool {
 	if own, ok := parseChild(path.Base(g.path)); !ok || own.walked {
 		return false // its name says that it holds, whatever the record says

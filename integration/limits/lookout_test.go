@@ -33,6 +33,7 @@ func TestLiveViewOfManyLocksWithManyWaiters(t *testing.T) {
 		l := h.Lock(crews[i%len(crews)], fmt.Sprintf("lock/%d", i/each))
 		queue.Go(func() {
 			if g, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("worker-%d", i)}, Terms: priority.Terms{LeaseTimeout: time.Hour}}); err == nil {
+				<-ctx.Done() // what is to be seen stays until it was
 				_ = g.Release(context.Background())
 			}
 		})

@@ -31,6 +31,8 @@ type canary struct {
 	lapses []Lapse
 	slow   []span
 	asked  []time.Duration // of each server: since when it has owed an answer; 0: it owes none
+
+	patience time.Duration // a server that takes longer to answer is slow
 }
 
 // A span is a time in which a server was slower than a promise allows for.
@@ -52,7 +54,7 @@ func newCanary(servers string, patience time.Duration) (*canary, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	c := &canary{conn: conn, stop: stop, acked: -1, when: make(map[int32]time.Duration)}
+	c := &canary{conn: conn, stop: stop, acked: -1, when: make(map[int32]time.Duration), patience: patience}
 	c.over.Go(func() { c.sing(ctx) })
 	each := strings.Split(servers, ",")
 	c.asked = make([]time.Duration, len(each))
@@ -63,14 +65,14 @@ func newCanary(servers string, patience time.Duration) (*canary, error) {
 			return nil, err
 		}
 		context.AfterFunc(ctx, one.Close) // also ends a call that has no answer
-		c.over.Go(func() { c.time(ctx, i, one, patience) })
+		c.over.Go(func() { c.time(ctx, i, one) })
 	}
 	return c, nil
 }
 
 // time asks one server again and again how far the ensemble has come, and notes when that took long: a client there hears
 // as late of its grant, or of its end.
-func (c *canary) time(ctx context.Context, server int, conn *zk.Conn, patience time.Duration) {
+func (c *canary) time(ctx context.Context, server int, conn *zk.Conn) {
 	for ctx.Err() == nil {
 		began := history.Now()
 		c.mu.Lock()
@@ -80,7 +82,7 @@ func (c *canary) time(ctx context.Context, server int, conn *zk.Conn, patience t
 		now := history.Now()
 		c.mu.Lock()
 		c.asked[server] = 0
-		if err != nil || now-began > patience {
+		if err != nil || now-began > c.patience {
 			c.slow = append(c.slow, span{began, now})
 		}
 		c.mu.Unlock()
@@ -94,8 +96,8 @@ func (c *canary) slowness() []span {
 	defer c.mu.Unlock()
 	all := slices.Clone(c.slow)
 	for _, since := range c.asked {
-		if since != 0 {
-			all = append(all, span{since, history.Now()})
+		if now := history.Now(); since != 0 && now-since > c.patience {
+			all = append(all, span{since, now})
 		}
 	}
 	return all

@@ -115,7 +115,7 @@ type Pause struct {
 	Until  *time.Time `json:"until"` // null: until somebody resumes it
 }
 
-// ticks.Counts is how many ticks have ended in which way.
+// TickCounts is how many ticks have ended in which way.
 type TickCounts struct {
 	Ran         int64            `json:"ran"`
 	Failed      int64            `json:"failed"`

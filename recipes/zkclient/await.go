@@ -20,7 +20,7 @@ func (c *Client) Await(ctx context.Context, path string, children bool, see func
 	return c.Reading(ctx, func(s *Session) error { return s.AwaitNode(ctx, path, children, see) })
 }
 
-// AwaitNode is await within one session.
+// AwaitNode is Await within one session.
 func (s *Session) AwaitNode(ctx context.Context, path string, children bool, see func(NodeSight) (bool, error)) error {
 	b := NewBell()
 	forget := func() {

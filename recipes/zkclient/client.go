@@ -37,7 +37,7 @@ type Client struct {
 	stands    atomic.Pointer[standing] // by that, or by ZooKeeper
 	roomsMade atomic.Bool              // by this client, or they were there
 
-	// Whether it knows that it may make nodes below the root, see introduce.
+	// Whether it knows that it may make nodes below the root, see Introduce.
 	introduced  atomic.Bool
 	introducing chan struct{} // has room for who finds out
 	rootless    atomic.Int64  // the instant at which there was no root
@@ -230,11 +230,11 @@ func (c *Client) replace(old *Session) {
 	c.changed = make(chan struct{})
 }
 
-// session waits for a session that can carry requests. It returns why this client
-// must make no nodes here, see introduce.
+// Usable waits for a session that can carry requests. It returns why this client
+// must make no nodes here, see Introduce.
 func (c *Client) Usable(ctx context.Context) (*Session, error) { return c.UsableFor(ctx, true) }
 
-// UsableFor is session; who makes no nodes is not kept from looking.
+// UsableFor is Usable; who makes no nodes is not kept from looking.
 func (c *Client) UsableFor(ctx context.Context, makes bool) (*Session, error) {
 	for {
 		c.mu.Lock()
@@ -270,7 +270,7 @@ func (c *Client) UsableFor(ctx context.Context, makes bool) (*Session, error) {
 // Only new requests pass here; what gives a lock back or keeps it never does.
 func (c *Client) Admit(ctx context.Context) (*Session, error) { return c.admitFor(ctx, true) }
 
-// admitFor is admit; who makes no nodes is not kept from looking.
+// admitFor is Admit; who makes no nodes is not kept from looking.
 func (c *Client) admitFor(ctx context.Context, makes bool) (*Session, error) {
 	if c.IsClosing() {
 		return nil, ErrClosed

@@ -62,7 +62,7 @@ func (e *ListsError) Error() string { return e.Node + ": " + e.Why }
 // RefusalPoll is how soon one that waits looks again whether it may.
 const RefusalPoll = time.Second
 
-// IsRefusal reports whether introduce has found out that the client must make no
+// IsRefusal reports whether Introduce has found out that the client must make no
 // nodes.
 func IsRefusal(err error) bool {
 	return IsUntrusted(err) || errors.As(err, new(*ListsError)) || errors.As(err, new(*AccessError)) || errors.As(err, new(*znode.RecordError))
@@ -99,7 +99,7 @@ func (c *Client) Introduce(ctx context.Context, s *Session) error {
 	return nil
 }
 
-// greet is introduce for every request. While there is no root, as where only classic
+// greet is Introduce for every request. While there is no root, as where only classic
 // recipes are used, it looks once in a while; whatever makes a node below it looks by itself.
 func (c *Client) greet(ctx context.Context, s *Session) error {
 	if c.mayPass() {

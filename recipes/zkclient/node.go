@@ -105,7 +105,7 @@ func (s *Session) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, in
 	return s.concluded(ops, sent, r, err)
 }
 
-// concluded is what multi makes of the reply to a transaction.
+// concluded is what Multi makes of the reply to a transaction.
 func (s *Session) concluded(ops []any, sent Instant, r []zk.MultiResponse, err error) ([]zk.MultiResponse, int, error) {
 	if err != nil {
 		failed := culprit(r, err)

@@ -24,7 +24,7 @@ type Parcel struct {
 	op   zkwire.Op
 	ops  []any
 	sent Instant       // by the clock of clusterTime
-	then func(*Parcel) // see postThen; nil: nothing
+	then func(*Parcel) // see PostThen; nil: nothing
 
 	done    chan struct{} // what follows is there
 	err     error
@@ -106,7 +106,7 @@ func (p *Parcel) isDone() bool {
 	}
 }
 
-// Outcome waits for the reply to a transaction, and returns what multi would.
+// Outcome waits for the reply to a transaction, and returns what Multi would.
 func (s *Session) Outcome(p *Parcel) ([]zk.MultiResponse, int, error) {
 	r, err := p.reply(s)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Session) Outcome(p *Parcel) ([]zk.MultiResponse, int, error) {
 	return s.concluded(p.ops, p.sent, r, err)
 }
 
-// Answered is what outcome will return, for one that is told of the reply first: see PostThen. false: the request has failed.
+// Answered is what Outcome will return, for one that is told of the reply first: see PostThen. false: the request has failed.
 func (s *Session) Answered(p *Parcel) ([]zk.MultiResponse, bool) {
 	if p.err != nil {
 		return nil, false

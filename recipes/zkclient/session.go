@@ -422,7 +422,7 @@ func (s *Session) Await(ctx context.Context) error {
 // call sends one request in this session and waits for its outcome. It does
 // not return early when ctx ends after the request was sent: the outcome has
 // to be known. That takes no longer than the watchdog needs to find the
-// connection dead; callers that must leave sooner use promptly.
+// connection dead; callers that must leave sooner use Promptly.
 func call[T any](ctx context.Context, s *Session, op func(*zk.Conn) (T, error)) (T, error) {
 	var none T
 	if ctx.Err() != nil {

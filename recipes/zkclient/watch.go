@@ -52,7 +52,7 @@ func newWatchTable() watchTable {
 }
 
 // Look reads a node and makes w hear of its next change. w stays registered
-// until unwatch, the node's deletion included.
+// until Unwatch, the node's deletion included.
 func (s *Session) Look(ctx context.Context, path string, w *Watcher) ([]byte, *zk.Stat, error) {
 	r, err := lookWith(ctx, s, watchKey{path: path}, w,
 		func(c *zk.Conn) (NodeData, error) { return s.read(c, path) },

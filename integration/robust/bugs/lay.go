@@ -103,10 +103,10 @@ func extra(neighbour string, b Bug) string {
 func markedFiles() (map[string]string, error) {
 	root, files := Root(), make(map[string]string)
 	return files, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		name := entry.Name()
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		switch name := entry.Name(); {
 		case entry.IsDir() && path != root && (name == "integration" || name == "testdata" || name[0] == '.'):
 			return fs.SkipDir
 		case entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
