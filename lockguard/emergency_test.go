@@ -2,6 +2,7 @@ package lockguard
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,4 +129,9 @@ func TestOverrideEndsByTheServersClock(t *testing.T) {
 		require.NoError(t, g.Override(t.Context(), over, func(context.Context) error { return nil }))
 		require.Equal(t, time.Minute, locker.last().request.LeaseTimeout)
 	})
+}
+
+func TestRefusalOfEmergencyPrioritySaysOnceThatTheLockIsNotAcquired(t *testing.T) {
+	err := notAcquired(t.Context(), scope, &recipes.EmergencyError{Scope: scope})
+	require.Equal(t, 1, strings.Count(err.Error(), "not acquired"), err.Error())
 }

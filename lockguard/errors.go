@@ -207,6 +207,9 @@ func notAcquired(ctx context.Context, scope string, err error) error {
 			err = fmt.Errorf("%w: %w", err, why)
 		}
 	}
+	if _, said := errors.AsType[*recipes.EmergencyError](err); said {
+		return err
+	}
 	return fmt.Errorf("lock %q not acquired: %w", scope, err)
 }
 
