@@ -1,9 +1,8 @@
 package ticks
 
 import (
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
-
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // CheckRecord says what is wrong with what stands in a job's node: a *zkclient.RecordError without the node.

@@ -4,9 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/lockkeeper/lockkeeper/priority"
 )
 
 func TestScopeIsOneNode(t *testing.T) {
