@@ -3,6 +3,7 @@ package testbed
 import (
 	"context"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -137,12 +138,43 @@ func Root(t testing.TB) string { t.Helper(); return zkserver.Root(t) }
 // Shell opens an administrator's connection, closed at the end of the test.
 func Shell(t testing.TB, server Server) *zk.Conn {
 	t.Helper()
-	conn, _, err := zk.Connect([]string{server.Addr()}, time.Minute, zk.WithLogger(silent{}))
+	conn, _, err := zk.Connect([]string{server.Addr()}, time.Minute, zk.WithLogger(silent{}), zk.WithDialer(dialGreeted))
 	if err != nil {
 		t.Fatalf("connect to ZooKeeper: %v", err)
 	}
 	t.Cleanup(conn.Close)
 	return conn
+}
+
+// greetingPatience is how long a server may take to greet. One that has just been started accepts connections, and may never
+// say anything on them; the library waits ten times its timeout for that.
+const greetingPatience = 10 * time.Second
+
+func dialGreeted(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, err := net.DialTimeout(network, address, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &greetedConn{Conn: conn}, nil
+}
+
+// A greetedConn fails if the server does not greet. It is read by one goroutine at a time.
+type greetedConn struct {
+	net.Conn
+	greeted bool
+}
+
+func (c *greetedConn) SetReadDeadline(t time.Time) error {
+	if soon := time.Now().Add(greetingPatience); !c.greeted && t.After(soon) {
+		t = soon
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+func (c *greetedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.greeted = c.greeted || n > 0
+	return n, err
 }
 
 type silent struct{}

@@ -180,7 +180,15 @@ func (f *Fixture) Set(path string, data []byte) {
 // Delete deletes a node, whatever its version.
 func (f *Fixture) Delete(path string) {
 	f.Helper()
-	require.NoError(f, f.Shell().Delete(path, -1), path)
+	again := false // then it may be gone already
+	require.NoError(f, f.sent(func() error {
+		err := f.Shell().Delete(path, -1)
+		if again && errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		again = true
+		return err
+	}), path)
 	f.History.Add("shell", "deleted %s", path)
 }
 
@@ -194,7 +202,7 @@ func (f *Fixture) Create(path string, data []byte, flags int32, acl ...zk.ACL) (
 	Eventually(f, func() bool {
 		var err error
 		created, err = createAll(f.Shell(), path, data, flags, acl)
-		if errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoServer) { // which is not sent
 			return false
 		}
 		require.NoError(f, err, path)
