@@ -62,7 +62,7 @@ setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), Prometheus, C
 	@scripts/setup.sh
 
 unit: ## Test what needs no server: all packages, without sweeps and schedules at random; with the race detector
-	LOCKKEEPER_TEST_ZK=embedded go test -p 4 $(RACE) $(LEAN) -short -parallel 8 -timeout 5m $(TESTFLAGS) $$(go list ./... | grep -Ev '/(examples|integration)(/|$$)')
+	@$(TESTRUN) unit $(TESTRUNFLAGS)
 
 test: packages ## Test what a newcomer must see pass: everything in virtual time and on the embedded ZooKeeper, the main things on real servers; with the race detector
 	@$(TESTRUN) test $(TESTRUNFLAGS)

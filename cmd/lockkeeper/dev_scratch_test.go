@@ -45,6 +45,7 @@ func namesIn(t *testing.T, dir string) (names []string) {
 }
 
 func TestDevRemovesWhatAKilledDevHasLeft(t *testing.T) {
+	t.Parallel()
 	temporary := t.TempDir()
 
 	// given a dev that was killed, with its credentials and the files of its jobs

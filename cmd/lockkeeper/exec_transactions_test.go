@@ -12,6 +12,7 @@ import (
 // A whole exec is four transactions: its session begins, the lock is taken, the lock is released, the session
 // ends. The servers' time is asked for, by a write, only when something needs it.
 func TestExecTakesFourTransactions(t *testing.T) {
+	t.Parallel()
 	server := zktest.RunT(t)
 	transactions := func(args ...string) int64 {
 		t.Helper()

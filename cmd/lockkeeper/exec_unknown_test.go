@@ -13,6 +13,7 @@ import (
 
 // Whoever has credentials may be under a freeze. Where nobody can tell, nothing runs.
 func TestExecRunsNothingWhileOverridesCannotBeTrusted(t *testing.T) {
+	t.Parallel()
 	server, dir := zktest.RunT(t), t.TempDir()
 	credentials, ran := filepath.Join(dir, "digest"), filepath.Join(dir, "ran")
 	require.NoError(t, os.WriteFile(credentials, []byte("worker:secret\n"), 0o600))
@@ -40,6 +41,7 @@ func TestExecRunsNothingWhileOverridesCannotBeTrusted(t *testing.T) {
 
 // A ZooKeeper that answers everything but what the overrides are says nothing of a freeze.
 func TestExecRunsNothingWhileOverridesAreNotKnown(t *testing.T) {
+	t.Parallel()
 	server, dir := zktest.RunT(t), t.TempDir()
 	credentials, ran := filepath.Join(dir, "digest"), filepath.Join(dir, "ran")
 	require.NoError(t, os.WriteFile(credentials, []byte("worker:secret\n"), 0o600))
@@ -70,6 +72,7 @@ func TestExecRunsNothingWhileOverridesAreNotKnown(t *testing.T) {
 // A file that says where the lock is must not be left out for a mistake in it: the lock of
 // another root excludes nobody.
 func TestExecRunsNothingWhenTheFileInTheDirectoryCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	server, dir := zktest.RunT(t), t.TempDir()
 	file, ran := filepath.Join(dir, defaultFile), filepath.Join(dir, "ran")
 	lockkeeper := func(args ...string) (code int, said string) {

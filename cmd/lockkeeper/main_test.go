@@ -30,6 +30,7 @@ var update = flag.Bool("update", false, "write what the scripts compare with ane
 
 // TestProgram runs what needs no ZooKeeper; integration/program has the rest.
 func TestProgram(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata",
 		Cmds:               map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},

@@ -257,6 +257,7 @@ func TestTopShowsAllLocksOnceWhereThereIsNoTerminal(t *testing.T) {
 }
 
 func TestTopKeepsUpWithManyLocks(t *testing.T) {
+	t.Parallel()
 	locks, waiters := 1000, 10
 	states := make([]recipes.LockState, locks)
 	now := time.Now()

@@ -2,6 +2,7 @@
 // the first lines of why, the file with all that it printed, and the command that repeats just that test. A part that
 // fails does not keep the others from running.
 //
+//	go run ./integration/testrun unit      # what needs no server, without what takes long
 //	go run ./integration/testrun test      # what a newcomer must see pass
 //	go run ./integration/testrun full      # and the rest
 //	go run ./integration/testrun rest      # the rest alone

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-const usage = `usage: testrun test|rest|full [-parts 2] [-race=false] [-flags 'flags of go test']
+const usage = `usage: testrun unit|test|rest|full [-parts 2] [-race=false] [-flags 'flags of go test']
        testrun flaky [-n 20] [-race=false] [package directory ...]
 `
 
@@ -57,6 +57,8 @@ func run(ctx context.Context, args []string, out, errors io.Writer) int {
 	}
 	var passed bool
 	switch args[0] {
+	case "unit":
+		passed = r.run(ctx, unitParts(), *atOnce)
 	case "test":
 		passed = r.run(ctx, testParts(), *atOnce)
 	case "rest":

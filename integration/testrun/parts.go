@@ -25,6 +25,7 @@ type part struct {
 	alone  bool   // it looks at what a busy machine does late: no other part runs beside it
 	run    string // tests, as go test -run and -skip select them; "" is all, and none
 	skip   string
+	short  bool // without what takes long
 }
 
 // Real servers wait for time to pass most of the time, and so do the tests on them. The embedded server's tests are short
@@ -61,6 +62,14 @@ const basic = "^TestBasic"
 
 // temporal builds Temporal's server, once: beside the parts before it.
 var temporal = []string{"scripts/setup.sh temporal"}
+
+// unitParts is what `make unit` runs.
+func unitParts() []*part {
+	return []*part{{
+		name: "unit", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."}, without: []string{"examples", "integration"},
+		atOnce: 4, short: true,
+	}}
+}
 
 // testParts is what `make test` runs.
 func testParts() []*part {
@@ -132,6 +141,9 @@ func (p *part) flags() (flags []string) {
 	if p.atOnce > 0 {
 		flags = append(flags, fmt.Sprintf("-p=%d", p.atOnce))
 	}
+	if p.short {
+		flags = append(flags, "-short", "-parallel=8") // what waits leaves the processors to the others
+	}
 	return append(flags, p.selection("-")...)
 }
 
@@ -156,6 +168,9 @@ func (p *part) again(f failure) string {
 	}
 	words = append(words, p.env...)
 	words = append(words, "go test -race")
+	if p.short {
+		words = append(words, "-short")
+	}
 	if seed := shuffled.FindStringSubmatch(f.output); seed != nil {
 		words = append(words, "-shuffle "+seed[1])
 	}
