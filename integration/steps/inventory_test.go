@@ -57,6 +57,9 @@ func size(v reflect.Value, path []string) int {
 	}
 	v = v.FieldByName(path[0])
 	if v.Kind() == reflect.Pointer {
+		if v.IsNil() { // a session that has just begun has no connection yet
+			return 0
+		}
 		v = v.Elem()
 	}
 	switch {
