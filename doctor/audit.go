@@ -8,12 +8,13 @@ import (
 	"os"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
-func verify(ctx context.Context, client *recipes.Client) (recipes.AuditReport, error) {
+func verify(ctx context.Context, client *recipes.Client) (opstore.AuditReport, error) {
 	log, err := client.AuditLog(0)
 	if err != nil {
-		return recipes.AuditReport{}, err
+		return opstore.AuditReport{}, err
 	}
 	return log.Verify(ctx)
 }

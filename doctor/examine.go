@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -85,11 +86,11 @@ type facts struct {
 	members   []recipes.EnsembleMember
 	survey    recipes.Survey
 	surveyErr error
-	posted    []recipes.PostedOverride
+	posted    []opstore.PostedOverride
 	postedErr error
 	known     *recipes.Identities // as an operator has left them; nil: nobody has, or they cannot be read
 	unknown   error               // why the client must make no nodes; nil if it may
-	audit     recipes.AuditReport
+	audit     opstore.AuditReport
 	auditErr  error
 	urgent    []urgent
 	urgentErr error

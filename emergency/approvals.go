@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A Verdict is what a Rule decides.
@@ -200,7 +201,7 @@ func (a *Approvals) heed(ctx context.Context, q lockguard.Question) (lockguard.D
 
 // opened alerts people.
 func (a *Approvals) opened(ctx context.Context, p lockguard.Pending, o lockguard.Opened) {
-	entry := a.entry(p, recipes.AuditApprovalOpen, o.ID)
+	entry := a.entry(p, opstore.AuditApprovalOpen, o.ID)
 	if o.Attached {
 		entry.After = map[string]string{"question": "goes on"}
 	}
@@ -216,11 +217,11 @@ func (a *Approvals) opened(ctx context.Context, p lockguard.Pending, o lockguard
 
 // decided makes a decision known.
 func (a *Approvals) decided(ctx context.Context, p lockguard.Pending, d lockguard.Answer) (lockguard.Decision, error) {
-	word := recipes.Decision{Approved: d.Approved, Force: !d.AfterGrace}.Word()
+	word := opstore.Decision{Approved: d.Approved, Force: !d.AfterGrace}.Word()
 	a.log.Warn("taking a lock by force was "+word, "approval", d.ID, "scope", p.Subject.Scope, "requestor", p.Subject.Owner,
 		"holders", owners(p.Holders), "by", d.By, "reason", d.Reason)
 	if !d.Recorded {
-		entry := a.entry(p, recipes.AuditApprovalDecide, d.ID)
+		entry := a.entry(p, opstore.AuditApprovalDecide, d.ID)
 		entry.By, entry.Reason = d.By, d.Reason
 		entry.After = map[string]string{"decision": word}
 		if err := a.audit(ctx, entry); err != nil && d.Approved {
@@ -233,12 +234,12 @@ func (a *Approvals) decided(ctx context.Context, p lockguard.Pending, d lockguar
 	return d.Decision, &DeniedError{Scope: p.Subject.Scope, ID: d.ID, By: d.By, Reason: d.Reason}
 }
 
-func (a *Approvals) entry(p lockguard.Pending, action recipes.AuditAction, id string) recipes.AuditEntry {
-	entry := recipes.AuditEntry{
-		Action: action, Phase: recipes.AuditOutcome, Scope: p.Subject.Scope, Job: p.Job, By: p.Subject.Owner, Approval: id,
+func (a *Approvals) entry(p lockguard.Pending, action opstore.AuditAction, id string) opstore.AuditEntry {
+	entry := opstore.AuditEntry{
+		Action: action, Phase: opstore.AuditOutcome, Scope: p.Subject.Scope, Job: p.Job, By: p.Subject.Owner, Approval: id,
 		Reason:    p.Subject.Message,
-		Requestor: &recipes.AuditParty{Owner: p.Subject.Owner, Priority: p.Subject.Priority},
-		Result:    recipes.AuditDone,
+		Requestor: &opstore.AuditParty{Owner: p.Subject.Owner, Priority: p.Subject.Priority},
+		Result:    opstore.AuditDone,
 	}
 	for _, h := range p.Holders {
 		entry.Victims = append(entry.Victims, h.Party())
@@ -246,7 +247,7 @@ func (a *Approvals) entry(p lockguard.Pending, action recipes.AuditAction, id st
 	return entry
 }
 
-func (a *Approvals) audit(ctx context.Context, entry recipes.AuditEntry) error {
+func (a *Approvals) audit(ctx context.Context, entry opstore.AuditEntry) error {
 	if a.cfg.Auditor == nil {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A court has a holder that cleans up for a minute, and a polite request that
@@ -49,7 +50,7 @@ func (w *world) court(policy emergency.Policy) *court {
 }
 
 // asked returns the one question on the board.
-func (c *court) asked() recipes.Approval {
+func (c *court) asked() opstore.Approval {
 	c.t.Helper()
 	all, _, err := c.user.Approvals().List(c.t.Context())
 	require.NoError(c.t, err)
@@ -90,7 +91,7 @@ func TestARuleDecidesAtOnceAndSaysSo(t *testing.T) {
 				// then
 				require.InDelta(t, time.Second, time.Since(court.began), float64(100*time.Millisecond))
 				court.nobodyIsAsked()
-				decided := w.entries(recipes.AuditApprovalDecide)
+				decided := w.entries(opstore.AuditApprovalDecide)
 				require.Len(t, decided, 1)
 				require.Equal(t, "rules[0]", decided[0].By)
 				require.Equal(t, "critical", decided[0].Requestor.Owner)
@@ -132,7 +133,7 @@ func TestAPersonDecides(t *testing.T) {
 
 				// when
 				decided := time.Now()
-				require.NoError(t, court.user.Approvals().Decide(t.Context(), question.ID, recipes.Decision{Approved: approved, Force: approved, By: "ana", Reason: "payments"}))
+				require.NoError(t, court.user.Approvals().Decide(t.Context(), question.ID, opstore.Decision{Approved: approved, Force: approved, By: "ana", Reason: "payments"}))
 				err := <-court.request
 
 				// then
@@ -145,9 +146,9 @@ func TestAPersonDecides(t *testing.T) {
 					<-court.holder
 				}
 				court.nobodyIsAsked()
-				require.Len(t, w.entries(recipes.AuditApprovalOpen), 1)
-				require.Empty(t, w.entries(recipes.AuditApprovalDecide), "who decides puts it on record")
-				for _, e := range w.entries(recipes.AuditTakeover) {
+				require.Len(t, w.entries(opstore.AuditApprovalOpen), 1)
+				require.Empty(t, w.entries(opstore.AuditApprovalDecide), "who decides puts it on record")
+				for _, e := range w.entries(opstore.AuditTakeover) {
 					require.Equal(t, question.ID, e.Approval)
 				}
 			})
@@ -162,13 +163,13 @@ func TestApprovedRequestLeavesTheHolderTheRestOfItsGrace(t *testing.T) {
 		time.Sleep(20 * time.Second)
 
 		// when
-		require.NoError(t, court.user.Approvals().Decide(t.Context(), court.asked().ID, recipes.Decision{Approved: true, By: "ana", Reason: "payments"}))
+		require.NoError(t, court.user.Approvals().Decide(t.Context(), court.asked().ID, opstore.Decision{Approved: true, By: "ana", Reason: "payments"}))
 
 		// then it has the rest of that, and finishes in it
 		require.NoError(t, <-court.request)
 		require.InDelta(t, time.Minute, time.Since(court.began), float64(time.Second))
 		require.NotErrorAs(t, <-court.holder, new(*lockguard.LostError))
-		require.Empty(t, w.entries(recipes.AuditTakeover))
+		require.Empty(t, w.entries(opstore.AuditTakeover))
 	})
 }
 
@@ -180,7 +181,7 @@ func TestNobodyDecidesInTime(t *testing.T) {
 		require.ErrorContains(t, err, "denied by the deadline")
 		require.ErrorContains(t, err, "nobody has decided within 20s")
 		require.ErrorAs(t, err, new(*recipes.CleanupPendingError))
-		require.Equal(t, "the deadline", w.entries(recipes.AuditApprovalDecide)[0].By)
+		require.Equal(t, "the deadline", w.entries(opstore.AuditApprovalDecide)[0].By)
 		court.nobodyIsAsked()
 		<-court.holder
 	})
@@ -208,7 +209,7 @@ func TestPeopleAreAskedAnewWhenTheSessionEnds(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		second := court.asked()
 		require.NotEqual(t, first.ID, second.ID)
-		require.NoError(t, court.user.Approvals().Decide(t.Context(), second.ID, recipes.Decision{Approved: true, Force: true, By: "ana", Reason: "payments"}))
+		require.NoError(t, court.user.Approvals().Decide(t.Context(), second.ID, opstore.Decision{Approved: true, Force: true, By: "ana", Reason: "payments"}))
 		require.NoError(t, <-court.request)
 		<-court.holder
 	})
@@ -239,7 +240,7 @@ func TestQuestionThatIsRemovedIsAskedAnewInTime(t *testing.T) {
 				}
 			}
 		}
-		asked := len(w.entries(recipes.AuditApprovalOpen))
+		asked := len(w.entries(opstore.AuditApprovalOpen))
 		require.Greater(t, asked, 1)
 		require.LessOrEqual(t, asked, 3)
 		require.NoError(t, <-court.request)

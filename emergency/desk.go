@@ -37,7 +37,7 @@ type Active struct {
 	Since time.Time
 }
 
-// Board is what a Desk needs of a *recipes.OverrideBoard, see FromBoard.
+// Board is what a Desk needs of a *opstore.OverrideBoard, see FromBoard.
 type Board interface {
 	// Watch calls see with all that is posted now, and again after each change,
 	// until ctx ends. What cannot be read or trusted is told as an error; what

@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // Why a duty ends.
@@ -92,11 +93,11 @@ const longAgain = 30 * time.Second
 
 // attempt does what there is to do in one turn.
 func (d *duty) attempt() error {
-	errand, err := d.e.cfg.Client.Errand(d.id)
+	errand, err := newErrand(d.e.cfg.Client.Client, d.id)
 	if err != nil {
 		return err
 	}
-	turn, err := errand.Take(d.ctx)
+	turn, err := errand.take(d.ctx)
 	if err != nil {
 		return err
 	}
@@ -104,13 +105,13 @@ func (d *duty) attempt() error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), auditTimeout)
 		defer cancel()
-		_ = turn.Release(ctx) // it goes on in the background, or ends with the session
+		_ = turn.release(ctx) // it goes on in the background, or ends with the session
 	}()
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-turn.Lost():
+		case <-turn.lost():
 			cancel(errTurnLost)
 		case <-ctx.Done():
 		}
@@ -129,8 +130,8 @@ func (d *duty) attempt() error {
 // A watch is a turn of a duty.
 type watch struct {
 	*duty
-	errand *recipes.Errand
-	turn   *recipes.ErrandTurn
+	errand *errand
+	turn   *errandTurn
 	note   note
 }
 
@@ -153,7 +154,7 @@ func (w *watch) keep(ctx context.Context) error {
 		w.note = newNote(a)
 	}
 	if a.Source == File && !w.note.Told { // else who has posted it has told
-		if err := w.e.audit(ctx, a.entry(recipes.AuditOverrideApply, recipes.AuditOutcome)); err != nil {
+		if err := w.e.audit(ctx, a.entry(opstore.AuditOverrideApply, opstore.AuditOutcome)); err != nil {
 			return err
 		}
 		w.note.Told = true
@@ -227,7 +228,7 @@ func (w *watch) hold(ctx context.Context, a Active) error {
 
 // tellAgain writes down that the file says something else by now of what goes on.
 func (w *watch) tellAgain(ctx context.Context, a Active) {
-	if err := w.e.audit(ctx, a.entry(recipes.AuditOverrideApply, recipes.AuditOutcome)); err != nil {
+	if err := w.e.audit(ctx, a.entry(opstore.AuditOverrideApply, opstore.AuditOutcome)); err != nil {
 		w.e.log.Error("an override was not put on record", "override", a.ID, "error", err)
 		return
 	}
@@ -295,7 +296,7 @@ const gone = "they have gone"
 
 // outcome writes down what has become of it where there was nothing to do.
 func (w *watch) outcome(ctx context.Context, a Active, how string) error {
-	entry := a.entry(recipes.AuditOverrideAct, recipes.AuditOutcome)
+	entry := a.entry(opstore.AuditOverrideAct, opstore.AuditOutcome)
 	entry.After["outcome"] = how
 	if err := w.e.audit(ctx, entry); err != nil {
 		return err
@@ -307,7 +308,7 @@ func (w *watch) outcome(ctx context.Context, a Active, how string) error {
 // refuse writes down that it will not be done.
 func (w *watch) refuse(ctx context.Context, a Active, err error) error {
 	w.e.log.Error("an override is not carried out", "override", a.ID, "error", err)
-	if err := w.e.audit(ctx, failed(a.entry(recipes.AuditOverrideAct, recipes.AuditOutcome), err)); err != nil {
+	if err := w.e.audit(ctx, failed(a.entry(opstore.AuditOverrideAct, opstore.AuditOutcome), err)); err != nil {
 		return err
 	}
 	w.note.Result = "refused"
@@ -339,7 +340,7 @@ func (w *watch) tellEnd(ctx context.Context, a Active, cause error) error {
 	case errors.Is(cause, errExpired):
 		return w.e.audit(ctx, w.note.expired())
 	case a.Source == File:
-		entry := a.entry(recipes.AuditOverrideClear, recipes.AuditOutcome)
+		entry := a.entry(opstore.AuditOverrideClear, opstore.AuditOutcome)
 		entry.By, entry.Reason = string(File), "it is not in the file any more"
 		entry.Before, entry.After = entry.After, nil
 		return w.e.audit(ctx, entry)

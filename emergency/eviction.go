@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // Broken is what has come of Break.
@@ -26,7 +27,7 @@ type Broken struct {
 // Break takes a lock from the holder with a token, at once and without asking it.
 // With an Act in what it returns the lock was broken, also if there is an error.
 func (o *Operator) Break(ctx context.Context, scope string, token recipes.Token, by By) (Broken, error) {
-	d := &deed{trail: o.trail, entry: recipes.AuditEntry{Action: recipes.AuditBreak, Scope: scope, By: by.Name, Reason: by.Reason}}
+	d := &deed{trail: o.trail, entry: opstore.AuditEntry{Action: opstore.AuditBreak, Scope: scope, By: by.Name, Reason: by.Reason}}
 	victim, err := o.client.Break(ctx, recipes.BreakRequest{
 		Scope: scope, Token: token, By: by.Name, Reason: by.Reason,
 		Authorize: func(ctx context.Context, holders []recipes.Contender) error { return d.intend(ctx, holders...) },
@@ -135,12 +136,12 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state recipes.Lock
 		return done, nil
 	}
 	r := p.Request(state, mark)
-	asking := &deed{trail: o.trail, entry: recipes.AuditEntry{
-		Action: recipes.AuditPreempt, Scope: p.Scope, By: p.By.Name, Reason: p.By.Reason, Override: mark.ID,
-		Requestor: &recipes.AuditParty{Owner: r.Owner, Priority: r.Priority},
+	asking := &deed{trail: o.trail, entry: opstore.AuditEntry{
+		Action: opstore.AuditPreempt, Scope: p.Scope, By: p.By.Name, Reason: p.By.Reason, Override: mark.ID,
+		Requestor: &opstore.AuditParty{Owner: r.Owner, Priority: r.Priority},
 	}}
 	taking := &deed{trail: o.trail, entry: asking.entry}
-	taking.entry.Action = recipes.AuditTakeover
+	taking.entry.Action = opstore.AuditTakeover
 	r.Authorize = func(ctx context.Context, holders []recipes.Contender) error {
 		if err := p.meant(holders); err != nil {
 			return err

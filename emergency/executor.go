@@ -10,6 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // Guard is what an Executor needs of a *lockguard.Guard.
@@ -111,7 +112,7 @@ func (e *Executor) now() time.Time { return e.cfg.Desk.now() }
 const auditTimeout = 5 * time.Second
 
 // audit writes an entry, also when ctx has ended.
-func (e *Executor) audit(ctx context.Context, entry recipes.AuditEntry) error {
+func (e *Executor) audit(ctx context.Context, entry opstore.AuditEntry) error {
 	if e.cfg.Auditor == nil {
 		return nil
 	}
@@ -121,22 +122,22 @@ func (e *Executor) audit(ctx context.Context, entry recipes.AuditEntry) error {
 }
 
 // entry is what all entries about an override say.
-func (a Active) entry(action recipes.AuditAction, phase recipes.AuditPhase) recipes.AuditEntry {
-	entry := recipes.AuditEntry{
+func (a Active) entry(action opstore.AuditAction, phase opstore.AuditPhase) opstore.AuditEntry {
+	entry := opstore.AuditEntry{
 		Action: action, Phase: phase, Scope: a.Match.Scope, Job: a.Match.Job, By: a.By, Reason: a.Reason, Override: a.ID,
 		After: map[string]string{"override": a.String(), "source": string(a.Source)},
 	}
 	if a.PostedBy != "" {
 		entry.After["posted_by"] = a.PostedBy
 	}
-	if phase == recipes.AuditOutcome {
-		entry.Result = recipes.AuditDone
+	if phase == opstore.AuditOutcome {
+		entry.Result = opstore.AuditDone
 	}
 	return entry
 }
 
 // failed makes an outcome that of something that was not done.
-func failed(entry recipes.AuditEntry, err error) recipes.AuditEntry {
-	entry.Result, entry.Error = recipes.AuditFailed, err.Error()
+func failed(entry opstore.AuditEntry, err error) opstore.AuditEntry {
+	entry.Result, entry.Error = opstore.AuditFailed, err.Error()
 	return entry
 }

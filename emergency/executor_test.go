@@ -19,6 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -34,7 +35,7 @@ type world struct {
 
 // audited is an entry of the trail, with who wrote it.
 type audited struct {
-	recipes.AuditEntry
+	opstore.AuditEntry
 	by string
 	at time.Time
 }
@@ -60,7 +61,7 @@ func (w *world) trail() []string {
 	var lines []string
 	for _, e := range w.all {
 		line := fmt.Sprintf("%s %s %s", e.Action, e.Phase, e.Override)
-		if e.Phase == recipes.AuditOutcome {
+		if e.Phase == opstore.AuditOutcome {
 			line += " " + e.Result
 		}
 		if how := e.After["outcome"]; how != "" {
@@ -74,7 +75,7 @@ func (w *world) trail() []string {
 	return lines
 }
 
-func (w *world) entries(action recipes.AuditAction) []audited {
+func (w *world) entries(action opstore.AuditAction) []audited {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(w.all), func(e audited) bool { return e.Action != action })
@@ -93,7 +94,7 @@ type daemon struct {
 }
 
 // Audit writes into the trail of the world.
-func (d *daemon) Audit(_ context.Context, entry recipes.AuditEntry) error {
+func (d *daemon) Audit(_ context.Context, entry opstore.AuditEntry) error {
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
 	if d.deaf != nil {
@@ -270,7 +271,7 @@ func TestAHoldIsTakenUpByAnotherDaemonWhenTheFirstOneEndsOrDies(t *testing.T) {
 					first = next
 				}
 				w.zk.Heal()
-				require.Len(t, w.entries(recipes.AuditOverrideApply), 1)
+				require.Len(t, w.entries(opstore.AuditOverrideApply), 1)
 
 				// and when it is taken back, it is given back
 				file(all)
@@ -304,8 +305,8 @@ func TestAHoldGoesOnWhenItIsMadeLonger(t *testing.T) {
 		time.Sleep(time.Until(o.Until) + 100*time.Millisecond)
 		require.Empty(t, w.holder(client).ID)
 		time.Sleep(settled)
-		require.Len(t, w.entries(recipes.AuditOverrideApply), 2)
-		require.Len(t, w.entries(recipes.AuditOverrideExpire), 1)
+		require.Len(t, w.entries(opstore.AuditOverrideApply), 2)
+		require.Len(t, w.entries(opstore.AuditOverrideExpire), 1)
 	})
 }
 
@@ -338,7 +339,7 @@ func TestHoldersAreAskedToGoOnceInTheWholeCluster(t *testing.T) {
 		file([]*daemon{again}, anOverrideUntil(all[0]))
 		time.Sleep(10 * time.Minute)
 		require.Empty(t, next)
-		require.Len(t, w.entries(recipes.AuditOverrideAct), 1)
+		require.Len(t, w.entries(opstore.AuditOverrideAct), 1)
 		stop(errors.New("enough"))
 		require.Error(t, <-next)
 	})
@@ -373,10 +374,10 @@ func TestOnlyTheHolderWithTheTokenIsAskedToGo(t *testing.T) {
 				}
 				file(all, o)
 				time.Sleep(5 * time.Second)
-				outcomes := w.entries(recipes.AuditOverrideAct)
+				outcomes := w.entries(opstore.AuditOverrideAct)
 				if c.goes {
 					require.Len(t, outcomes, 1)
-					require.Equal(t, recipes.AuditIntent, outcomes[0].Phase)
+					require.Equal(t, opstore.AuditIntent, outcomes[0].Phase)
 					require.ErrorAs(t, <-job, new(*lockguard.OverriddenError))
 					return
 				}

@@ -7,19 +7,19 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // OnBoard asks on the board of a client: a question lives in ZooKeeper for as
 // long as the process that asks.
-func OnBoard(board *recipes.ApprovalBoard) Forum {
+func OnBoard(board *opstore.ApprovalBoard) Forum {
 	if board == nil {
 		return nil
 	}
 	return boardForum{board}
 }
 
-type boardForum struct{ board *recipes.ApprovalBoard }
+type boardForum struct{ board *opstore.ApprovalBoard }
 
 // errDeadline is the cause of contexts in which people decide.
 var errDeadline = errors.New("nobody has decided in time")
@@ -35,7 +35,7 @@ func (f boardForum) Ask(ctx context.Context, q lockguard.Question) (lockguard.An
 		case errors.Is(err, errDeadline):
 			answer.By, answer.Reason = "the deadline", fmt.Sprintf("nobody has decided within %s", q.Patience)
 			return answer, nil
-		case !errors.As(err, new(*recipes.NoApprovalError)):
+		case !errors.As(err, new(*opstore.NoApprovalError)):
 			return answer, err
 		}
 		wait(ctx, nil, pause) // each question is on record, of which no more than so many are kept

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A note is how far a duty has come, for who has the next turn.
@@ -44,9 +45,9 @@ func (a Active) key() string {
 }
 
 // expired is the entry about the end of the time of an override.
-func (n note) expired() recipes.AuditEntry {
+func (n note) expired() opstore.AuditEntry {
 	a := Active{Override: n.Override, Source: n.Source, PostedBy: n.PostedBy}
-	entry := a.entry(recipes.AuditOverrideExpire, recipes.AuditOutcome)
+	entry := a.entry(opstore.AuditOverrideExpire, opstore.AuditOutcome)
 	entry.Before, entry.After = entry.After, nil
 	return entry
 }
@@ -60,8 +61,8 @@ func (n note) over() time.Time {
 	return n.Ended.Add(late)
 }
 
-func readNote(ctx context.Context, errand *recipes.Errand) (n note, err error) {
-	text, err := errand.Note(ctx)
+func readNote(ctx context.Context, errand *errand) (n note, err error) {
+	text, err := errand.read(ctx)
 	if err != nil || text == nil {
 		return note{}, err
 	}
@@ -79,14 +80,14 @@ func (w *watch) read(ctx context.Context) (err error) {
 // write keeps the note, also when ctx has ended.
 func (w *watch) write(ctx context.Context) error { return w.note.write(ctx, w.turn) }
 
-func (n note) write(ctx context.Context, turn *recipes.ErrandTurn) error {
+func (n note) write(ctx context.Context, turn *errandTurn) error {
 	text, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
-	return turn.Write(ctx, text)
+	return turn.write(ctx, text)
 }
 
 // How often notes of overrides that are over are looked for.
@@ -102,7 +103,7 @@ func (e *Executor) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		names, err := e.cfg.Client.Errands(ctx)
+		names, err := errands(ctx, e.cfg.Client.Client)
 		if err != nil {
 			e.log.Debug("notes about overrides are not looked at", "error", err)
 		}
@@ -123,7 +124,7 @@ func (e *Executor) sweep(ctx context.Context) {
 func (e *Executor) sweepOne(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	errand, err := e.cfg.Client.Errand(name)
+	errand, err := newErrand(e.cfg.Client.Client, name)
 	if err != nil {
 		return err
 	}
@@ -131,11 +132,11 @@ func (e *Executor) sweepOne(ctx context.Context, name string) error {
 	if err != nil || n.Key == "" || e.now().Before(n.over()) {
 		return err
 	}
-	turn, err := errand.Take(ctx)
+	turn, err := errand.take(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = turn.Release(ctx) }() // else it ends with the session
+	defer func() { _ = turn.release(ctx) }() // else it ends with the session
 	n, err = readNote(ctx, errand)           // another one may have been here
 	if err != nil || n.Key == "" || e.now().Before(n.over()) {
 		return err
@@ -149,5 +150,5 @@ func (e *Executor) sweepOne(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	return turn.Forget(ctx)
+	return turn.forget(ctx)
 }

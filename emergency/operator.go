@@ -9,12 +9,13 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
-// An AuditTrail is where acts are put on record: a *recipes.AuditLog.
+// An AuditTrail is where acts are put on record: a *opstore.AuditLog.
 type AuditTrail interface {
-	Append(ctx context.Context, entry recipes.AuditEntry) (recipes.AuditRecord, error)
+	Append(ctx context.Context, entry opstore.AuditEntry) (opstore.AuditRecord, error)
 }
 
 // By is who does something, and why. With one of them missing it is refused, with a
@@ -41,14 +42,14 @@ func NewOperator(client *recipes.Client, trail AuditTrail) (*Operator, error) {
 
 // OnRecord announces what do does, and writes down what has become of it, to which
 // do may add. It returns the name of the act.
-func (o *Operator) OnRecord(ctx context.Context, entry recipes.AuditEntry, do func(outcome *recipes.AuditEntry) error) (act string, err error) {
-	acts, err := o.AllOnRecord(ctx, []recipes.AuditEntry{entry}, func(outcomes []*recipes.AuditEntry) error { return do(outcomes[0]) })
+func (o *Operator) OnRecord(ctx context.Context, entry opstore.AuditEntry, do func(outcome *opstore.AuditEntry) error) (act string, err error) {
+	acts, err := o.AllOnRecord(ctx, []opstore.AuditEntry{entry}, func(outcomes []*opstore.AuditEntry) error { return do(outcomes[0]) })
 	return acts[0], err
 }
 
 // AllOnRecord is OnRecord for what is done whole or not at all.
-func (o *Operator) AllOnRecord(ctx context.Context, entries []recipes.AuditEntry, do func(outcomes []*recipes.AuditEntry) error) (acts []string, err error) {
-	deeds, outcomes := make([]*deed, len(entries)), make([]*recipes.AuditEntry, len(entries))
+func (o *Operator) AllOnRecord(ctx context.Context, entries []opstore.AuditEntry, do func(outcomes []*opstore.AuditEntry) error) (acts []string, err error) {
+	deeds, outcomes := make([]*deed, len(entries)), make([]*opstore.AuditEntry, len(entries))
 	for i, entry := range entries {
 		deeds[i] = &deed{trail: o.trail, entry: entry}
 		outcomes[i] = &deeds[i].entry
@@ -70,14 +71,14 @@ func (o *Operator) AllOnRecord(ctx context.Context, entries []recipes.AuditEntry
 // Apply puts overrides in force, all of them or none. It returns those before, nil
 // where there was none, and the names of the acts, in the same order.
 func (o *Operator) Apply(ctx context.Context, all []override.Override) (was []*override.Override, acts []string, err error) {
-	entries := make([]recipes.AuditEntry, len(all))
+	entries := make([]opstore.AuditEntry, len(all))
 	for i, one := range all {
-		entries[i] = recipes.AuditEntry{
-			Action: recipes.AuditOverrideApply, Scope: one.Match.Scope, Job: one.Match.Job, By: one.By, Reason: one.Reason, Override: one.ID,
+		entries[i] = opstore.AuditEntry{
+			Action: opstore.AuditOverrideApply, Scope: one.Match.Scope, Job: one.Match.Job, By: one.By, Reason: one.Reason, Override: one.ID,
 			After: map[string]string{"override": one.String(), "source": string(ZooKeeper)},
 		}
 	}
-	acts, err = o.AllOnRecord(ctx, entries, func(outcomes []*recipes.AuditEntry) (err error) {
+	acts, err = o.AllOnRecord(ctx, entries, func(outcomes []*opstore.AuditEntry) (err error) {
 		was, err = o.client.Overrides().ApplyAll(ctx, all)
 		for i, before := range was {
 			if before != nil {
@@ -91,8 +92,8 @@ func (o *Operator) Apply(ctx context.Context, all []override.Override) (was []*o
 
 // Clear takes an override back, and returns it and the name of the act.
 func (o *Operator) Clear(ctx context.Context, id string, by By) (was override.Override, act string, err error) {
-	entry := recipes.AuditEntry{Action: recipes.AuditOverrideClear, By: by.Name, Reason: by.Reason, Override: id}
-	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) (err error) {
+	entry := opstore.AuditEntry{Action: opstore.AuditOverrideClear, By: by.Name, Reason: by.Reason, Override: id}
+	act, err = o.OnRecord(ctx, entry, func(outcome *opstore.AuditEntry) (err error) {
 		was, err = o.client.Overrides().Clear(ctx, id)
 		if err == nil {
 			outcome.Before = map[string]string{"override": was.String()}
@@ -103,26 +104,26 @@ func (o *Operator) Clear(ctx context.Context, id string, by By) (was override.Ov
 	return was, act, err
 }
 
-// Questions are where a decision goes: a *recipes.ApprovalBoard, or
+// Questions are where a decision goes: a *opstore.ApprovalBoard, or
 // temporal.Approvals.
 type Questions interface {
-	Find(ctx context.Context, id string) (recipes.Approval, error)
-	Decide(ctx context.Context, id string, d recipes.Decision) error
+	Find(ctx context.Context, id string) (opstore.Approval, error)
+	Decide(ctx context.Context, id string, d opstore.Decision) error
 }
 
 // Decide answers a question of the board in ZooKeeper, as DecideIn does.
-func (o *Operator) Decide(ctx context.Context, id string, d recipes.Decision) (about recipes.Approval, act string, err error) {
+func (o *Operator) Decide(ctx context.Context, id string, d opstore.Decision) (about opstore.Approval, act string, err error) {
 	return o.DecideIn(ctx, o.client.Approvals(), id, d)
 }
 
 // DecideIn answers a question once that is on record, and returns it and the name
-// of the act. The error is a *recipes.NoApprovalError when there is no such
+// of the act. The error is a *opstore.NoApprovalError when there is no such
 // question; then there is nothing that would have to be on record.
-func (o *Operator) DecideIn(ctx context.Context, questions Questions, id string, d recipes.Decision) (about recipes.Approval, act string, err error) {
+func (o *Operator) DecideIn(ctx context.Context, questions Questions, id string, d opstore.Decision) (about opstore.Approval, act string, err error) {
 	if about, err = questions.Find(ctx, id); err != nil {
 		return about, "", err
 	}
-	act, err = o.OnRecord(ctx, decisionEntry(about, d), func(*recipes.AuditEntry) error { return questions.Decide(ctx, id, d) })
+	act, err = o.OnRecord(ctx, decisionEntry(about, d), func(*opstore.AuditEntry) error { return questions.Decide(ctx, id, d) })
 	if err == nil {
 		about.Decision = &d
 	}
@@ -130,9 +131,9 @@ func (o *Operator) DecideIn(ctx context.Context, questions Questions, id string,
 }
 
 // decisionEntry is what is on record of a decision.
-func decisionEntry(a recipes.Approval, d recipes.Decision) recipes.AuditEntry {
-	return recipes.AuditEntry{
-		Action: recipes.AuditApprovalDecide, By: d.By, Reason: d.Reason, Approval: a.ID,
+func decisionEntry(a opstore.Approval, d opstore.Decision) opstore.AuditEntry {
+	return opstore.AuditEntry{
+		Action: opstore.AuditApprovalDecide, By: d.By, Reason: d.Reason, Approval: a.ID,
 		Scope: a.Scope, Job: a.Job, Requestor: &a.Requestor, Victims: a.Holders, After: map[string]string{"decision": d.Word()},
 	}
 }
@@ -140,11 +141,11 @@ func decisionEntry(a recipes.Approval, d recipes.Decision) recipes.AuditEntry {
 // Pause keeps a job from running until a time; the zero one: until it is resumed.
 // It returns the pause that was in force, nil if none was, and the name of the act.
 func (o *Operator) Pause(ctx context.Context, job string, until time.Time, by By) (was *ticks.Pause, act string, err error) {
-	entry := recipes.AuditEntry{Action: recipes.AuditJobPause, Job: job, By: by.Name, Reason: by.Reason, After: map[string]string{"until": "it is resumed"}}
+	entry := opstore.AuditEntry{Action: opstore.AuditJobPause, Job: job, By: by.Name, Reason: by.Reason, After: map[string]string{"until": "it is resumed"}}
 	if !until.IsZero() {
 		entry.After["until"] = until.UTC().Format(time.RFC3339)
 	}
-	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) (err error) {
+	act, err = o.OnRecord(ctx, entry, func(outcome *opstore.AuditEntry) (err error) {
 		was, err = o.client.TickLedger("").Pause(ctx, job, ticks.Pause{By: by.Name, Reason: by.Reason, Until: until})
 		outcome.Before = pauseText(was)
 		return err
@@ -155,8 +156,8 @@ func (o *Operator) Pause(ctx context.Context, job string, until time.Time, by By
 // Resume lets a paused job run again. It returns the pause that was in force, nil
 // if none was, and the name of the act.
 func (o *Operator) Resume(ctx context.Context, job string, by By) (was *ticks.Pause, act string, err error) {
-	entry := recipes.AuditEntry{Action: recipes.AuditJobResume, Job: job, By: by.Name, Reason: by.Reason}
-	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) (err error) {
+	entry := opstore.AuditEntry{Action: opstore.AuditJobResume, Job: job, By: by.Name, Reason: by.Reason}
+	act, err = o.OnRecord(ctx, entry, func(outcome *opstore.AuditEntry) (err error) {
 		was, err = o.client.TickLedger("").Resume(ctx, job)
 		outcome.Before = pauseText(was)
 		return err
@@ -167,8 +168,8 @@ func (o *Operator) Resume(ctx context.Context, job string, by By) (was *ticks.Pa
 // Rewind sets back a job whose ticks were decided by a clock that was ahead: see
 // ticks.Ledger.Rewind. It returns what it has done, and the name of the act.
 func (o *Operator) Rewind(ctx context.Context, job string, how ticks.Rewind, by By) (done ticks.Rewound, act string, err error) {
-	entry := recipes.AuditEntry{Action: recipes.AuditJobRewind, Job: job, By: by.Name, Reason: by.Reason}
-	act, err = o.OnRecord(ctx, entry, func(outcome *recipes.AuditEntry) (err error) {
+	entry := opstore.AuditEntry{Action: opstore.AuditJobRewind, Job: job, By: by.Name, Reason: by.Reason}
+	act, err = o.OnRecord(ctx, entry, func(outcome *opstore.AuditEntry) (err error) {
 		done, err = o.client.TickLedger("").Rewind(ctx, job, how)
 		switch {
 		case err == nil && done.From.IsZero():
@@ -199,7 +200,7 @@ var ErrNotTaken = errors.New("no daemon has taken it: probably none that has thi
 // of the act when one has taken it. What is not taken before ctx ends, or within
 // patience, is withdrawn: the error is ErrNotTaken then.
 func (o *Operator) Run(ctx context.Context, job string, patience time.Duration, by By) (run, act string, err error) {
-	act, err = o.OnRecord(ctx, RunEntry(job, by), func(outcome *recipes.AuditEntry) error {
+	act, err = o.OnRecord(ctx, RunEntry(job, by), func(outcome *opstore.AuditEntry) error {
 		asked, err := o.client.TickLedger("").Request(ctx, ticks.Request{Job: job, By: by.Name, Reason: by.Reason})
 		if err != nil {
 			return err
@@ -228,8 +229,8 @@ func (o *Operator) Run(ctx context.Context, job string, patience time.Duration, 
 }
 
 // RunEntry is what is on record of a request to run a job by hand.
-func RunEntry(job string, by By) recipes.AuditEntry {
-	return recipes.AuditEntry{Action: recipes.AuditJobRun, Job: job, By: by.Name, Reason: by.Reason}
+func RunEntry(job string, by By) opstore.AuditEntry {
+	return opstore.AuditEntry{Action: opstore.AuditJobRun, Job: job, By: by.Name, Reason: by.Reason}
 }
 
 // A deed is one act as it is put on record: what is about to be done, and what has
@@ -237,7 +238,7 @@ func RunEntry(job string, by By) recipes.AuditEntry {
 type deed struct {
 	trail AuditTrail
 	mu    sync.Mutex // a client whose caller has gone may still be about to do it
-	entry recipes.AuditEntry
+	entry opstore.AuditEntry
 	begun bool
 	told  bool
 }
@@ -256,7 +257,7 @@ func (d *deed) intend(ctx context.Context, victims ...recipes.Contender) error {
 	if d.entry.Reason == "" {
 		return &recipes.RequestError{Field: "reason", Reason: "is missing; write why, for those who look at the record"}
 	}
-	d.entry.Phase = recipes.AuditIntent
+	d.entry.Phase = opstore.AuditIntent
 	if len(victims) > 0 {
 		d.entry.Victims = nil
 	}
@@ -290,9 +291,9 @@ func (d *deed) tell(ctx context.Context, failure error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
 	defer cancel()
-	d.entry.Phase, d.entry.Result = recipes.AuditOutcome, recipes.AuditDone
+	d.entry.Phase, d.entry.Result = opstore.AuditOutcome, opstore.AuditDone
 	if failure != nil {
-		d.entry.Result, d.entry.Error = recipes.AuditFailed, failure.Error()
+		d.entry.Result, d.entry.Error = opstore.AuditFailed, failure.Error()
 	}
 	_, err := d.trail.Append(ctx, d.entry)
 	return err

@@ -14,31 +14,32 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // A diary is an audit trail that the test reads.
 type diary struct {
-	entries []recipes.AuditEntry
+	entries []opstore.AuditEntry
 	before  func()                                          // called when something is about to be put on record
-	refuse  func(context.Context, recipes.AuditEntry) error // nil: nothing is refused
+	refuse  func(context.Context, opstore.AuditEntry) error // nil: nothing is refused
 }
 
-func (d *diary) Append(ctx context.Context, e recipes.AuditEntry) (recipes.AuditRecord, error) {
+func (d *diary) Append(ctx context.Context, e opstore.AuditEntry) (opstore.AuditRecord, error) {
 	if d.before != nil {
 		d.before()
 	}
 	if d.refuse != nil {
 		if err := d.refuse(ctx, e); err != nil {
-			return recipes.AuditRecord{}, err
+			return opstore.AuditRecord{}, err
 		}
 	}
 	if e.Act == "" {
 		e.Act = "act-" + strconv.Itoa(len(d.entries)+1)
 	}
 	d.entries = append(d.entries, e)
-	return recipes.AuditRecord{AuditEntry: e}, nil
+	return opstore.AuditRecord{AuditEntry: e}, nil
 }
 
 // A counter has an operator, and what operators do something about.
@@ -50,7 +51,7 @@ type counter struct {
 
 	grant *recipes.Grant        // of the lock orders
 	token recipes.Token         // of it
-	asked *recipes.OpenApproval // a question that is open
+	asked *opstore.OpenApproval // a question that is open
 }
 
 func newCounter(t *testing.T) *counter {
@@ -73,7 +74,7 @@ func newCounter(t *testing.T) *counter {
 	require.NoError(t, err)
 	c.token, err = c.grant.Token(t.Context())
 	require.NoError(t, err)
-	c.asked, err = client.Approvals().Open(t.Context(), recipes.ApprovalRequest{Scope: orders, Reason: "payments are stuck", Deadline: time.Hour})
+	c.asked, err = client.Approvals().Open(t.Context(), opstore.ApprovalRequest{Scope: orders, Reason: "payments are stuck", Deadline: time.Hour})
 	require.NoError(t, err)
 	_, err = client.Overrides().Apply(t.Context(), c.freeze("INC-1", "db/*"))
 	require.NoError(t, err)
@@ -110,29 +111,29 @@ func (c *counter) applied(id string) bool {
 // deeds are all that an operator does, but for preemptions: how, and how one sees
 // that it was done.
 var deeds = map[string]struct {
-	action recipes.AuditAction
+	action opstore.AuditAction
 	do     func(ctx context.Context, c *counter, by emergency.By) (act string, err error)
 	done   func(c *counter) bool
 }{
-	"apply": {recipes.AuditOverrideApply, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
+	"apply": {opstore.AuditOverrideApply, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
 		o := c.freeze("INC-3", "cluster/*")
 		o.By, o.Reason = by.Name, by.Reason
 		_, acts, err := c.does.Apply(ctx, []override.Override{o})
 		return acts[0], err
 	}, func(c *counter) bool { return c.applied("INC-3") }},
-	"clear": {recipes.AuditOverrideClear, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
+	"clear": {opstore.AuditOverrideClear, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
 		_, act, err := c.does.Clear(ctx, "INC-1", by)
 		return act, err
 	}, func(c *counter) bool { return !c.applied("INC-1") }},
-	"decide": {recipes.AuditApprovalDecide, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
-		_, act, err := c.does.Decide(ctx, c.asked.ID(), recipes.Decision{Approved: true, By: by.Name, Reason: by.Reason})
+	"decide": {opstore.AuditApprovalDecide, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
+		_, act, err := c.does.Decide(ctx, c.asked.ID(), opstore.Decision{Approved: true, By: by.Name, Reason: by.Reason})
 		return act, err
 	}, func(c *counter) bool {
 		all, _, err := c.client.Approvals().List(context.WithoutCancel(c.Context()))
 		require.NoError(c, err)
 		return len(all) == 0 || all[0].Decision != nil
 	}},
-	"break": {recipes.AuditBreak, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
+	"break": {opstore.AuditBreak, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
 		broken, err := c.does.Break(ctx, orders, c.token, by)
 		return broken.Act, err
 	}, func(c *counter) bool {
@@ -140,18 +141,18 @@ var deeds = map[string]struct {
 		require.NoError(c, err)
 		return !state.Held()
 	}},
-	"pause": {recipes.AuditJobPause, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
+	"pause": {opstore.AuditJobPause, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
 		_, act, err := c.does.Pause(ctx, "backup", time.Time{}, by)
 		return act, err
 	}, func(c *counter) bool { return c.paused("backup") }},
-	"resume": {recipes.AuditJobResume, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
+	"resume": {opstore.AuditJobResume, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
 		was, act, err := c.does.Resume(ctx, "paused", by)
 		if err == nil {
 			require.Equal(c, "ben", was.By)
 		}
 		return act, err
 	}, func(c *counter) bool { return !c.paused("paused") }},
-	"run": {recipes.AuditJobRun, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
+	"run": {opstore.AuditJobRun, func(ctx context.Context, c *counter, by emergency.By) (string, error) {
 		run, act, err := c.does.Run(ctx, "backup", 20*time.Second, by)
 		if err == nil {
 			require.Equal(c, run, c.diary.entries[1].After["run"])
@@ -196,9 +197,9 @@ func TestDeedsAreOnRecordBeforeTheyAreDoneAndAfter(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []bool{false, true}, done)
 			require.Len(t, c.diary.entries, 2)
-			require.Equal(t, recipes.AuditIntent, c.diary.entries[0].Phase)
-			require.Equal(t, recipes.AuditOutcome, c.diary.entries[1].Phase)
-			require.Equal(t, recipes.AuditDone, c.diary.entries[1].Result)
+			require.Equal(t, opstore.AuditIntent, c.diary.entries[0].Phase)
+			require.Equal(t, opstore.AuditOutcome, c.diary.entries[1].Phase)
+			require.Equal(t, opstore.AuditDone, c.diary.entries[1].Result)
 			for _, e := range c.diary.entries {
 				require.Equal(t, deed.action, e.Action)
 				require.Equal(t, emergency.By{Name: e.By, Reason: e.Reason}, ana)
@@ -214,7 +215,7 @@ func TestNoDeedIsDoneThatCannotBePutOnRecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCounter(t)
 			c.takes()
-			c.diary.refuse = func(context.Context, recipes.AuditEntry) error { return full }
+			c.diary.refuse = func(context.Context, opstore.AuditEntry) error { return full }
 
 			// when
 			_, err := deed.do(t.Context(), c, ana)
@@ -251,8 +252,8 @@ func TestADeedThatFailsIsOnRecordAsFailed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCounter(t)
 			ctx, cancel := context.WithCancel(t.Context())
-			c.diary.refuse = func(ctx context.Context, e recipes.AuditEntry) error {
-				if e.Phase == recipes.AuditIntent {
+			c.diary.refuse = func(ctx context.Context, e opstore.AuditEntry) error {
+				if e.Phase == opstore.AuditIntent {
 					cancel() // whoever has asked for it is gone
 					return nil
 				}
@@ -267,8 +268,8 @@ func TestADeedThatFailsIsOnRecordAsFailed(t *testing.T) {
 			require.False(t, deed.done(c))
 			require.Len(t, c.diary.entries, 2)
 			outcome := c.diary.entries[1]
-			require.Equal(t, recipes.AuditOutcome, outcome.Phase)
-			require.Equal(t, recipes.AuditFailed, outcome.Result)
+			require.Equal(t, opstore.AuditOutcome, outcome.Phase)
+			require.Equal(t, opstore.AuditFailed, outcome.Result)
 			require.Contains(t, outcome.Error, context.Canceled.Error())
 		})
 	}
@@ -283,7 +284,7 @@ func TestARunThatNoDaemonTakesIsWithdrawnAndOnRecordAsFailed(t *testing.T) {
 	// then
 	require.ErrorIs(t, err, emergency.ErrNotTaken)
 	require.Len(t, c.diary.entries, 2)
-	require.Equal(t, recipes.AuditFailed, c.diary.entries[1].Result)
+	require.Equal(t, opstore.AuditFailed, c.diary.entries[1].Result)
 	standing, err := c.client.TickLedger("daemon").AwaitRequests(t.Context(), ticks.Requests{Standing: []ticks.Request{{ID: "none"}}})
 	require.NoError(t, err)
 	require.Empty(t, standing, "nobody runs it later")
@@ -316,7 +317,7 @@ func TestAHolderIsAskedToGoOnRecordOrNotAtAll(t *testing.T) {
 	force := emergency.Preemption{Scope: orders, By: ana, Token: c.token, Force: true, Grace: new(time.Duration)}
 
 	// when it cannot be put on record, or nobody says why
-	c.diary.refuse = func(context.Context, recipes.AuditEntry) error { return full }
+	c.diary.refuse = func(context.Context, opstore.AuditEntry) error { return full }
 	_, refused := c.does.Preempt(t.Context(), force, state, force.NewMark())
 	c.diary.refuse = nil
 	mute := force

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // OnRecord believes an approval that an operator has announced in the audit trail
@@ -22,7 +23,7 @@ func OnRecord(client *recipes.Client) Witness {
 		ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 		defer cancel()
 		since := client.Now().Add(-q.Patience - time.Hour) // the servers' clock is an estimate
-		records, _, err := log.Read(ctx, recipes.AuditQuery{Since: since})
+		records, _, err := log.Read(ctx, opstore.AuditQuery{Since: since})
 		if err != nil {
 			return false, fmt.Errorf("the audit trail cannot be read: %w", err)
 		}
@@ -32,10 +33,10 @@ func OnRecord(client *recipes.Client) Witness {
 
 // announced looks for the intent of an operator. Its outcome says nothing: whoever
 // got no reply does not know whether the answer has arrived.
-func announced(records []recipes.AuditRecord, answer lockguard.Answer, isOperator func(identity string) bool) bool {
-	word := recipes.Decision{Approved: true, Force: !answer.AfterGrace}.Word()
+func announced(records []opstore.AuditRecord, answer lockguard.Answer, isOperator func(identity string) bool) bool {
+	word := opstore.Decision{Approved: true, Force: !answer.AfterGrace}.Word()
 	for _, r := range records {
-		if r.Action == recipes.AuditApprovalDecide && r.Phase == recipes.AuditIntent && r.Approval == answer.ID &&
+		if r.Action == opstore.AuditApprovalDecide && r.Phase == opstore.AuditIntent && r.Approval == answer.ID &&
 			r.By == answer.By && r.After["decision"] == word && isOperator(r.Identity) {
 			return true
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // auditLimit is how long it may take to put on record what overrides do to a
@@ -142,7 +142,7 @@ func fingerprint(o override.Override) string {
 }
 
 // audit calls the auditor.
-func (g *Guard) audit(ctx context.Context, entry recipes.AuditEntry) error {
+func (g *Guard) audit(ctx context.Context, entry opstore.AuditEntry) error {
 	return protect("auditor", func() error { return g.auditor.Audit(ctx, entry) })
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 var errAudit = errors.New("the audit trail is full")
@@ -24,7 +25,7 @@ var errAudit = errors.New("the audit trail is full")
 func TestWhatAnOverrideDoesIsOnRecordBeforeItDoesIt(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		// given an auditor that looks what has happened by then
-		o.audit.write = func(context.Context, recipes.AuditEntry) error {
+		o.audit.write = func(context.Context, opstore.AuditEntry) error {
 			require.Empty(t, o.locker.grants)
 			require.Equal(t, []string{"Waiting"}, o.events.names())
 			return nil
@@ -40,8 +41,8 @@ func TestWhatAnOverrideDoesIsOnRecordBeforeItDoesIt(t *testing.T) {
 
 		// then each of them has an entry that says what it has changed
 		host, _ := os.Hostname()
-		requestor := &recipes.AuditParty{Owner: "compact", Host: host, PID: os.Getpid(), Priority: 5}
-		require.Equal(t, []recipes.AuditEntry{{
+		requestor := &opstore.AuditParty{Owner: "compact", Host: host, PID: os.Getpid(), Priority: 5}
+		require.Equal(t, []opstore.AuditEntry{{
 			Action: "override.act", Phase: "intent", Scope: scope, Job: "nightly", By: "ana", Reason: "failing disks", Override: "INC-7",
 			Requestor: requestor,
 			Before:    map[string]string{"priority": "5", "forceful": "false", "waiting_timeout": "unset"},
@@ -122,7 +123,7 @@ func TestLongerLeaseOfAHolderDoesNotPutTheRestOnRecordAgain(t *testing.T) {
 func TestManyRequestsAtOnceMakeOneEntry(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		first := true
-		o.audit.write = func(ctx context.Context, _ recipes.AuditEntry) error {
+		o.audit.write = func(ctx context.Context, _ opstore.AuditEntry) error {
 			if first { // its request gives up meanwhile; the others do not
 				first = false
 				<-ctx.Done()
@@ -193,7 +194,7 @@ func TestWithoutARecordBoostExtendAndBypassDoNotAct(t *testing.T) {
 
 func TestAuditorThatHangsOrPanicsDoesNotHoldUpTheSafeSide(t *testing.T) {
 	queuing(t, func(t *testing.T, o operated) {
-		o.audit.write = func(ctx context.Context, _ recipes.AuditEntry) error {
+		o.audit.write = func(ctx context.Context, _ opstore.AuditEntry) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -211,7 +212,7 @@ func TestAuditorThatHangsOrPanicsDoesNotHoldUpTheSafeSide(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"Waiting", "Queued", "Frozen"}, o.events.names())
 
-		o.audit.write = func(context.Context, recipes.AuditEntry) error { panic("broken") }
+		o.audit.write = func(context.Context, opstore.AuditEntry) error { panic("broken") }
 		o.put(boost(3))
 		require.Zero(t, o.queue.only().asks().Priority)
 		close(o.queue.only().open)
@@ -221,7 +222,7 @@ func TestAuditorThatHangsOrPanicsDoesNotHoldUpTheSafeSide(t *testing.T) {
 
 func TestAcquireTimeoutBoundsTheAuditToo(t *testing.T) {
 	queuing(t, func(t *testing.T, o operated) {
-		o.audit.write = func(ctx context.Context, _ recipes.AuditEntry) error {
+		o.audit.write = func(ctx context.Context, _ opstore.AuditEntry) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -251,10 +252,10 @@ func TestTakeoverIsOnRecordBeforeItIsDone(t *testing.T) {
 		act = about[Acquired](t, o.events).ID
 
 		host, _ := os.Hostname()
-		require.Equal(t, recipes.AuditEntry{
+		require.Equal(t, opstore.AuditEntry{
 			Act: act, Action: "takeover", Phase: "intent", Scope: scope, Job: "nightly", By: "compact", Reason: "outranked, lease", Override: "INC-7",
-			Requestor: &recipes.AuditParty{Owner: "compact", Host: host, PID: os.Getpid(), Priority: 9},
-			Victims: []recipes.AuditParty{
+			Requestor: &opstore.AuditParty{Owner: "compact", Host: host, PID: os.Getpid(), Priority: 9},
+			Victims: []opstore.AuditParty{
 				{ID: "g1", Owner: "backup", Host: "h1", PID: 7, Priority: 1, Token: 42},
 				{ID: "g2", Owner: "report", Host: "h2", PID: 8, Priority: 9, Token: 43},
 			},

@@ -3,14 +3,13 @@ package lockguard
 import (
 	"testing"
 
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/stretchr/testify/require"
-
-	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // An approval takes the lock after the grace of its holder, unless it is by force.
 func TestAnswerIsWhatWasDecided(t *testing.T) {
-	for word, d := range map[string]recipes.Decision{
+	for word, d := range map[string]opstore.Decision{
 		"approved": {Approved: true}, "forced": {Approved: true, Force: true}, "denied": {},
 	} {
 		d.By, d.Reason = "ana", "because"

@@ -20,7 +20,7 @@ import (
 var noCauses = map[string]string{
 	"lockguard.UpgradeError":      "a mistake in the program",
 	"recipes.EmergencyError":      "a mistake in the request, as a RequestError is",
-	"recipes.UpgradeError":        "a mistake in the program",
+	"classic.UpgradeError":        "a mistake in the program",
 	"recipes.NotHeldError":        "an operator's break of a lock had nothing to do",
 	"recipes.PreemptPendingError": "the answer to Extend and Join; the cause comes with the notice",
 	"recipes.StaleTokenError":     "an operator's break of a lock meant another holder",

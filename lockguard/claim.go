@@ -7,6 +7,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A claim is what overrides are asked about: a request as it was declared.
@@ -105,11 +106,11 @@ func (c claim) record(ctx context.Context, effect override.Effect, on actOn) (fa
 func (c claim) recordOne(ctx context.Context, o override.Override, on actOn, before, after map[string]string) error {
 	what := act{on: on, scope: c.about.Scope, job: c.about.Job, owner: c.owner}
 	return c.guard.acts.once(ctx, fingerprint(o), what, func(ctx context.Context) error {
-		return c.guard.audit(ctx, recipes.AuditEntry{
-			Action: recipes.AuditOverrideAct, Phase: recipes.AuditIntent,
+		return c.guard.audit(ctx, opstore.AuditEntry{
+			Action: opstore.AuditOverrideAct, Phase: opstore.AuditIntent,
 			Scope: c.about.Scope, Job: c.about.Job,
 			By: o.By, Reason: o.Reason, Override: o.ID,
-			Requestor: &recipes.AuditParty{Owner: c.owner, Host: c.guard.host, PID: c.guard.pid, Priority: c.asked.Priority},
+			Requestor: &opstore.AuditParty{Owner: c.owner, Host: c.guard.host, PID: c.guard.pid, Priority: c.asked.Priority},
 			Before:    before, After: after,
 		})
 	})

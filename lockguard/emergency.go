@@ -9,6 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // Override takes the lock of one scope, that of o.Match, in the name of an
@@ -56,11 +57,11 @@ func (g *Guard) Override(ctx context.Context, o override.Override, work func(ctx
 func (r *request) beginOverride(ctx context.Context, o override.Override) (*Hold, error) {
 	if r.guard.auditor != nil {
 		about := r.stream.subject()
-		err := r.guard.audit(ctx, recipes.AuditEntry{
+		err := r.guard.audit(ctx, opstore.AuditEntry{
 			Act:    about.ID,
-			Action: recipes.AuditOverrideAct, Phase: recipes.AuditIntent,
+			Action: opstore.AuditOverrideAct, Phase: opstore.AuditIntent,
 			Scope: about.Scope, By: o.By, Reason: o.Reason, Override: o.ID,
-			Requestor: &recipes.AuditParty{Owner: o.By, Host: r.guard.host, PID: r.guard.pid, Priority: priority.Emergency},
+			Requestor: &opstore.AuditParty{Owner: o.By, Host: r.guard.host, PID: r.guard.pid, Priority: priority.Emergency},
 			After:     map[string]string{string(o.Kind): "until " + o.Until.UTC().Format(time.RFC3339)},
 		})
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // hold takes the lock for a person, for an hour.
@@ -32,7 +33,7 @@ func TestOverrideTakesTheLockForAPerson(t *testing.T) {
 			// then it is on record before anything else
 			require.Len(t, o.audit.list(), 1)
 			entry := o.audit.list()[0]
-			require.Equal(t, recipes.AuditOverrideAct, entry.Action)
+			require.Equal(t, opstore.AuditOverrideAct, entry.Action)
 			require.Equal(t, []string{"INC-7", "ana", "failing disks", scope, ""}, []string{entry.Override, entry.By, entry.Reason, entry.Scope, entry.Job})
 			require.Equal(t, map[string]string{"hold": "until 2000-01-01T01:00:00Z"}, entry.After)
 

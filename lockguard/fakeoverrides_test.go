@@ -9,6 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // incident is an override that ends in an hour, for a test with a clock of its
@@ -71,12 +72,12 @@ func (f *fakeOverrides) put(all ...override.Override) {
 // fakeAuditor keeps the entries that it is given.
 type fakeAuditor struct {
 	mu      sync.Mutex
-	entries []recipes.AuditEntry
+	entries []opstore.AuditEntry
 	err     error
-	write   func(ctx context.Context, entry recipes.AuditEntry) error
+	write   func(ctx context.Context, entry opstore.AuditEntry) error
 }
 
-func (f *fakeAuditor) Audit(ctx context.Context, entry recipes.AuditEntry) error {
+func (f *fakeAuditor) Audit(ctx context.Context, entry opstore.AuditEntry) error {
 	f.mu.Lock()
 	write := f.write
 	f.mu.Unlock()
@@ -100,10 +101,10 @@ func (f *fakeAuditor) fail(err error) {
 	f.err = err
 }
 
-func (f *fakeAuditor) list() []recipes.AuditEntry {
+func (f *fakeAuditor) list() []opstore.AuditEntry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]recipes.AuditEntry(nil), f.entries...)
+	return append([]opstore.AuditEntry(nil), f.entries...)
 }
 
 // A queue makes a fake locker's requests wait as the real one does: they follow their terms, until they are withdrawn or

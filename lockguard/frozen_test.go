@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // frozen freezes one scope.
@@ -236,7 +237,7 @@ func TestRequestOfSeveralThatFrozeGoesOnWhileItsFirstTryIsStillBeingAudited(t *t
 	for range 10 { // the race detector sees every other one
 		underOverrides(t, func(t *testing.T, o operated) {
 			// given an auditor that takes three seconds for a boost of b, which waits
-			o.audit.write = func(_ context.Context, entry recipes.AuditEntry) error {
+			o.audit.write = func(_ context.Context, entry opstore.AuditEntry) error {
 				if entry.Scope == "b" && entry.After["priority"] != "" {
 					time.Sleep(3 * time.Second)
 				}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // Overrides knows the overrides that are in force.
@@ -62,7 +63,7 @@ func (g *Guard) vouch(_ context.Context, m recipes.Mark) error {
 type Auditor interface {
 	// Audit returns nil when entry is on record. An error keeps the Guard from
 	// doing what the entry announces, see WithAuditor. Its panics are errors.
-	Audit(ctx context.Context, entry recipes.AuditEntry) error
+	Audit(ctx context.Context, entry opstore.AuditEntry) error
 }
 
 // WithAuditor has the auditor called before a takeover, and before an override
@@ -144,10 +145,10 @@ type Question struct {
 }
 
 // Request is what people are asked.
-func (q Question) Request() recipes.ApprovalRequest {
-	r := recipes.ApprovalRequest{
+func (q Question) Request() opstore.ApprovalRequest {
+	r := opstore.ApprovalRequest{
 		Scope: q.Subject.Scope, Job: q.Job, Labels: q.Labels, Reason: q.Subject.Message,
-		Requestor: recipes.AuditParty{Owner: q.Subject.Owner, Priority: q.Subject.Priority}, Deadline: q.Patience,
+		Requestor: opstore.AuditParty{Owner: q.Subject.Owner, Priority: q.Subject.Priority}, Deadline: q.Patience,
 	}
 	if q.Err != nil {
 		r.Waited = q.Err.Waited
@@ -185,7 +186,7 @@ type Answer struct {
 }
 
 // AnswerOf is what d says to the question with that ID.
-func AnswerOf(id string, d recipes.Decision) Answer {
+func AnswerOf(id string, d opstore.Decision) Answer {
 	return Answer{Decision: Decision{ID: id, By: d.By, Reason: d.Reason, AfterGrace: d.Approved && !d.Force}, Approved: d.Approved}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // askedLocked remembers why a holder was asked to go, for the audit trail.
@@ -27,11 +28,11 @@ func (a *attempt) authorize(ctx context.Context, holders []recipes.Contender) er
 	r := a.request
 	r.mu.Lock()
 	about := r.stream.subject()
-	entry := recipes.AuditEntry{
+	entry := opstore.AuditEntry{
 		Act:    about.ID,
-		Action: recipes.AuditTakeover, Phase: recipes.AuditIntent,
+		Action: opstore.AuditTakeover, Phase: opstore.AuditIntent,
 		Scope: about.Scope, Job: r.claim.about.Job, By: about.Owner, Reason: a.whyLocked(holders),
-		Requestor: &recipes.AuditParty{Owner: about.Owner, Host: r.guard.host, PID: r.guard.pid, Priority: about.Priority},
+		Requestor: &opstore.AuditParty{Owner: about.Owner, Host: r.guard.host, PID: r.guard.pid, Priority: about.Priority},
 	}
 	if m := a.made.terms.Override; m != nil {
 		entry.Override = m.ID

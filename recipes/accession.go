@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/call"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -419,7 +420,7 @@ func (k *accession) undo(s *zkclient.Session, guid string) {
 		now := s.Now()
 		g := &Grant{
 			lock: k.a.l, s: s, req: req, guid: guid, path: path, mode: req.Mode, version: -1, born: now,
-			stamp: zkclient.ServerStamp{Sent: now, Replied: now}, notices: &notices{},
+			stamp: zkclient.ServerStamp{Sent: now, Replied: now}, notices: newNotices(nil),
 		}
 		_ = g.Release(ctx)
 	})
@@ -479,7 +480,7 @@ func (k *accession) await(ctx context.Context, s *zkclient.Session, v *holdView,
 	case <-wake:
 	case <-timer.C:
 	case <-ctx.Done():
-		if err = context.Cause(ctx); errors.Is(err, errAcquireTimeout) && s.Usable() {
+		if err = context.Cause(ctx); errors.Is(err, call.ErrTimeout) && s.Usable() {
 			k.a.describe(s.Client().Closing(), s)
 		}
 		return err
@@ -505,7 +506,7 @@ func (k *accession) tellQueued(ctx context.Context, s *zkclient.Session, v *hold
 		}
 	}
 	k.a.describe(ctx, s)
-	k.a.notices.send(Queued{Position: position, Holders: k.a.holders})
+	k.a.notices.Send(Queued{Position: position, Holders: k.a.holders})
 }
 
 // follow looks for the request under another name: one whose priority has changed

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/call"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -55,13 +56,13 @@ func (a *attempt) run(ctx context.Context) (*Grant, error) {
 			return g, nil
 		}
 		if isFinal(err) || !errors.Is(err, zkclient.ErrSessionOver) || c.IsClosing() {
-			if !isFinal(err) && errors.Is(err, errAcquireTimeout) && len(a.holders) == 0 && s.Usable() {
+			if !isFinal(err) && errors.Is(err, call.ErrTimeout) && len(a.holders) == 0 && s.Usable() {
 				a.describe(c.Closing(), s)
 			}
 			break
 		}
 		if a.queued {
-			a.notices.send(Requeued{Cause: err})
+			a.notices.Send(Requeued{Cause: err})
 		}
 		s, err = c.Usable(ctx)
 	}
@@ -130,7 +131,7 @@ func (a *attempt) granted(g *Grant) (*Grant, error) {
 // referred to.
 func (a *attempt) joined(guid string) {
 	if a.req.Hold != "" {
-		a.notices.send(Joined{ID: guid})
+		a.notices.Send(Joined{ID: guid})
 	}
 }
 
@@ -163,9 +164,9 @@ func (a *attempt) explain(err error) error {
 	case isFinal(err):
 	case errors.Is(err, zkclient.ErrSessionOver) && a.l.c.IsClosing():
 		return zkclient.ErrClosed
-	case errors.Is(err, errTrySlow):
+	case errors.Is(err, call.ErrTrySlow):
 		return a.l.c.Unavailable()
-	case errors.Is(err, errAcquireTimeout):
+	case errors.Is(err, call.ErrTimeout):
 		e := &NotAcquiredError{Scope: a.l.scope, Waited: waited, Holders: a.holders, Delays: a.delays, Ahead: a.ahead}
 		if gone, ok := errors.AsType[*zkclient.UnavailableError](err); ok {
 			e.Err = gone

@@ -4,6 +4,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A Client is a process's connection to ZooKeeper, shared by all its locks, groups, ledgers and boards. They are made by its
@@ -24,6 +25,16 @@ func NewClient(cfg Config) (*Client, error) {
 // TickLedger returns the ledger of the client's root. Each has an identity of its own: a process needs one. The owner names the
 // process for people; defaults to "host:pid".
 func (c *Client) TickLedger(owner string) *ticks.Ledger { return ticks.New(c.Client, owner) }
+
+// Overrides returns the board of the root's overrides.
+func (c *Client) Overrides() *opstore.OverrideBoard { return opstore.NewOverrideBoard(c.Client) }
+
+// Approvals returns the board of the root's questions.
+func (c *Client) Approvals() *opstore.ApprovalBoard { return opstore.NewApprovalBoard(c.Client) }
+
+// AuditLog returns the audit trail of the root, of which this client keeps that many records: at most MaxAuditKeep, 0 for
+// DefaultAuditKeep. Clients should agree on it, the least counts. It returns a *RequestError for another number.
+func (c *Client) AuditLog(keep int) (*opstore.AuditLog, error) { return opstore.NewAuditLog(c.Client, keep) }
 
 // What is zkclient's, and is handed to clients of this package or comes back from them.
 type (

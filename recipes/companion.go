@@ -115,9 +115,9 @@ func (l *PriorityLock) accede(ctx context.Context, ref Reference, r Request, ado
 		return nil, err
 	}
 	k := &accession{
-		a:      &attempt{l: l, req: r, start: time.Now(), notices: &notices{f: r.Notify}},
+		a:      &attempt{l: l, req: r, start: time.Now(), notices: newNotices(r.Notify)},
 		ref:    ref,
 		adopts: adopts,
 	}
-	return acquire(ctx, l.c, l.scope, r.AcquireTimeout, k.a.notices, nil, k.run)
+	return l.call(k.a, nil, k.run).Acquire(ctx)
 }

@@ -106,10 +106,10 @@ func (p *place) tellDelayed(notes []delayNote, left time.Duration) {
 	a.delays, a.delayed = delays, true
 	if !p.told {
 		p.told = true
-		a.notices.send(Queued{Position: 1, Holders: a.holders})
+		a.notices.Send(Queued{Position: 1, Holders: a.holders})
 	}
 	if !same {
-		a.notices.send(Delayed{After: delays, Until: time.Now().Add(left)})
+		a.notices.Send(Delayed{After: delays, Until: time.Now().Add(left)})
 	}
 }
 

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A request at priority.Emergency is made in the name of an operator's override,
@@ -74,7 +73,7 @@ func (l *PriorityLock) vouchEmergency(ctx context.Context, req *Request) error {
 		refused.Err = req.Vouch(ctx, *req.Override)
 	default:
 		var err error
-		if refused.Err, err = l.c.Overrides().grantsEmergency(ctx, l.scope, req.Override.ID); err != nil {
+		if refused.Err, err = opstore.NewOverrideBoard(l.c.Client).GrantsEmergency(ctx, l.scope, req.Override.ID); err != nil {
 			return err
 		}
 	}
@@ -82,33 +81,4 @@ func (l *PriorityLock) vouchEmergency(ctx context.Context, req *Request) error {
 		return nil
 	}
 	return refused
-}
-
-// grantsEmergency says why an override does not grant emergency priority for a
-// scope. The error is that of a look that could not be had.
-func (b *OverrideBoard) grantsEmergency(ctx context.Context, scope, id string) (why, err error) {
-	sight, err := zkclient.Promptly(ctx, b.c.Client, func() (boardSight, error) {
-		return zkclient.InSessions(ctx, b.c.Client, func(s *zkclient.Session) (boardSight, error) {
-			if err := b.c.PrimeTime(ctx, s); err != nil {
-				return boardSight{}, err
-			}
-			return b.sight(ctx, s, nil)
-		})
-	}, nil)
-	if err != nil || sight.doubt != nil {
-		return sight.doubt, err
-	}
-	i := sight.rec.find(id)
-	if i < 0 {
-		return errors.New("there is none of that name on the board"), nil
-	}
-	switch o := sight.rec.Posted[i].Override; {
-	case !b.c.Now().Before(o.Until):
-		return fmt.Errorf("it has ended at %s", o.Until.UTC().Format(time.RFC3339)), nil
-	case !o.GrantsEmergency():
-		return fmt.Errorf("it is one of the kind %s, which grants no emergency priority", o.Kind), nil
-	case !(override.Match{Scope: o.Match.Scope}).Fits(override.Subject{Scope: scope}, 0):
-		return fmt.Errorf("it is for %s", o.Match.Scope), nil
-	}
-	return nil, nil
 }

@@ -345,7 +345,7 @@ func (g *Grant) absorb(rec *contenderRecord, stat *zkclient.Stat) {
 		g.lock.c.Background(g.attend)
 	}
 	for _, n := range news {
-		g.notices.send(n)
+		g.notices.Send(n)
 	}
 }
 
@@ -365,14 +365,14 @@ func (g *Grant) holding() string { return g.lock.scope }
 // atRisk tells the holder that ZooKeeper has been silent for long.
 func (g *Grant) atRisk(left time.Duration) {
 	if g.held() {
-		g.notices.send(AtRisk{Deadline: time.Now().Add(left)})
+		g.notices.Send(AtRisk{Deadline: time.Now().Add(left)})
 	}
 }
 
 // safe tells the holder that ZooKeeper answers again.
 func (g *Grant) safe() {
 	if g.held() {
-		g.notices.send(RiskOver{})
+		g.notices.Send(RiskOver{})
 	}
 }
 
@@ -403,7 +403,7 @@ func (g *Grant) lose(loss *LostError) {
 	}
 	g.lock.cache.hints.crowded(g.lock.path)
 	line.quit(g)
-	g.notices.send(Lost{Err: loss})
+	g.notices.Send(Lost{Err: loss})
 }
 
 // Extend starts the lease anew, with another length (T11). It returns a

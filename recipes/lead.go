@@ -63,9 +63,9 @@ func (p *place) lead(ctx context.Context, stat *zkclient.Stat, g lockRecord, chi
 	switch {
 	case !p.told:
 		p.told = true
-		p.a.notices.send(Queued{Position: 1, Holders: p.a.holders})
+		p.a.notices.Send(Queued{Position: 1, Holders: p.a.holders})
 	case hasOthers(p.a.holders, before):
-		p.a.notices.send(Blocked{Holders: p.a.holders})
+		p.a.notices.Send(Blocked{Holders: p.a.holders})
 	}
 
 	if p.othersThanPending(holders) {
@@ -102,7 +102,7 @@ func (p *place) lead(ctx context.Context, stat *zkclient.Stat, g lockRecord, chi
 		for _, h := range holders {
 			p.a.pending = append(p.a.pending, h.hold())
 		}
-		p.a.notices.send(CleanupPending{Holders: p.a.holders, Waited: p.oldestAsk()})
+		p.a.notices.Send(CleanupPending{Holders: p.a.holders, Waited: p.oldestAsk()})
 	}
 	switch v.Action {
 	case priority.Grant:
@@ -142,7 +142,7 @@ func (p *place) othersThanPending(holders []*holding) bool {
 func (p *place) pendingOver(ctx context.Context) error {
 	p.a.pending = nil
 	told := make(chan struct{})
-	p.a.notices.sendThen(PendingOver{Holders: p.a.holders}, func() { close(told) })
+	p.a.notices.SendThen(PendingOver{Holders: p.a.holders}, func() { close(told) })
 	select {
 	case <-told:
 		return nil
@@ -292,7 +292,7 @@ func (p *place) facts(holders []*holding) priority.Facts {
 			if !ok {
 				at = p.askedOf(h, n, asks, now)
 				ask.reasons[n.Reason] = at
-				p.a.notices.send(PreemptSent{
+				p.a.notices.Send(PreemptSent{
 					Holder: h.rec.contender(h.child, h.stat), Reason: n.Reason, Grace: znode.Milliseconds(n.Grace),
 				})
 			}
@@ -414,7 +414,7 @@ func (p *place) takeOver(ctx context.Context, stat *zkclient.Stat, g lockRecord,
 	case err == nil:
 		p.asks = make(map[string]*standingAsk)
 		// planted-bug dead-waiter-goes-on: r = p.mark(ctx, r)
-		p.a.notices.send(TakenOver{From: from})
+		p.a.notices.Send(TakenOver{From: from})
 	case errors.Is(err, zkclient.ErrAmbiguous):
 		return nil, err
 	}
@@ -481,7 +481,7 @@ func (p *place) settle(ctx context.Context, g *Grant) error {
 	record, err := decodeLock(data)
 	if err == nil && slices.Contains(record.Holders, p.guid) && p.seizure.happened(record) {
 		g.evicted = record.Evicted
-		p.a.notices.send(TakenOver{From: p.seizure.from})
+		p.a.notices.Send(TakenOver{From: p.seizure.from})
 	}
 	p.seizure = nil
 	return nil
@@ -494,7 +494,7 @@ func (p *place) settleDelayed(g lockRecord) {
 	}
 	if p.seizure.happened(g) {
 		p.asks = make(map[string]*standingAsk)
-		p.a.notices.send(TakenOver{From: p.seizure.from})
+		p.a.notices.Send(TakenOver{From: p.seizure.from})
 	}
 	p.seizure = nil
 }
@@ -562,7 +562,7 @@ func (p *place) preempt(ctx context.Context, children []child, h *holding, ask p
 	}
 	standing.reasons[ask.Reason] = p.s.Now()
 	standing.notes = rec.notesOf(p.guid, r[1].Stat)
-	p.a.notices.send(PreemptSent{Holder: standing.holder, Reason: ask.Reason, Grace: ask.Grace})
+	p.a.notices.Send(PreemptSent{Holder: standing.holder, Reason: ask.Reason, Grace: ask.Grace})
 	return nil
 }
 

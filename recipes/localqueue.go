@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/call"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -137,7 +138,7 @@ func (a *attempt) mayStandInLine() bool {
 // leftLine says why a request that has stood in line alone has failed.
 func (a *attempt) leftLine(ctx context.Context) error {
 	err := context.Cause(ctx)
-	if errors.Is(err, errAcquireTimeout) {
+	if errors.Is(err, call.ErrTimeout) {
 		if s := a.l.c.Current(); s.Usable() {
 			a.describe(a.l.c.Closing(), s)
 		}
@@ -332,5 +333,5 @@ func (q *localLine) tellQueued(t *localTurn) {
 	if g != nil {
 		holders = []Contender{g.contender()}
 	}
-	t.a.notices.send(Queued{Position: i + 1, Holders: holders})
+	t.a.notices.Send(Queued{Position: i + 1, Holders: holders})
 }

@@ -169,7 +169,7 @@ func (p *place) tellQueued(ctx context.Context, position int, alive []child) {
 		}
 	}
 	p.a.holders = holders
-	p.a.notices.send(Queued{Position: position, Holders: holders})
+	p.a.notices.Send(Queued{Position: position, Holders: holders})
 }
 
 // watchOnly drops the watches on others than these.

@@ -147,7 +147,7 @@ func (p *place) follow(ctx context.Context, first, pred child, pos int, alive []
 		p.first = false
 		p.withdraw(ctx)
 		if by, err := p.read(ctx, first); err == nil {
-			p.a.notices.send(Displaced{By: by})
+			p.a.notices.Send(Displaced{By: by})
 		}
 	}
 	p.watchOnly(l.path + "/" + pred.name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes/internal/call"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
@@ -46,8 +47,6 @@ func newPriorityLock(c *Client, scope, path string) *PriorityLock {
 func (l *PriorityLock) Scope() string { return l.scope }
 
 var (
-	errAcquireTimeout = errors.New("the acquire timeout is over")
-	errTrySlow        = errors.New("no answer to a try")
 	// errCrowded: somebody else is there, so the request has to queue.
 	errCrowded = errors.New("somebody else is at the lock")
 )
@@ -73,10 +72,29 @@ func (l *PriorityLock) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	if err := r.complete(l.c); err != nil {
 		return nil, err
 	}
-	a := &attempt{l: l, req: r, start: time.Now(), notices: &notices{f: r.Notify}}
+	a := &attempt{l: l, req: r, start: time.Now(), notices: newNotices(r.Notify)}
 	open, run := a.open, a.run
 	if l.c.Config().LocalQueue > 0 && !a.try() {
 		open, run = a.openInLine, a.runInLine
 	}
-	return acquire(ctx, l.c, l.scope, r.AcquireTimeout, a.notices, open, run)
+	return l.call(a, open, run).Acquire(ctx)
+}
+
+// call is a's call. It may be opened without a goroutine, if open is not nil.
+func (l *PriorityLock) call(a *attempt, open func(context.Context) (*Grant, bool), run func(context.Context) (*Grant, error)) call.Call[*Grant] {
+	return call.Call[*Grant]{
+		Client: l.c.Client, Scope: l.scope, Timeout: a.req.AcquireTimeout, Open: open, Run: run, Notices: a.notices, Late: notAcquired, GiveBack: giveBack,
+	}
+}
+
+func notAcquired(scope string, waited time.Duration, unavailable error) error {
+	return &NotAcquiredError{Scope: scope, Waited: waited, Err: unavailable}
+}
+
+// giveBack releases what was granted to a call that had left.
+func giveBack(g *Grant) {
+	// It has to have a token, to be handed on.
+	if _, err := g.Token(context.Background()); err == nil {
+		_ = g.Release(context.Background())
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/call"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -96,7 +97,7 @@ func (p *place) wait(ctx context.Context) (*Grant, error) {
 		p.tidy()
 		if err := p.block(ctx, after); err != nil {
 			// planted-bug dead-waiter-goes-on: if p.goesOn(ctx, err) { continue }
-			if p.granted.Load() && errors.Is(err, errAcquireTimeout) {
+			if p.granted.Load() && errors.Is(err, call.ErrTimeout) {
 				continue
 			}
 			return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // LockState is one lock as a single look at ZooKeeper shows it.
@@ -93,4 +94,9 @@ type Eviction struct {
 	Override *Mark           // for which it was taken; nil: none
 	Why      string          // the lock was broken for
 	At       time.Time       // server's clock, about
+}
+
+// Party describes a contender for the audit trail.
+func (c Contender) Party() opstore.AuditParty {
+	return opstore.AuditParty{ID: c.ID, Owner: c.Owner, Host: c.Host, PID: c.PID, Priority: c.Priority, Token: c.Token}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // SurveyOptions say what a survey looks for.
@@ -340,14 +341,11 @@ func recordAt(path string) func(data []byte) error {
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	switch {
 	case room == "approvals" && deep == 1:
-		return func(data []byte) error { _, err := decodeApproval(data); return err }
+		return opstore.CheckApproval
 	case room == "audit" && deep == 0:
-		return decodeAuditHeadAlone
+		return opstore.CheckAuditHead
 	case room == "audit" && deep == 2:
-		return func(data []byte) error {
-			_, err := auditNode{NodeData: zkclient.NodeData{Data: data}}.read()
-			return err
-		}
+		return opstore.CheckAuditNode
 	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "frozen/"):
 		return func(data []byte) error { _, err := decodeFrozen(data, new(zkclient.Stat)); return err }
 	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "notes/"):
@@ -365,7 +363,7 @@ func recordAt(path string) func(data []byte) error {
 	case room == "locks" && deep == 3:
 		return func(data []byte) error { _, err := decodeContender(data); return err }
 	case room == "overrides" && deep == 0:
-		return func(data []byte) error { _, err := decodeBoard(data); return err }
+		return opstore.CheckOverrides
 	case room == "requests" && deep == 1:
 		return ticks.CheckRequest
 	case room == "seal" && deep == 0:
@@ -374,16 +372,6 @@ func recordAt(path string) func(data []byte) error {
 		return ticks.CheckRecord
 	}
 	return nil
-}
-
-// decodeAuditHeadAlone reads the head. Whether it fits to the records is for
-// AuditLog.Verify.
-func decodeAuditHeadAlone(data []byte) error {
-	_, err := decodeAuditHead(data, nil)
-	if errors.As(err, new(*AuditBrokenError)) {
-		return nil
-	}
-	return err
 }
 
 // decodeErrandNote reads a note as far as all of them are alike.
@@ -415,8 +403,8 @@ func nothing(_ *surveyor, _ visit, _ string) (nodeKind, string) {
 }
 
 func childOfApprovals(_ *surveyor, _ visit, name string) (nodeKind, string) {
-	if !isApprovalID(name) {
-		return nil, notAQuestion
+	if !opstore.IsApprovalID(name) {
+		return nil, opstore.NotAQuestion
 	}
 	return nil, ""
 }

@@ -134,7 +134,7 @@ func (a *attempt) revised(r *revision) {
 	if a.next == r {
 		a.next = nil
 	}
-	a.notices.send(Revised{r.told})
+	a.notices.Send(Revised{r.told})
 }
 
 // revise makes the waiting request what is asked for by now. It is called when

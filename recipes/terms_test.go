@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/call"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -22,7 +23,7 @@ func TestDecisionEndsTheRequestWhateverItWraps(t *testing.T) {
 	require.NoError(t, err)
 	holder, err := l.Acquire(t.Context(), Request{Terms: priority.Terms{Priority: 1}})
 	require.NoError(t, err)
-	for _, inner := range []error{zkclient.ErrAmbiguous, errAgain, zkclient.ErrSessionOver, errMoved, errAcquireTimeout} {
+	for _, inner := range []error{zkclient.ErrAmbiguous, errAgain, zkclient.ErrSessionOver, errMoved, call.ErrTimeout} {
 		cause := fmt.Errorf("denied: %w", inner)
 		_, err := l.Acquire(t.Context(), Request{Revise: func() (Revision, <-chan struct{}) { return Revision{Withdraw: cause}, nil }})
 		require.ErrorIs(t, err, cause)

@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
-
-	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // Names of the approval workflow, as others than this package call it: by
@@ -52,8 +51,8 @@ type ApprovalDecision struct {
 }
 
 // decision is what was decided as others than this package know it.
-func (d ApprovalDecision) decision() recipes.Decision {
-	return recipes.Decision{Approved: d.Approved, Force: d.Force, By: d.By, Reason: d.Reason, Identity: d.Identity, At: d.At}
+func (d ApprovalDecision) decision() opstore.Decision {
+	return opstore.Decision{Approved: d.Approved, Force: d.Force, By: d.By, Reason: d.Reason, Identity: d.Identity, At: d.At}
 }
 
 // Word is what was decided: approved, forced or denied.
@@ -65,7 +64,7 @@ type ApprovalState struct {
 	Opened    time.Time           `json:"opened"` // by the clock of the Temporal server
 	Until     time.Time           `json:"until"`  // likewise: then it is denied
 	Askers    []string            `json:"askers"` // hosts and owners of those that wait for the decision
-	Escalated []recipes.Escalated `json:"escalated,omitempty"`
+	Escalated []opstore.Escalated `json:"escalated,omitempty"`
 	Decision  *ApprovalDecision   `json:"decision"`
 }
 
@@ -220,8 +219,8 @@ func (a *approval) escalate(ctx workflow.Context, step EscalationStep) {
 	if err := workflow.Sleep(ctx, wait); err != nil || a.state.Decision != nil || a.unwanted {
 		return
 	}
-	a.state.Escalated = append(a.state.Escalated, recipes.Escalated{At: workflow.Now(ctx).UTC(), To: step.To})
-	slices.SortStableFunc(a.state.Escalated, func(x, y recipes.Escalated) int { return cmp.Compare(x.At.UnixNano(), y.At.UnixNano()) })
+	a.state.Escalated = append(a.state.Escalated, opstore.Escalated{At: workflow.Now(ctx).UTC(), To: step.To})
+	slices.SortStableFunc(a.state.Escalated, func(x, y opstore.Escalated) int { return cmp.Compare(x.At.UnixNano(), y.At.UnixNano()) })
 	a.log.Warn("an approval waits; it is escalated", "approval", a.state.Question.ID, "scope", a.state.Question.Scope, "to", step.To)
 	if err := workflow.UpsertMemo(ctx, map[string]any{EscalatedMemoKey: a.state.Escalated}); err != nil {
 		a.log.Warn("an escalation cannot be shown", "approval", a.state.Question.ID, "error", err)

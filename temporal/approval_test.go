@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -263,7 +263,7 @@ func TestAQuestionThatIsNotThereOutlivesItsProcess(t *testing.T) {
 	approvals, err := temporal.NewApprovals(temporal.ApprovalsConfig{Client: struct{ temporal.ApprovalClient }{}})
 	require.NoError(t, err)
 	_, err = approvals.Find(t.Context(), "a-0000000012")
-	var none *recipes.NoApprovalError
+	var none *opstore.NoApprovalError
 	require.ErrorAs(t, err, &none)
 	require.EqualError(t, none, `there is no approval "a-0000000012", or not any more: the request has got its lock, or was given up`)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
@@ -14,18 +15,16 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	sdk "go.temporal.io/sdk/temporal"
-
-	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // List returns the questions about locks of the Root that wait for a decision, in
 // the order in which they were opened. It needs no worker. The server may take a
 // moment until it lists a new one.
-func (a *Approvals) List(ctx context.Context) ([]recipes.Approval, error) {
+func (a *Approvals) List(ctx context.Context) ([]opstore.Approval, error) {
 	request := &workflowservice.ListWorkflowExecutionsRequest{
 		Query: fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s' AND ExecutionStatus = 'Running'", ApprovalWorkflowType, strings.ReplaceAll(a.cfg.TaskQueue, "'", "''")),
 	}
-	var all []recipes.Approval
+	var all []opstore.Approval
 	for {
 		page, err := a.cfg.Client.ListWorkflow(ctx, request)
 		if err != nil {
@@ -40,49 +39,49 @@ func (a *Approvals) List(ctx context.Context) ([]recipes.Approval, error) {
 			break
 		}
 	}
-	slices.SortFunc(all, func(x, y recipes.Approval) int { return x.Opened.Compare(y.Opened) })
+	slices.SortFunc(all, func(x, y opstore.Approval) int { return x.Opened.Compare(y.Opened) })
 	return all, nil
 }
 
 // Find returns a question that waits for a decision. The error is a
-// *recipes.NoApprovalError, or a *recipes.DecidedError.
-func (a *Approvals) Find(ctx context.Context, id string) (recipes.Approval, error) {
-	none := &recipes.NoApprovalError{ID: id, Workflow: true}
+// *opstore.NoApprovalError, or a *opstore.DecidedError.
+func (a *Approvals) Find(ctx context.Context, id string) (opstore.Approval, error) {
+	none := &opstore.NoApprovalError{ID: id, Workflow: true}
 	if !IsApprovalID(id) {
-		return recipes.Approval{}, none
+		return opstore.Approval{}, none
 	}
 	found, err := a.cfg.Client.DescribeWorkflowExecution(ctx, approvalWorkflowID(id), "")
 	switch {
 	case errors.As(err, new(*serviceerror.NotFound)):
-		return recipes.Approval{}, none
+		return opstore.Approval{}, none
 	case err != nil:
-		return recipes.Approval{}, fmt.Errorf("approval %q: the Temporal server does not say how it stands: %w", id, err)
+		return opstore.Approval{}, fmt.Errorf("approval %q: the Temporal server does not say how it stands: %w", id, err)
 	}
 	info := found.GetWorkflowExecutionInfo()
 	o, ok := a.openApproval(info)
 	switch {
 	case !ok:
-		return recipes.Approval{}, none
+		return opstore.Approval{}, none
 	case info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		return o, nil
 	}
-	return recipes.Approval{}, a.over(ctx, id)
+	return opstore.Approval{}, a.over(ctx, id)
 }
 
 // over says what has become of a question that is not asked any more.
 func (a *Approvals) over(ctx context.Context, id string) error {
 	var d ApprovalDecision
 	if err := a.cfg.Client.GetWorkflow(ctx, approvalWorkflowID(id), "").Get(ctx, &d); err != nil {
-		return &recipes.NoApprovalError{ID: id, Workflow: true}
+		return &opstore.NoApprovalError{ID: id, Workflow: true}
 	}
-	return &recipes.DecidedError{ID: id, Decision: d.decision()}
+	return &opstore.DecidedError{ID: id, Decision: d.decision()}
 }
 
 // Decide sends the update that says d, of which At is not looked at. The error is
-// a *recipes.NoApprovalError when nobody asks any more, a *recipes.DecidedError
+// a *opstore.NoApprovalError when nobody asks any more, a *opstore.DecidedError
 // when it has been decided already, or says that no worker has answered: it may be
 // decided all the same then.
-func (a *Approvals) Decide(ctx context.Context, id string, d recipes.Decision) error {
+func (a *Approvals) Decide(ctx context.Context, id string, d opstore.Decision) error {
 	handle, err := a.cfg.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: approvalWorkflowID(id), UpdateName: updateOf(d), WaitForStage: client.WorkflowUpdateStageCompleted,
 		Args: []any{ApprovalRuling{By: d.By, Reason: d.Reason, Identity: d.Identity}},
@@ -96,9 +95,9 @@ func (a *Approvals) Decide(ctx context.Context, id string, d recipes.Decision) e
 	if refused, ok := errors.AsType[*sdk.ApplicationError](err); ok && refused.Type() == refusedDecided {
 		var d ApprovalDecision
 		if !refused.HasDetails() || refused.Details(&d) != nil {
-			return &recipes.NoApprovalError{ID: id, Workflow: true}
+			return &opstore.NoApprovalError{ID: id, Workflow: true}
 		}
-		return &recipes.DecidedError{ID: id, Decision: d.decision()}
+		return &opstore.DecidedError{ID: id, Decision: d.decision()}
 	} else if ok {
 		return fmt.Errorf("approval %q not decided: %s", id, refused.Message())
 	}
@@ -112,7 +111,7 @@ func (a *Approvals) Decide(ctx context.Context, id string, d recipes.Decision) e
 }
 
 // updateOf is the update that says a decision.
-func updateOf(d recipes.Decision) string {
+func updateOf(d opstore.Decision) string {
 	switch {
 	case !d.Approved:
 		return DenyUpdate
@@ -124,7 +123,7 @@ func updateOf(d recipes.Decision) string {
 
 // openApproval reads the memo of a workflow. It reports whether that asks about a
 // lock of the Root.
-func (a *Approvals) openApproval(info *workflow.WorkflowExecutionInfo) (o recipes.Approval, ok bool) {
+func (a *Approvals) openApproval(info *workflow.WorkflowExecutionInfo) (o opstore.Approval, ok bool) {
 	fields := info.GetMemo().GetFields()
 	var q ApprovalQuestion
 	payload, ok := fields[ApprovalMemoKey]

@@ -20,7 +20,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // anOrder is the shortest requirement. lockguard has the test of a full one.
@@ -83,9 +83,9 @@ var payloadTypes = []struct {
 	{aQuestion, aQuestionText},
 	{ApprovalRuling{By: "ana", Reason: "r", Identity: "digest:ana"}, `{"by":"ana","reason":"r","identity":"digest:ana"}`},
 	{aDecision, aDecisionText},
-	{[]recipes.Escalated{{At: anEvening, To: "on-call"}}, `[{"at":` + anEveningText + `,"to":"on-call"}]`},
+	{[]opstore.Escalated{{At: anEvening, To: "on-call"}}, `[{"at":` + anEveningText + `,"to":"on-call"}]`},
 	{
-		ApprovalState{Question: aQuestion, Opened: anEvening, Until: anEvening, Askers: []string{"a"}, Escalated: []recipes.Escalated{{At: anEvening, To: "on-call"}}, Decision: &aDecision},
+		ApprovalState{Question: aQuestion, Opened: anEvening, Until: anEvening, Askers: []string{"a"}, Escalated: []opstore.Escalated{{At: anEvening, To: "on-call"}}, Decision: &aDecision},
 		`{"question":` + aQuestionText + `,"opened":` + anEveningText + `,"until":` + anEveningText + `,"askers":["a"],"escalated":[{"at":` + anEveningText + `,"to":"on-call"}],"decision":` + aDecisionText + `}`,
 	},
 	{Escalation{Question: aQuestion, To: "on-call", Until: anEvening}, `{"question":` + aQuestionText + `,"to":"on-call","until":` + anEveningText + `}`},
@@ -278,7 +278,7 @@ func TestRecordedPayloadsAreReadAndWrittenAgain(t *testing.T) {
 				again(first(e.GetWorkflowExecutionCompletedEventAttributes().GetResult()), new(ApprovalDecision))
 			}
 			again(first(e.GetMarkerRecordedEventAttributes().GetDetails()["result"]), new(lockguard.Reference))
-			again(e.GetWorkflowPropertiesModifiedEventAttributes().GetUpsertedMemo().GetFields()[EscalatedMemoKey], new([]recipes.Escalated))
+			again(e.GetWorkflowPropertiesModifiedEventAttributes().GetUpsertedMemo().GetFields()[EscalatedMemoKey], new([]opstore.Escalated))
 			again(e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetHeader().GetFields()[keptHeader], new([]lockguard.Reference))
 			details(e.GetActivityTaskFailedEventAttributes().GetFailure())
 			details(e.GetWorkflowExecutionFailedEventAttributes().GetFailure())

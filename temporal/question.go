@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // ApprovalQuestion is what an ApprovalWorkflow is given: whether Requestor may
@@ -37,7 +37,7 @@ type ApprovalQuestion struct {
 	PID  int    `json:"pid"`
 }
 
-// ApprovalParty is a recipes.AuditParty as an ApprovalQuestion has it.
+// ApprovalParty is a opstore.AuditParty as an ApprovalQuestion has it.
 type ApprovalParty struct {
 	ID       string          `json:"id,omitempty"` // of the contender
 	Owner    string          `json:"owner"`
@@ -95,19 +95,19 @@ func newQuestion(root string, q lockguard.Question, escalation []EscalationStep)
 
 // Approval is the question as the rest of the product knows it, without the times
 // of its workflow.
-func (q ApprovalQuestion) Approval() recipes.Approval {
-	return recipes.Approval{
+func (q ApprovalQuestion) Approval() opstore.Approval {
+	return opstore.Approval{
 		ID: q.ID, Host: q.Host, PID: q.PID, Workflow: true,
-		ApprovalRequest: recipes.ApprovalRequest{
-			Scope: q.Scope, Job: q.Job, Labels: q.Labels, Requestor: recipes.AuditParty(q.Requestor), Holders: parties(q.Holders), Reason: q.Reason,
+		ApprovalRequest: opstore.ApprovalRequest{
+			Scope: q.Scope, Job: q.Job, Labels: q.Labels, Requestor: opstore.AuditParty(q.Requestor), Holders: parties(q.Holders), Reason: q.Reason,
 			Waited: time.Duration(q.WaitedMS) * time.Millisecond, Deadline: q.Deadline(),
 		},
 	}
 }
 
-func parties(all []ApprovalParty) (parties []recipes.AuditParty) {
+func parties(all []ApprovalParty) (parties []opstore.AuditParty) {
 	for _, p := range all {
-		parties = append(parties, recipes.AuditParty(p))
+		parties = append(parties, opstore.AuditParty(p))
 	}
 	return parties
 }

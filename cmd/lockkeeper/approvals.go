@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -58,7 +59,7 @@ func (p *program) listApprovals(c *cobra.Command, file jobsFile) error {
 		return err
 	}
 	var (
-		all    []recipes.Approval
+		all    []opstore.Approval
 		left   []recipes.Unreadable
 		silent error
 		now    time.Time
@@ -69,7 +70,7 @@ func (p *program) listApprovals(c *cobra.Command, file jobsFile) error {
 			now, err = locks.Time(ctx)
 		}
 		if err == nil && asksInWorkflows(cfg) {
-			var more []recipes.Approval
+			var more []opstore.Approval
 			more, silent = p.listWorkflows(ctx, cfg, client)
 			all = append(all, more...)
 		}
@@ -94,7 +95,7 @@ func (p *program) listApprovals(c *cobra.Command, file jobsFile) error {
 	return silent
 }
 
-func writeApprovals(pg page, all []recipes.Approval, now time.Time) {
+func writeApprovals(pg page, all []opstore.Approval, now time.Time) {
 	for i, a := range all {
 		if i > 0 {
 			pg.line("")
@@ -121,18 +122,18 @@ func writeApprovals(pg page, all []recipes.Approval, now time.Time) {
 	}
 }
 
-func partyText(p recipes.AuditParty) string {
+func partyText(p opstore.AuditParty) string {
 	return fmt.Sprintf("%s (priority %s)", p.Owner, levelText(p.Priority))
 }
 
-func partiesText(all []recipes.AuditParty) string {
+func partiesText(all []opstore.AuditParty) string {
 	return cmp.Or(words.Join(all, ", ", partyText), "-")
 }
 
 // A verb is what somebody can say to a question.
 type verb struct {
 	use, short, long, example, why string
-	decision                       recipes.Decision
+	decision                       opstore.Decision
 }
 
 const decideCodes = `
@@ -146,14 +147,14 @@ var (
 		long: `Let the request take the lock by force, as soon as the cleanup timeout of the
 holder is over: nothing that it was promised is cut short. If that is over, at once.` + decideCodes,
 		example: `  lockkeeper approvals approve a-0000000012 --reason 'payments are stuck'`,
-		why:     "the lock may be taken", decision: recipes.Decision{Approved: true},
+		why:     "the lock may be taken", decision: opstore.Decision{Approved: true},
 	}
 	forceVerb = verb{
 		use: "force", short: "Let the request take the lock by force, at once",
 		long: `Let the request take the lock by force, at once: the holder loses it, and what it
 has not cleaned up by then stays as it is.` + decideCodes,
 		example: `  lockkeeper approvals force a-0000000012 --reason 'payments are stuck'`,
-		why:     "the lock may be taken at once", decision: recipes.Decision{Approved: true, Force: true},
+		why:     "the lock may be taken at once", decision: opstore.Decision{Approved: true, Force: true},
 	}
 	denyVerb = verb{
 		use: "deny", short: "Let the request fail: the holder finishes its cleanup",
@@ -183,7 +184,7 @@ func (p *program) approvalsDecide(v verb) *cobra.Command {
 				return p.decideWorkflow(ctx, o, cfg, client, id, d)
 			}
 			about, _, err := o.Decide(ctx, id, d)
-			if errors.As(err, new(*recipes.NoApprovalError)) && about.ID == "" {
+			if errors.As(err, new(*opstore.NoApprovalError)) && about.ID == "" {
 				return fmt.Errorf("%w%s", err, lookAtThose)
 			}
 			return p.writeDecided(about, d, err)
@@ -207,7 +208,7 @@ func (p *program) approvalsDecide(v verb) *cobra.Command {
 const lookAtThose = "; look at those that wait: lockkeeper approvals ls"
 
 // writeDecided says what becomes of the request, unless err says why nothing does.
-func (p *program) writeDecided(about recipes.Approval, d recipes.Decision, err error) error {
+func (p *program) writeDecided(about opstore.Approval, d opstore.Decision, err error) error {
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -24,7 +25,7 @@ func trustsTemporal(cfg *config.Config, id string) bool {
 
 // listWorkflows returns the questions about the locks there that are asked in
 // workflows.
-func (p *program) listWorkflows(ctx context.Context, cfg *config.Config, locks recipes.Config) ([]recipes.Approval, error) {
+func (p *program) listWorkflows(ctx context.Context, cfg *config.Config, locks recipes.Config) ([]opstore.Approval, error) {
 	w, err := newWorkflowApprovals(cfg, locks, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func temporalSilent(cfg *config.Config, err error) error {
 
 // decideWorkflow sends a decision to the workflow that asks, once it is on record:
 // who asks looks there whether an operator has decided.
-func (p *program) decideWorkflow(ctx context.Context, o *operator, cfg *config.Config, locks recipes.Config, id string, d recipes.Decision) error {
+func (p *program) decideWorkflow(ctx context.Context, o *operator, cfg *config.Config, locks recipes.Config, id string, d opstore.Decision) error {
 	if !asksInWorkflows(cfg) {
 		return &usageError{command: "lockkeeper approvals", problems: problems{id + " is asked in a workflow: name the configuration file that says where, with approvals: {temporal: {...}}: -f FILE"}}
 	}
@@ -65,7 +66,7 @@ func (p *program) decideWorkflow(ctx context.Context, o *operator, cfg *config.C
 
 // decideIn sends a decision to a workflow, once it is on record. It returns the
 // question, decided, and the name of the act.
-func (o *operator) decideIn(ctx context.Context, w *workflowApprovals, id string, d recipes.Decision) (about recipes.Approval, act string, err error) {
+func (o *operator) decideIn(ctx context.Context, w *workflowApprovals, id string, d opstore.Decision) (about opstore.Approval, act string, err error) {
 	d.Identity = o.client.Identity()
 	return o.DecideIn(ctx, w, id, d)
 }
@@ -73,9 +74,9 @@ func (o *operator) decideIn(ctx context.Context, w *workflowApprovals, id string
 // decideFailed gives an error of a workflow the exit code that it has on the board.
 func decideFailed(cfg *config.Config, err error) error {
 	switch {
-	case errors.As(err, new(*recipes.NoApprovalError)):
+	case errors.As(err, new(*opstore.NoApprovalError)):
 		return fmt.Errorf("%w%s", err, lookAtThose)
-	case err == nil, errors.As(err, new(*recipes.DecidedError)):
+	case err == nil, errors.As(err, new(*opstore.DecidedError)):
 		return err
 	case exitCode(err) != exitFailed:
 		return err

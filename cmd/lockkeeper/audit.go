@@ -8,10 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 func (p *program) audit() *cobra.Command {
-	q := auditQuery{limit: number{is: 50, most: recipes.MaxAuditKeep}}
+	q := auditQuery{limit: number{is: 50, most: opstore.MaxAuditKeep}}
 	c := p.command(&cobra.Command{
 		Use:   "audit",
 		Short: "Show who did what to whose locks, and why",
@@ -111,7 +112,7 @@ func (p *program) showAudit(c *cobra.Command, q *auditQuery) error {
 			return err
 		}
 		now := client.Now()
-		query := recipes.AuditQuery{Since: q.since.from(now), Scope: q.scope, By: q.by, Limit: q.limit.is}
+		query := opstore.AuditQuery{Since: q.since.from(now), Scope: q.scope, By: q.by, Limit: q.limit.is}
 		if q.follow.is {
 			return p.followAudit(ctx, trail, query, now)
 		}
@@ -136,7 +137,7 @@ func (p *program) showAudit(c *cobra.Command, q *auditQuery) error {
 }
 
 // followAudit shows what there is, then each record as it comes.
-func (p *program) followAudit(ctx context.Context, trail *recipes.AuditLog, q recipes.AuditQuery, now time.Time) error {
+func (p *program) followAudit(ctx context.Context, trail *opstore.AuditLog, q opstore.AuditQuery, now time.Time) error {
 	last, err := trail.Last(ctx)
 	if err != nil {
 		return err
@@ -153,15 +154,15 @@ func (p *program) followAudit(ctx context.Context, trail *recipes.AuditLog, q re
 		last = max(last, r.Seq)
 	}
 	for {
-		err := trail.Follow(ctx, last+1, func(r recipes.AuditRecord) error {
+		err := trail.Follow(ctx, last+1, func(r opstore.AuditRecord) error {
 			last = r.Seq
 			if !q.Wants(r) {
 				return nil
 			}
-			return p.writeEach([]recipes.AuditRecord{r}, r.At, false)
+			return p.writeEach([]opstore.AuditRecord{r}, r.At, false)
 		})
-		gone, removed := errors.AsType[*recipes.AuditGapError](err)
-		bad, broken := errors.AsType[*recipes.AuditBrokenError](err)
+		gone, removed := errors.AsType[*opstore.AuditGapError](err)
+		bad, broken := errors.AsType[*opstore.AuditBrokenError](err)
 		switch {
 		case removed:
 			p.say("%v", gone)
@@ -178,7 +179,7 @@ func (p *program) followAudit(ctx context.Context, trail *recipes.AuditLog, q re
 }
 
 // writeEach writes records as they come: JSON a line each, or rows of a table.
-func (p *program) writeEach(records []recipes.AuditRecord, now time.Time, head bool) error {
+func (p *program) writeEach(records []opstore.AuditRecord, now time.Time, head bool) error {
 	if p.output.is == "json" {
 		for _, v := range auditViews(records) {
 			if err := p.writeJSONLine(v); err != nil {

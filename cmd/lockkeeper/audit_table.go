@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // auditViews are records as they are stored: with all that they say.
-func auditViews(records []recipes.AuditRecord) []json.RawMessage {
+func auditViews(records []opstore.AuditRecord) []json.RawMessage {
 	views := make([]json.RawMessage, 0, len(records))
 	for _, r := range records {
 		views = append(views, r.Line())
@@ -22,7 +22,7 @@ func auditViews(records []recipes.AuditRecord) []json.RawMessage {
 }
 
 // writeAudit writes one line for each record, the oldest first.
-func writeAudit(pg page, records []recipes.AuditRecord, now time.Time) {
+func writeAudit(pg page, records []opstore.AuditRecord, now time.Time) {
 	g := auditGrid(pg, true)
 	for _, r := range records {
 		auditRow(g, r, now)
@@ -46,7 +46,7 @@ func auditGrid(pg page, head bool) *grid {
 	return g
 }
 
-func auditRow(g *grid, r recipes.AuditRecord, now time.Time) {
+func auditRow(g *grid, r opstore.AuditRecord, now time.Time) {
 	when, scope, what := short(r.At, now), cmp.Or(r.Scope, r.Job, "-"), auditWhat(r)
 	if !g.pg.wide {
 		g.row(when, r.By, scope, what)
@@ -62,7 +62,7 @@ func shortAct(act string) string {
 }
 
 // auditWhat says in one sentence what was done to whom, why, and how it ended.
-func auditWhat(r recipes.AuditRecord) string {
+func auditWhat(r opstore.AuditRecord) string {
 	text := auditDeed(r)
 	if r.Override != "" && !strings.HasPrefix(string(r.Action), "override.") {
 		text += fmt.Sprintf(", for override %s", r.Override)
@@ -76,9 +76,9 @@ func auditWhat(r recipes.AuditRecord) string {
 	if change := auditChange(r); change != "" {
 		text += "; " + change
 	}
-	if r.Result == recipes.AuditFailed && strings.HasPrefix(r.Error, "not needed: ") {
+	if r.Result == opstore.AuditFailed && strings.HasPrefix(r.Error, "not needed: ") {
 		text += "; " + r.Error
-	} else if r.Result == recipes.AuditFailed {
+	} else if r.Result == opstore.AuditFailed {
 		text += "; failed: " + cmp.Or(r.Error, "nothing has changed")
 	} else if r.Error != "" {
 		text += "; " + r.Error
@@ -87,27 +87,27 @@ func auditWhat(r recipes.AuditRecord) string {
 }
 
 // auditDeed is the verb and its object.
-func auditDeed(r recipes.AuditRecord) string {
+func auditDeed(r opstore.AuditRecord) string {
 	whom := cmp.Or(auditParties(r.Victims), "nobody")
-	intent, failed := r.Phase == recipes.AuditIntent, r.Result == recipes.AuditFailed
+	intent, failed := r.Phase == opstore.AuditIntent, r.Result == opstore.AuditFailed
 	switch r.Action {
-	case recipes.AuditPreempt:
+	case opstore.AuditPreempt:
 		return tense(intent, false, "ask", "asked") + " " + whom + " to go"
-	case recipes.AuditPreempted:
+	case opstore.AuditPreempted:
 		return whom + " was told to go"
-	case recipes.AuditTakeover:
+	case opstore.AuditTakeover:
 		return tense(intent, failed, "take", "took") + " the lock from " + whom
-	case recipes.AuditLost:
+	case opstore.AuditLost:
 		return fmt.Sprintf("%s lost the lock (%s)", whom, cmp.Or(r.After["lost"], "taken"))
-	case recipes.AuditBreak:
+	case opstore.AuditBreak:
 		return tense(intent, failed, "break", "broke") + " the lock of " + whom
-	case recipes.AuditOverrideApply:
+	case opstore.AuditOverrideApply:
 		return tense(intent, failed, "apply", "applied") + " override " + r.Override
-	case recipes.AuditOverrideClear:
+	case opstore.AuditOverrideClear:
 		return tense(intent, failed, "clear", "cleared") + " override " + r.Override
-	case recipes.AuditOverrideExpire:
+	case opstore.AuditOverrideExpire:
 		return "override " + r.Override + " has ended"
-	case recipes.AuditOverrideAct:
+	case opstore.AuditOverrideAct:
 		on := "override " + r.Override
 		if intent {
 			on += " is about to act"
@@ -121,19 +121,19 @@ func auditDeed(r recipes.AuditRecord) string {
 			on += ", against " + whom
 		}
 		return on
-	case recipes.AuditApprovalOpen:
+	case opstore.AuditApprovalOpen:
 		return fmt.Sprintf("asked for approval %s to take the lock from %s", r.Approval, whom)
-	case recipes.AuditApprovalEscalate:
+	case opstore.AuditApprovalEscalate:
 		return fmt.Sprintf("waits for approval %s to take the lock from %s; %s is told", r.Approval, whom, cmp.Or(r.After["escalated_to"], "somebody"))
-	case recipes.AuditApprovalDecide:
+	case opstore.AuditApprovalDecide:
 		return tense(intent, failed, "decide", "decided") + " about approval " + r.Approval
-	case recipes.AuditJobPause:
+	case opstore.AuditJobPause:
 		return tense(intent, failed, "pause", "paused") + " the job"
-	case recipes.AuditJobResume:
+	case opstore.AuditJobResume:
 		return tense(intent, failed, "resume", "resumed") + " the job"
-	case recipes.AuditJobRewind:
+	case opstore.AuditJobRewind:
 		return tense(intent, failed, "set back", "set back") + " the ticks of the job"
-	case recipes.AuditJobRun:
+	case opstore.AuditJobRun:
 		return tense(intent, failed, "start", "started") + " the job by hand" // its history says how it ended
 	}
 	return fmt.Sprintf("%s (%s)", r.Action, r.Phase)
@@ -150,7 +150,7 @@ func tense(intent, failed bool, verb, done string) string {
 	return done
 }
 
-func auditParties(all []recipes.AuditParty) string {
+func auditParties(all []opstore.AuditParty) string {
 	names := make([]string, len(all))
 	for i, v := range all {
 		names[i] = fmt.Sprintf("%s (%s", v.Owner, auditLevel(v.Priority))
@@ -170,7 +170,7 @@ func auditLevel(level priority.Level) string {
 }
 
 // auditWhy is the reason, in words if it is one of the rulebook's.
-func auditWhy(r recipes.AuditRecord) string {
+func auditWhy(r opstore.AuditRecord) string {
 	switch r.Reason {
 	case "outranked":
 		if r.Requestor != nil {
@@ -184,12 +184,12 @@ func auditWhy(r recipes.AuditRecord) string {
 }
 
 // auditChange is what was before and is after, for what has changed so.
-func auditChange(r recipes.AuditRecord) string {
+func auditChange(r opstore.AuditRecord) string {
 	var parts []string
 	for _, name := range sortedNames(r.Before, r.After) {
 		was, had := r.Before[name]
 		is, has := r.After[name]
-		if r.Action == recipes.AuditLost && name == "lost" {
+		if r.Action == opstore.AuditLost && name == "lost" {
 			continue // said already
 		}
 		if words, ok := auditFlags[flagOf{name, is}]; ok && is != was {

@@ -10,78 +10,78 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/audit"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // aNight is an emergency at noon: an override, a preemption, a takeover, an
 // approval and a break.
-func aNight() []recipes.AuditRecord {
-	nightly := recipes.AuditParty{ID: "aaa", Owner: "nightly", Host: "h3", PID: 811, Priority: 20, Token: 7301444}
-	report := recipes.AuditParty{ID: "bbb", Owner: "monthly-report", Host: "h4", PID: 99, Priority: 10, Token: 7301502}
-	hotfix := recipes.AuditParty{Owner: "hotfix", Host: "h1", PID: 12, Priority: priority.Emergency}
-	done := recipes.AuditDone
-	entries := []recipes.AuditEntry{
+func aNight() []opstore.AuditRecord {
+	nightly := opstore.AuditParty{ID: "aaa", Owner: "nightly", Host: "h3", PID: 811, Priority: 20, Token: 7301444}
+	report := opstore.AuditParty{ID: "bbb", Owner: "monthly-report", Host: "h4", PID: 99, Priority: 10, Token: 7301502}
+	hotfix := opstore.AuditParty{Owner: "hotfix", Host: "h1", PID: 12, Priority: priority.Emergency}
+	done := opstore.AuditDone
+	entries := []opstore.AuditEntry{
 		{
-			Act: "A1", Action: recipes.AuditOverrideApply, Phase: recipes.AuditOutcome, Result: done, By: "ana", Override: "INC-4411", Scope: "cluster/orders",
+			Act: "A1", Action: opstore.AuditOverrideApply, Phase: opstore.AuditOutcome, Result: done, By: "ana", Override: "INC-4411", Scope: "cluster/orders",
 			Reason: "payments are stuck behind the batch", After: map[string]string{"override": "boost of hotfix to emergency until 14:00", "source": "zookeeper"},
 		},
 		{
-			Act: "A2", Action: recipes.AuditOverrideAct, Phase: recipes.AuditIntent, By: "ana", Override: "INC-4411", Scope: "cluster/orders", Job: "hotfix",
+			Act: "A2", Action: opstore.AuditOverrideAct, Phase: opstore.AuditIntent, By: "ana", Override: "INC-4411", Scope: "cluster/orders", Job: "hotfix",
 			Reason: "payments are stuck behind the batch", Requestor: &hotfix, Before: map[string]string{"priority": "90"}, After: map[string]string{"priority": "2147483647"},
 		},
 		{
-			Act: "hold-7301444", Action: recipes.AuditPreempt, Phase: recipes.AuditOutcome, Result: done, By: "hotfix", Override: "INC-4411", Scope: "cluster/orders",
-			Reason: "outranked", Requestor: &hotfix, Victims: []recipes.AuditParty{nightly}, After: map[string]string{"grace": "1m0s"},
+			Act: "hold-7301444", Action: opstore.AuditPreempt, Phase: opstore.AuditOutcome, Result: done, By: "hotfix", Override: "INC-4411", Scope: "cluster/orders",
+			Reason: "outranked", Requestor: &hotfix, Victims: []opstore.AuditParty{nightly}, After: map[string]string{"grace": "1m0s"},
 		},
 		{
-			Act: "3q2x8a", Action: recipes.AuditTakeover, Phase: recipes.AuditIntent, By: "hotfix", Override: "INC-4411", Scope: "cluster/orders",
-			Reason: "outranked", Requestor: &hotfix, Victims: []recipes.AuditParty{nightly},
+			Act: "3q2x8a", Action: opstore.AuditTakeover, Phase: opstore.AuditIntent, By: "hotfix", Override: "INC-4411", Scope: "cluster/orders",
+			Reason: "outranked", Requestor: &hotfix, Victims: []opstore.AuditParty{nightly},
 		},
 		{
-			Act: "3q2x8a", Action: recipes.AuditTakeover, Phase: recipes.AuditOutcome, Result: done, By: "hotfix", Override: "INC-4411", Scope: "cluster/orders",
-			Reason: "outranked", Requestor: &hotfix, Victims: []recipes.AuditParty{nightly},
+			Act: "3q2x8a", Action: opstore.AuditTakeover, Phase: opstore.AuditOutcome, Result: done, By: "hotfix", Override: "INC-4411", Scope: "cluster/orders",
+			Reason: "outranked", Requestor: &hotfix, Victims: []opstore.AuditParty{nightly},
 		},
 		{
-			Act: "hold-7301444", Action: recipes.AuditLost, Phase: recipes.AuditOutcome, Result: done, By: "hotfix", Override: "INC-4411", Scope: "cluster/orders",
-			Reason: "outranked", Victims: []recipes.AuditParty{nightly}, After: map[string]string{"lost": "overridden", "held": "6m12s"},
+			Act: "hold-7301444", Action: opstore.AuditLost, Phase: opstore.AuditOutcome, Result: done, By: "hotfix", Override: "INC-4411", Scope: "cluster/orders",
+			Reason: "outranked", Victims: []opstore.AuditParty{nightly}, After: map[string]string{"lost": "overridden", "held": "6m12s"},
 		},
 		{
-			Act: "A3", Action: recipes.AuditApprovalOpen, Phase: recipes.AuditOutcome, Result: done, By: "rollup", Approval: "a-0000000003", Scope: "cluster/orders/resource/users",
-			Victims: []recipes.AuditParty{report},
+			Act: "A3", Action: opstore.AuditApprovalOpen, Phase: opstore.AuditOutcome, Result: done, By: "rollup", Approval: "a-0000000003", Scope: "cluster/orders/resource/users",
+			Victims: []opstore.AuditParty{report},
 		},
 		{
-			Act: "A4", Action: recipes.AuditApprovalDecide, Phase: recipes.AuditOutcome, Result: done, By: "bob", Approval: "a-0000000003", Scope: "cluster/orders/resource/users",
+			Act: "A4", Action: opstore.AuditApprovalDecide, Phase: opstore.AuditOutcome, Result: done, By: "bob", Approval: "a-0000000003", Scope: "cluster/orders/resource/users",
 			Reason: "the report can run tomorrow", After: map[string]string{"decision": "approved"},
 		},
-		{Act: "B1", Action: recipes.AuditBreak, Phase: recipes.AuditIntent, By: "bob", Scope: "cluster/orders/resource/users", Reason: "h4 is on fire", Victims: []recipes.AuditParty{report}},
+		{Act: "B1", Action: opstore.AuditBreak, Phase: opstore.AuditIntent, By: "bob", Scope: "cluster/orders/resource/users", Reason: "h4 is on fire", Victims: []opstore.AuditParty{report}},
 		{
-			Act: "T1", Action: recipes.AuditTakeover, Phase: recipes.AuditOutcome, Result: recipes.AuditFailed, Error: "not needed: the holders have gone by themselves", By: "bob", Scope: "cluster/orders/resource/users",
-			Reason: "outranked", Requestor: &hotfix, Victims: []recipes.AuditParty{report},
+			Act: "T1", Action: opstore.AuditTakeover, Phase: opstore.AuditOutcome, Result: opstore.AuditFailed, Error: "not needed: the holders have gone by themselves", By: "bob", Scope: "cluster/orders/resource/users",
+			Reason: "outranked", Requestor: &hotfix, Victims: []opstore.AuditParty{report},
 		},
 		{
-			Act: "B1", Action: recipes.AuditBreak, Phase: recipes.AuditOutcome, Result: recipes.AuditFailed, Error: "the holder has gone", By: "bob", Scope: "cluster/orders/resource/users",
-			Reason: "h4 is on fire", Victims: []recipes.AuditParty{report},
+			Act: "B1", Action: opstore.AuditBreak, Phase: opstore.AuditOutcome, Result: opstore.AuditFailed, Error: "the holder has gone", By: "bob", Scope: "cluster/orders/resource/users",
+			Reason: "h4 is on fire", Victims: []opstore.AuditParty{report},
 		},
 		{
-			Act: "A6", Action: recipes.AuditOverrideAct, Phase: recipes.AuditIntent, By: "ana", Override: "INC-4412", Scope: "tenant/5/billing", Job: "importer",
-			Reason: "disk is full", Requestor: &recipes.AuditParty{Owner: "importer"}, Before: map[string]string{"frozen": "false"}, After: map[string]string{"frozen": "true"},
+			Act: "A6", Action: opstore.AuditOverrideAct, Phase: opstore.AuditIntent, By: "ana", Override: "INC-4412", Scope: "tenant/5/billing", Job: "importer",
+			Reason: "disk is full", Requestor: &opstore.AuditParty{Owner: "importer"}, Before: map[string]string{"frozen": "false"}, After: map[string]string{"frozen": "true"},
 		},
 		{
-			Act: "A7", Action: recipes.AuditOverrideAct, Phase: recipes.AuditIntent, By: "ana", Override: "INC-4413", Scope: "cluster/orders", Job: "hotfix",
+			Act: "A7", Action: opstore.AuditOverrideAct, Phase: opstore.AuditIntent, By: "ana", Override: "INC-4413", Scope: "cluster/orders", Job: "hotfix",
 			Reason: "late", Requestor: &hotfix, Before: map[string]string{"forceful": "false", "waiting_timeout": "unset"}, After: map[string]string{"forceful": "true", "waiting_timeout": "1m30s"},
 		},
 		{
-			Act: "hold-7301444", Action: recipes.AuditPreempted, Phase: recipes.AuditOutcome, Result: done, By: "hotfix", Scope: "cluster/orders",
-			Reason: "outranked", Requestor: &hotfix, Victims: []recipes.AuditParty{nightly}, After: map[string]string{"grace": "10s", "forceful": "false"},
+			Act: "hold-7301444", Action: opstore.AuditPreempted, Phase: opstore.AuditOutcome, Result: done, By: "hotfix", Scope: "cluster/orders",
+			Reason: "outranked", Requestor: &hotfix, Victims: []opstore.AuditParty{nightly}, After: map[string]string{"grace": "10s", "forceful": "false"},
 		},
-		{Act: "R1", Action: recipes.AuditJobRun, Phase: recipes.AuditIntent, By: "ana", Job: "backup", Reason: "INC-4411"},
-		{Act: "R1", Action: recipes.AuditJobRun, Phase: recipes.AuditOutcome, Result: done, By: "ana", Job: "backup", Reason: "INC-4411", After: map[string]string{"run": "3f00000a"}},
-		{Act: "R2", Action: recipes.AuditJobRun, Phase: recipes.AuditOutcome, Result: recipes.AuditFailed, Error: "no daemon has taken it", By: "ana", Job: "backup", Reason: "INC-4411"},
-		{Act: "A5", Action: recipes.AuditOverrideExpire, Phase: recipes.AuditOutcome, Result: done, By: "ana", Override: "INC-4411", Reason: "payments are stuck behind the batch"},
+		{Act: "R1", Action: opstore.AuditJobRun, Phase: opstore.AuditIntent, By: "ana", Job: "backup", Reason: "INC-4411"},
+		{Act: "R1", Action: opstore.AuditJobRun, Phase: opstore.AuditOutcome, Result: done, By: "ana", Job: "backup", Reason: "INC-4411", After: map[string]string{"run": "3f00000a"}},
+		{Act: "R2", Action: opstore.AuditJobRun, Phase: opstore.AuditOutcome, Result: opstore.AuditFailed, Error: "no daemon has taken it", By: "ana", Job: "backup", Reason: "INC-4411"},
+		{Act: "A5", Action: opstore.AuditOverrideExpire, Phase: opstore.AuditOutcome, Result: done, By: "ana", Override: "INC-4411", Reason: "payments are stuck behind the batch"},
 	}
-	records := make([]recipes.AuditRecord, 0, len(entries))
+	records := make([]opstore.AuditRecord, 0, len(entries))
 	for i, e := range entries {
-		r := recipes.AuditRecord{Seq: int64(1041 + i), At: at(time.Duration(i) * 61 * time.Second), Host: "h1", PID: 12, AuditEntry: e}
+		r := opstore.AuditRecord{Seq: int64(1041 + i), At: at(time.Duration(i) * 61 * time.Second), Host: "h1", PID: 12, AuditEntry: e}
 		if e.By == "ana" || e.By == "bob" {
 			r.Identity = "digest:" + e.By
 		}
@@ -107,7 +107,7 @@ func TestAuditTrailCanBeReadAtThreeInTheMorning(t *testing.T) {
 func TestAuditTrailIsStoredAsItWasWhateverItsWordsAre(t *testing.T) {
 	for _, r := range aNight() {
 		line := string(r.Line())
-		writeAudit(page{new(bytes.Buffer), 80, false}, []recipes.AuditRecord{r}, at(0))
+		writeAudit(page{new(bytes.Buffer), 80, false}, []opstore.AuditRecord{r}, at(0))
 		require.Equal(t, line, string(r.Line()))
 		for name, value := range r.After {
 			require.Contains(t, line, fmt.Sprintf("%q:%q", name, value))
@@ -116,15 +116,15 @@ func TestAuditTrailIsStoredAsItWasWhateverItsWordsAre(t *testing.T) {
 }
 
 func TestAuditVerdicts(t *testing.T) {
-	intact := newAuditReportView(recipes.AuditReport{Checked: 10_000, From: 1042, To: 11_041, Foreign: []string{"note"}})
+	intact := newAuditReportView(opstore.AuditReport{Checked: 10_000, From: 1042, To: 11_041, Foreign: []string{"note"}})
 	withFile := intact
 	withFile.withFile("audit.jsonl", audit.FileReport{Checked: 9000, From: 1, To: 11_041, Compared: 9000, Unchained: 1, Torn: 1, Gaps: [][2]int64{{20, 31}}})
-	broken := newAuditReportView(recipes.AuditReport{Checked: 6, From: 1, To: 6, Broken: &recipes.AuditBrokenError{
-		Seq: 7, Fault: recipes.AuditAltered, Why: "it does not continue record 6: one of the two was replaced, together with its hash",
+	broken := newAuditReportView(opstore.AuditReport{Checked: 6, From: 1, To: 6, Broken: &opstore.AuditBrokenError{
+		Seq: 7, Fault: opstore.AuditAltered, Why: "it does not continue record 6: one of the two was replaced, together with its hash",
 	}})
-	brokenFile := newAuditReportView(recipes.AuditReport{})
+	brokenFile := newAuditReportView(opstore.AuditReport{})
 	brokenFile.withFile("audit.jsonl", audit.FileReport{Checked: 6, From: 1, To: 6, Broken: &audit.FileBrokenError{
-		Line: 9, Seq: 7, Fault: recipes.AuditAltered, Why: "ZooKeeper has another record under this number",
+		Line: 9, Seq: 7, Fault: opstore.AuditAltered, Why: "ZooKeeper has another record under this number",
 	}})
 	require.True(t, withFile.Intact)
 	require.False(t, broken.Intact)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/audit"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 func (p *program) auditVerify() *cobra.Command {
@@ -68,11 +69,11 @@ type auditFileView struct {
 type auditFaultView struct {
 	Seq   int64              `json:"seq"`
 	Line  int                `json:"line,omitempty"`
-	Fault recipes.AuditFault `json:"fault"`
+	Fault opstore.AuditFault `json:"fault"`
 	Why   string             `json:"why"`
 }
 
-func newAuditReportView(r recipes.AuditReport) auditReportView {
+func newAuditReportView(r opstore.AuditReport) auditReportView {
 	v := auditReportView{Intact: r.Broken == nil, Foreign: append([]string{}, r.Foreign...)}
 	v.ZooKeeper = auditChainView{Checked: r.Checked, From: r.From, To: r.To}
 	if r.Untrusted != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -134,7 +135,7 @@ func (f *consoleFacts) approvals(ctx context.Context) ([]views.Approval, []recip
 			return nil, nil, temporalSilent(f.config(), err)
 		}
 		open = append(open, asked...)
-		slices.SortStableFunc(open, func(a, b recipes.Approval) int { return a.Opened.Compare(b.Opened) })
+		slices.SortStableFunc(open, func(a, b opstore.Approval) int { return a.Opened.Compare(b.Opened) })
 	}
 	all := make([]views.Approval, len(open))
 	for i, a := range open {
@@ -143,7 +144,7 @@ func (f *consoleFacts) approvals(ctx context.Context) ([]views.Approval, []recip
 	return all, left, nil
 }
 
-func (f *consoleFacts) audit(ctx context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
+func (f *consoleFacts) audit(ctx context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
 	trail, err := f.client.AuditLog(0)
 	if err != nil {
 		return nil, nil, err

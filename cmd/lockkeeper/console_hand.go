@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/console"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -101,7 +102,7 @@ func (h *consoleHand) Concerns(ctx context.Context, o override.Override) (int, e
 	return len(around.concerns([]override.Override{o}, h.facts.config())[0]), nil
 }
 
-func (h *consoleHand) Decide(ctx context.Context, id string, d recipes.Decision) (console.Done, error) {
+func (h *consoleHand) Decide(ctx context.Context, id string, d opstore.Decision) (console.Done, error) {
 	if err := h.client.CheckOperator(ctx, fmt.Sprintf("approval %q not decided", id)); err != nil && !trustsTemporal(h.facts.config(), id) {
 		return console.Done{}, err
 	}

@@ -13,19 +13,20 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/console"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // A slowTrail has each act put on record when the test says so, whatever becomes of
 // who waits for that.
 type slowTrail struct {
-	*recipes.AuditLog
-	asked chan recipes.AuditEntry
+	*opstore.AuditLog
+	asked chan opstore.AuditEntry
 	start chan struct{}
 }
 
-func (s *slowTrail) Append(ctx context.Context, e recipes.AuditEntry) (recipes.AuditRecord, error) {
-	if e.Phase == recipes.AuditIntent {
+func (s *slowTrail) Append(ctx context.Context, e opstore.AuditEntry) (opstore.AuditRecord, error) {
+	if e.Phase == opstore.AuditIntent {
 		s.asked <- e
 		<-s.start
 	}
@@ -39,7 +40,7 @@ func handOn(t *testing.T) (*consoleHand, *slowTrail, *recipes.Grant) {
 	client := connect(t, zk, ana)
 	log, err := client.AuditLog(0)
 	require.NoError(t, err)
-	trail := &slowTrail{AuditLog: log, asked: make(chan recipes.AuditEntry, 10), start: make(chan struct{})}
+	trail := &slowTrail{AuditLog: log, asked: make(chan opstore.AuditEntry, 10), start: make(chan struct{})}
 	h, err := newConsoleHand(client, nil, &consoleFacts{client: client, config: func() *config.Config { return nil }}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	h.Operator, err = emergency.NewOperator(client, trail)
@@ -78,9 +79,9 @@ func TestPreemptionDoesNotBeginAfterItsCallerWasToldThatItFailed(t *testing.T) {
 	all, err := h.client.Overrides().List(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, all)
-	records, _, err := trail.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := trail.Read(t.Context(), opstore.AuditQuery{})
 	require.NoError(t, err)
-	require.Equal(t, recipes.AuditFailed, records[len(records)-1].Result)
+	require.Equal(t, opstore.AuditFailed, records[len(records)-1].Result)
 }
 
 func TestPreemptionThatHasBegunGoesOnWithoutItsCaller(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -249,7 +250,7 @@ func TestLockIsTakenAwayOnItsEnsembleAndThatIsOnRecordAtHome(t *testing.T) {
 			for server, n := range map[*zktest.Server]bool{p.near: true, p.far: false} {
 				log, err := p.clients[server].AuditLog(0)
 				require.NoError(t, err)
-				all, _, err := log.Read(t.Context(), recipes.AuditQuery{})
+				all, _, err := log.Read(t.Context(), opstore.AuditQuery{})
 				require.NoError(t, err)
 				require.Equal(t, n, len(all) > 0)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // Exit codes. exec has more: the command's own, 126 and 127 for a command that
@@ -85,7 +86,7 @@ func exitCode(err error) int {
 	}
 	switch {
 	case isOneOf(err, new(*usageError), new(*config.Errors), new(*recipes.RequestError), new(*recipes.AccessError), new(*recipes.NotParticipantError),
-		new(*recipes.IdentityError), new(*recipes.ListsError), new(*recipes.UntrustedError), new(*recipes.NoOverrideError), new(*recipes.NoApprovalError),
+		new(*recipes.IdentityError), new(*recipes.ListsError), new(*recipes.UntrustedError), new(*opstore.NoOverrideError), new(*opstore.NoApprovalError),
 		new(*recipes.StaleTokenError), new(*recipes.NotHeldError), new(*recipes.NoRootError), new(*recipes.EmergencyError)):
 		return exitConfig
 	case isOneOf(err, new(*recipes.UnavailableError), new(*silentError), new(*recipes.NameTakenError)):

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -36,10 +36,10 @@ func takeNext(ctx context.Context, daemon *ticks.Ledger) (ticks.Claim, error) {
 
 // requireAct checks that an act is on record: that it is about to be done, and then
 // what has come of it, by ana with her credentials.
-func requireAct(t *testing.T, records []recipes.AuditRecord, action recipes.AuditAction, reason string) (outcome recipes.AuditRecord) {
+func requireAct(t *testing.T, records []opstore.AuditRecord, action opstore.AuditAction, reason string) (outcome opstore.AuditRecord) {
 	t.Helper()
 	require.Len(t, records, 2)
-	for i, phase := range []recipes.AuditPhase{recipes.AuditIntent, recipes.AuditOutcome} {
+	for i, phase := range []opstore.AuditPhase{opstore.AuditIntent, opstore.AuditOutcome} {
 		r := records[i]
 		require.Equal(t, phase, r.Phase)
 		require.Equal(t, action, r.Action)
@@ -62,8 +62,8 @@ func TestWhatIsDoneToAJobIsOnRecordByTheNameOfTheCredentials(t *testing.T) {
 	// then
 	require.Zero(t, code, errs)
 	records := f.records(t)
-	outcome := requireAct(t, records, recipes.AuditJobPause, "disk is full")
-	require.Equal(t, recipes.AuditDone, outcome.Result)
+	outcome := requireAct(t, records, opstore.AuditJobPause, "disk is full")
+	require.Equal(t, opstore.AuditDone, outcome.Result)
 	require.Equal(t, map[string]string{"until": "2126-01-01T00:00:00Z"}, outcome.After)
 	var changes []pauseChange
 	require.NoError(t, json.Unmarshal([]byte(out), &changes))
@@ -75,7 +75,7 @@ func TestWhatIsDoneToAJobIsOnRecordByTheNameOfTheCredentials(t *testing.T) {
 
 	// then
 	require.Zero(t, code, errs)
-	outcome = requireAct(t, f.records(t)[len(records):], recipes.AuditJobResume, "resumed by hand")
+	outcome = requireAct(t, f.records(t)[len(records):], opstore.AuditJobResume, "resumed by hand")
 	require.Equal(t, map[string]string{"paused": "ana: disk is full"}, outcome.Before)
 
 	// when
@@ -91,8 +91,8 @@ func TestWhatIsDoneToAJobIsOnRecordByTheNameOfTheCredentials(t *testing.T) {
 	// then
 	require.Zero(t, code, errs)
 	claim := <-taken
-	outcome = requireAct(t, f.records(t)[len(records)+2:], recipes.AuditJobRun, "before the migration")
-	require.Equal(t, recipes.AuditDone, outcome.Result)
+	outcome = requireAct(t, f.records(t)[len(records)+2:], opstore.AuditJobRun, "before the migration")
+	require.Equal(t, opstore.AuditDone, outcome.Result)
 	require.Equal(t, "ana", claim.Run.By)
 	require.Equal(t, map[string]string{"run": claim.Run.ID}, outcome.After)
 }
@@ -106,8 +106,8 @@ func TestARequestThatNobodyTakesIsOnRecordAsFailed(t *testing.T) {
 
 	// then
 	require.Equal(t, exitNotAcquired, code)
-	outcome := requireAct(t, f.records(t), recipes.AuditJobRun, "now")
-	require.Equal(t, recipes.AuditFailed, outcome.Result)
+	outcome := requireAct(t, f.records(t), opstore.AuditJobRun, "now")
+	require.Equal(t, opstore.AuditFailed, outcome.Result)
 	require.Contains(t, outcome.Error, "no daemon has taken the request within 50ms")
 }
 
@@ -118,7 +118,7 @@ func TestNothingIsDoneToAJobThatIsNotOnRecord(t *testing.T) {
 	require.NoError(t, err)
 	log, err := f.client.AuditLog(0)
 	require.NoError(t, err)
-	_, err = log.Append(t.Context(), recipes.AuditEntry{Action: recipes.AuditBreak, Phase: recipes.AuditOutcome, By: "ana"})
+	_, err = log.Append(t.Context(), opstore.AuditEntry{Action: opstore.AuditBreak, Phase: opstore.AuditOutcome, By: "ana"})
 	require.NoError(t, err)
 	require.NoError(t, f.zk.Set("/lockkeeper/audit", []byte("nonsense")))
 	for _, command := range []string{"pause", "resume", "run"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -95,10 +95,10 @@ func TestJobThatAClockHasStoppedIsShownAndSetBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ticks.Claimed, claim.Verdict)
 	records := f.records(t)
-	outcome := requireAct(t, records[:2], recipes.AuditJobRewind, "clock of db3")
+	outcome := requireAct(t, records[:2], opstore.AuditJobRewind, "clock of db3")
 	require.Equal(t, until.Format(time.RFC3339), outcome.Before["decided_until"])
 	require.Equal(t, until.Format(time.RFC3339), outcome.After["left_out_until"])
-	outcome = requireAct(t, records[2:4], recipes.AuditJobRewind, "again")
+	outcome = requireAct(t, records[2:4], opstore.AuditJobRewind, "again")
 	require.Equal(t, map[string]string{"set_back": "nothing, it was not ahead"}, outcome.After)
 }
 

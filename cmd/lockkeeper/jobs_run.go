@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -144,7 +144,7 @@ func (o *runOrder) place(ctx context.Context, operator *operator, ledger *ticks.
 	quick, cancel := shortly(ctx)
 	defer cancel()
 	var late error // something is wrong, but it runs
-	_, err := operator.OnRecord(quick, emergency.RunEntry(o.job, by), func(outcome *recipes.AuditEntry) error {
+	_, err := operator.OnRecord(quick, emergency.RunEntry(o.job, by), func(outcome *opstore.AuditEntry) error {
 		// A signal waits for the answer: a request that is not known to stand could not be withdrawn.
 		asking, cancel := shortly(context.WithoutCancel(ctx))
 		defer cancel()

@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -126,10 +127,10 @@ func (f *fortress) lockkeeper(t *testing.T, args ...string) (code int, stdout, s
 	return runProgram(append(args, "--zk", f.zk.Addr(), "--zk-digest-file", f.file)...)
 }
 
-func (f *fortress) records(t *testing.T) []recipes.AuditRecord {
+func (f *fortress) records(t *testing.T) []opstore.AuditRecord {
 	log, err := f.client.AuditLog(0)
 	require.NoError(t, err)
-	all, _, err := log.Read(t.Context(), recipes.AuditQuery{})
+	all, _, err := log.Read(t.Context(), opstore.AuditQuery{})
 	require.NoError(t, err)
 	return all
 }
@@ -167,12 +168,12 @@ func TestBrokenLockIsOnRecordAndGoesToTheNext(t *testing.T) {
 	records := f.records(t)
 	require.Len(t, records, 2)
 	intent, outcome := records[0], records[1]
-	require.Equal(t, recipes.AuditIntent, intent.Phase)
-	require.Equal(t, recipes.AuditOutcome, outcome.Phase)
-	require.Equal(t, recipes.AuditDone, outcome.Result)
+	require.Equal(t, opstore.AuditIntent, intent.Phase)
+	require.Equal(t, opstore.AuditOutcome, outcome.Phase)
+	require.Equal(t, opstore.AuditDone, outcome.Result)
 	require.Equal(t, map[string]string{"holders": "next"}, outcome.After)
 	for _, r := range records {
-		require.Equal(t, recipes.AuditBreak, r.Action)
+		require.Equal(t, opstore.AuditBreak, r.Action)
 		require.Equal(t, intent.Act, r.Act)
 		require.Equal(t, "digest:ana", r.Identity)
 		require.Equal(t, "ana", r.By)
@@ -188,7 +189,7 @@ func TestNothingIsBrokenThatIsNotOnRecord(t *testing.T) {
 	f := newFortress(t, time.Minute)
 	log, err := f.client.AuditLog(0)
 	require.NoError(t, err)
-	_, err = log.Append(t.Context(), recipes.AuditEntry{Action: recipes.AuditBreak, Phase: recipes.AuditOutcome, By: "ana"})
+	_, err = log.Append(t.Context(), opstore.AuditEntry{Action: opstore.AuditBreak, Phase: opstore.AuditOutcome, By: "ana"})
 	require.NoError(t, err)
 	require.NoError(t, f.zk.Set("/lockkeeper/audit", []byte("nonsense")))
 	for _, command := range [][]string{{"break"}, {"preempt"}, {"preempt", "--force"}} {
@@ -258,7 +259,7 @@ func TestPreemptedPolitely(t *testing.T) {
 		require.NoError(t, f.grant.Check())
 		records := f.records(t)
 		require.Len(t, records, 2)
-		require.Equal(t, recipes.AuditFailed, records[1].Result)
+		require.Equal(t, opstore.AuditFailed, records[1].Result)
 	})
 	t.Run("it goes", func(t *testing.T) {
 		f := newFortress(t, time.Minute)

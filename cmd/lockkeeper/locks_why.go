@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -101,7 +102,7 @@ type whyFacts struct {
 	graph       recipes.WaitGraph
 	now         time.Time // of the servers; zero: nobody is there, and nobody has asked
 	overrides   override.Set
-	approvals   []recipes.Approval
+	approvals   []opstore.Approval
 	outside     []recipes.FrozenRequest // all that overrides keep out of queues
 	ticks       *ticks.State            // of a job without requests
 	ticksUnread bool                    // its record is there, and cannot be read
@@ -437,13 +438,13 @@ func (f *whyFacts) mayBeFrozen() bool {
 }
 
 // open returns the approvals that concern the lock or the job.
-func (f *whyFacts) open() []recipes.Approval {
-	var found []recipes.Approval
+func (f *whyFacts) open() []opstore.Approval {
+	var found []opstore.Approval
 	for _, a := range f.approvals {
 		if a.Scope == f.about || f.isJob() && a.Requestor.Owner == f.about {
 			found = append(found, a)
 		}
 	}
-	slices.SortFunc(found, func(a, b recipes.Approval) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(found, func(a, b opstore.Approval) int { return strings.Compare(a.ID, b.ID) })
 	return found
 }

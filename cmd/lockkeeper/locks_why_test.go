@@ -18,6 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -187,9 +188,9 @@ func situations() map[string]*whyFacts {
 		"polite": about("db/orders", orders(one(reindex(asked(hotfix(polite), 40*time.Second, priority.Outranked))),
 			hotfix(polite), rollup())),
 		"approval": with(about("db/orders", orders(one(reindex(asked(hotfix(polite), 190*time.Second, priority.Outranked))), hotfix(polite))), func(f *whyFacts) {
-			f.approvals = []recipes.Approval{
-				{ID: "a-0000000017", Opened: at(-70 * time.Second), Until: at(830 * time.Second), ApprovalRequest: recipes.ApprovalRequest{Scope: "db/orders", Requestor: hotfix().Party()}},
-				{ID: "a-0000000018", ApprovalRequest: recipes.ApprovalRequest{Scope: "db/other"}},
+			f.approvals = []opstore.Approval{
+				{ID: "a-0000000017", Opened: at(-70 * time.Second), Until: at(830 * time.Second), ApprovalRequest: opstore.ApprovalRequest{Scope: "db/orders", Requestor: hotfix().Party()}},
+				{ID: "a-0000000018", ApprovalRequest: opstore.ApprovalRequest{Scope: "db/other"}},
 			}
 		}),
 		"min_runtime":    about("db/orders", orders(one(reindex(lasting)), hotfix(), rollup())),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // The margin of the answers: what a paragraph is about stands in front.
@@ -197,7 +198,7 @@ func writeWhyWaiter(pg page, s recipes.LockState, p recipes.Prospect) {
 	say("next: %s", live.Words{State: s}.Next(p))
 }
 
-func approvalWords(a recipes.Approval, now time.Time) string {
+func approvalWords(a opstore.Approval, now time.Time) string {
 	text := fmt.Sprintf("%s: %s asks to take %s by force, since %s", a.ID, a.Requestor.Owner, a.Scope, when(a.Opened, now))
 	if !a.Until.IsZero() {
 		text += "; it waits for the decision until " + when(a.Until, now)

@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // operatorFlags are who does something, and why.
@@ -61,7 +62,7 @@ func newOperatorAt(client, home *recipes.Client, cfg *config.Config) (*operator,
 }
 
 // auditLog is what an operator's acts are put on record in. cfg may be nil.
-func auditLog(client *recipes.Client, cfg *config.Config) (*recipes.AuditLog, error) {
+func auditLog(client *recipes.Client, cfg *config.Config) (*opstore.AuditLog, error) {
 	keep := 0
 	if cfg != nil {
 		keep = cfg.Audit.Keep

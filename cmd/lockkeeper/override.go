@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -63,7 +64,7 @@ func (p *program) listOverrides(c *cobra.Command, file jobsFile) error {
 		return err
 	}
 	var (
-		posted   []recipes.PostedOverride
+		posted   []opstore.PostedOverride
 		requests []live.Request
 		ticks    []ticks.State
 		now      time.Time
@@ -178,7 +179,7 @@ func (p *program) overridesOfFile(cfg *config.Config, now time.Time) []override.
 }
 
 // inForce joins what the file and ZooKeeper say, as daemons do.
-func inForce(file []override.Override, posted []recipes.PostedOverride, now time.Time) []emergency.Active {
+func inForce(file []override.Override, posted []opstore.PostedOverride, now time.Time) []emergency.Active {
 	var all []emergency.Active
 	for _, o := range file {
 		all = append(all, emergency.Active{Override: o, Source: emergency.File})
@@ -300,7 +301,7 @@ func (p *program) clearOverride(c *cobra.Command, file jobsFile, by operatorFlag
 		was, _, err = o.Clear(ctx, id, emergency.By{Name: by.name(o.client), Reason: by.reason})
 		return err
 	}, cfg)
-	if errors.As(err, new(*recipes.NoOverrideError)) && slices.ContainsFunc(p.overridesOfFile(cfg, time.Now()), func(o override.Override) bool { return o.ID == id }) {
+	if errors.As(err, new(*opstore.NoOverrideError)) && slices.ContainsFunc(p.overridesOfFile(cfg, time.Now()), func(o override.Override) bool { return o.ID == id }) {
 		return &codeError{code: exitConfig, text: fmt.Sprintf("override %q not cleared: it is one of the file %s; take it out there", id, cfg.Emergency.File)}
 	}
 	if err != nil {

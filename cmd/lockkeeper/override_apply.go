@@ -19,6 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -276,7 +277,7 @@ func (p *program) applyAll(ctx context.Context, o *operator, all []override.Over
 	views := make([]appliedView, len(all))
 	for i, one := range all {
 		views[i] = appliedView{Record: one.Record(), Applied: !dryRun, Concerns: concerns[i], Unreadable: around.left}
-		if at := slices.IndexFunc(posted, func(p recipes.PostedOverride) bool { return p.Override.ID == one.ID && now.Before(p.Override.Until) }); at >= 0 {
+		if at := slices.IndexFunc(posted, func(p opstore.PostedOverride) bool { return p.Override.ID == one.ID && now.Before(p.Override.Until) }); at >= 0 {
 			views[i].Was = &posted[at].Override
 		}
 	}

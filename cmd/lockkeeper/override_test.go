@@ -14,11 +14,12 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // someOverrides are, at noon: two that operators have posted, and one of the file.
-func someOverrides() (file []override.Override, posted []recipes.PostedOverride) {
+func someOverrides() (file []override.Override, posted []opstore.PostedOverride) {
 	freeze := override.Override{
 		ID: "INC-4411", Kind: override.Freeze, Match: override.Match{Scope: "db/*", PriorityBelow: new(priority.Level(80))},
 		Until: at(92 * time.Minute), By: "ana", Reason: "the disk of the database is full, and every batch job makes it worse",
@@ -34,7 +35,7 @@ func someOverrides() (file []override.Override, posted []recipes.PostedOverride)
 	was.ID, was.Until = "over", at(-time.Minute)
 	older := freeze
 	older.Reason = "as the file has it"
-	return []override.Override{older, pause, was}, []recipes.PostedOverride{
+	return []override.Override{older, pause, was}, []opstore.PostedOverride{
 		{Override: boost, PostedBy: "digest:ben", PostedAt: at(-time.Hour)},
 		{Override: freeze, PostedBy: "x509:CN=ana,O=example", PostedAt: at(-3 * time.Minute)},
 	}
@@ -242,19 +243,19 @@ func TestOverridesMeetFrozenRequests(t *testing.T) {
 	require.Empty(t, concernsOf(override.Override{Kind: override.Hold, Match: override.Match{Scope: "db/orders"}}, nil, frozen, nil))
 }
 
-func someApprovals() []recipes.Approval {
-	request := recipes.ApprovalRequest{
-		Scope: "cluster/orders/resource/users", Job: "critical", Requestor: recipes.AuditParty{Owner: "critical", Priority: 80},
-		Holders: []recipes.AuditParty{{Owner: "compaction", Host: "db1", PID: 41, Priority: 10, Token: 77}}, Reason: "payments",
+func someApprovals() []opstore.Approval {
+	request := opstore.ApprovalRequest{
+		Scope: "cluster/orders/resource/users", Job: "critical", Requestor: opstore.AuditParty{Owner: "critical", Priority: 80},
+		Holders: []opstore.AuditParty{{Owner: "compaction", Host: "db1", PID: 41, Priority: 10, Token: 77}}, Reason: "payments",
 		Waited: time.Minute, Deadline: 15 * time.Minute,
 	}
 	decided := request
-	decided.Scope, decided.Holders = "db/users", append(decided.Holders, recipes.AuditParty{Owner: "backup", Priority: 5})
-	board := []recipes.Approval{
+	decided.Scope, decided.Holders = "db/users", append(decided.Holders, opstore.AuditParty{Owner: "backup", Priority: 5})
+	board := []opstore.Approval{
 		{ID: "a-0000000012", ApprovalRequest: request, By: "digest:daemons", Host: "h1", PID: 9, Opened: at(-2 * time.Minute), Until: at(13 * time.Minute)},
 		{
 			ID: "a-0000000013", ApprovalRequest: decided, By: "digest:daemons", Host: "h1", PID: 9, Opened: at(-3 * time.Second), Until: at(14 * time.Minute),
-			Decision: &recipes.Decision{Approved: true, By: "ana", Reason: "payments are stuck", Identity: "digest:ana", At: at(-time.Second)},
+			Decision: &opstore.Decision{Approved: true, By: "ana", Reason: "payments are stuck", Identity: "digest:ana", At: at(-time.Second)},
 		},
 	}
 	return board
@@ -263,7 +264,7 @@ func someApprovals() []recipes.Approval {
 func TestApprovalThatIsAskedInAWorkflowSaysWhoWasTold(t *testing.T) {
 	asked := someApprovals()[:1]
 	asked[0].ID, asked[0].Workflow = "w-3f29c1d07ab41122", true
-	asked[0].Escalated = []recipes.Escalated{{At: at(-time.Minute), To: "on-call"}}
+	asked[0].Escalated = []opstore.Escalated{{At: at(-time.Minute), To: "on-call"}}
 	require.Equal(t, `
 w-3f29c1d07ab41122  open until 2026-11-21 12:13:00 UTC, in 13m; then the request fails
   scope    cluster/orders/resource/users
@@ -274,7 +275,7 @@ w-3f29c1d07ab41122  open until 2026-11-21 12:13:00 UTC, in 13m; then the request
 `, "\n"+drawn(160, func(pg page) { writeApprovals(pg, asked, at(0)) }))
 	view := views.NewApproval(asked[0])
 	require.Equal(t, "workflow", view.Kind)
-	require.Equal(t, []recipes.Escalated{{At: at(-time.Minute), To: "on-call"}}, view.Escalated)
+	require.Equal(t, []opstore.Escalated{{At: at(-time.Minute), To: "on-call"}}, view.Escalated)
 	require.Equal(t, "board", views.NewApproval(someApprovals()[1]).Kind)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -52,22 +53,22 @@ func (w *workflowApprovals) escalate(ctx context.Context, auditor lockguard.Audi
 	q := e.Question.Approval()
 	w.log.Error("an approval waits for a decision; it is escalated", "approval", q.ID, "to", e.To, "scope", q.Scope,
 		"requestor", q.Requestor.Owner, "until", e.Until.Format(time.RFC3339))
-	entry := recipes.AuditEntry{
-		Action: recipes.AuditApprovalEscalate, Phase: recipes.AuditOutcome, Scope: q.Scope, Job: q.Job, By: q.Requestor.Owner, Approval: q.ID,
-		Reason: q.Reason, Requestor: &q.Requestor, Victims: q.Holders, After: map[string]string{"escalated_to": e.To}, Result: recipes.AuditDone,
+	entry := opstore.AuditEntry{
+		Action: opstore.AuditApprovalEscalate, Phase: opstore.AuditOutcome, Scope: q.Scope, Job: q.Job, By: q.Requestor.Owner, Approval: q.ID,
+		Reason: q.Reason, Requestor: &q.Requestor, Victims: q.Holders, After: map[string]string{"escalated_to": e.To}, Result: opstore.AuditDone,
 	}
 	return auditor.Audit(ctx, entry)
 }
 
 // Find returns a question if the server says in time how it stands.
-func (w *workflowApprovals) Find(ctx context.Context, id string) (recipes.Approval, error) {
+func (w *workflowApprovals) Find(ctx context.Context, id string) (opstore.Approval, error) {
 	ctx, cancel := context.WithTimeout(ctx, temporalPatience)
 	defer cancel()
 	return w.Approvals.Find(ctx, id)
 }
 
 // Decide sends a decision, which a worker has to take in time.
-func (w *workflowApprovals) Decide(ctx context.Context, id string, d recipes.Decision) error {
+func (w *workflowApprovals) Decide(ctx context.Context, id string, d opstore.Decision) error {
 	ctx, cancel := context.WithTimeout(ctx, temporalPatience)
 	defer cancel()
 	return w.Approvals.Decide(ctx, id, d)

@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 var shared testbed.Shared
@@ -71,7 +72,7 @@ func tells(t *testing.T, zk string) {
 	requireStory(t, out.String())
 	for _, r := range end.records {
 		writer := "digest:daemons"
-		if r.Action == recipes.AuditApprovalDecide {
+		if r.Action == opstore.AuditApprovalDecide {
 			writer = "digest:ana"
 		}
 		require.Equal(t, writer, r.Identity, "%s %s by %s", r.Action, r.Phase, r.By)

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // An operator is a person with credentials of her own.
 type operator struct {
 	name   string
 	client *recipes.Client
-	trail  *recipes.AuditLog
+	trail  *opstore.AuditLog
 	file   string
 }
 
@@ -75,19 +76,19 @@ func (o *operator) write(text string) error {
 // force lets a request take its lock at once. As `lockkeeper approvals
 // force` does, it announces that first, and then puts on record what became of
 // it: what cannot be announced is not done.
-func (o *operator) force(ctx context.Context, a recipes.Approval, reason string) error {
-	entry := recipes.AuditEntry{
-		Act: rand.Text(), Action: recipes.AuditApprovalDecide, Phase: recipes.AuditIntent,
+func (o *operator) force(ctx context.Context, a opstore.Approval, reason string) error {
+	entry := opstore.AuditEntry{
+		Act: rand.Text(), Action: opstore.AuditApprovalDecide, Phase: opstore.AuditIntent,
 		Scope: a.Scope, Job: a.Job, By: o.name, Reason: reason, Approval: a.ID,
 		Requestor: &a.Requestor, Victims: a.Holders, After: map[string]string{"decision": "forced"},
 	}
 	if _, err := o.trail.Append(ctx, entry); err != nil {
 		return err
 	}
-	failure := o.client.Approvals().Decide(ctx, a.ID, recipes.Decision{Approved: true, Force: true, By: o.name, Reason: reason})
-	entry.Phase, entry.Result = recipes.AuditOutcome, recipes.AuditDone
+	failure := o.client.Approvals().Decide(ctx, a.ID, opstore.Decision{Approved: true, Force: true, By: o.name, Reason: reason})
+	entry.Phase, entry.Result = opstore.AuditOutcome, opstore.AuditDone
 	if failure != nil {
-		entry.Result, entry.Error = recipes.AuditFailed, failure.Error()
+		entry.Result, entry.Error = opstore.AuditFailed, failure.Error()
 	}
 	_, err := o.trail.Append(ctx, entry)
 	return errors.Join(failure, err)

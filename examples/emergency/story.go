@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 const scope = "cluster/orders"
@@ -31,8 +32,8 @@ var payments = lockguard.Requirement{
 // An ending is what became of it all.
 type ending struct {
 	gaveWay, lost error // what the two runs of batch have ended with
-	records       []recipes.AuditRecord
-	report        recipes.AuditReport
+	records       []opstore.AuditRecord
+	report        opstore.AuditReport
 }
 
 // A story has a cast: two daemons, with batch and payments, and an operator.
@@ -58,7 +59,7 @@ func play(ctx context.Context, s site, out io.Writer) (end ending, err error) {
 	if end, err = t.happen(ctx); err != nil {
 		return end, err
 	}
-	if end.records, _, err = t.ana.trail.Read(ctx, recipes.AuditQuery{}); err != nil {
+	if end.records, _, err = t.ana.trail.Read(ctx, opstore.AuditQuery{}); err != nil {
 		return end, err
 	}
 	if end.report, err = t.ana.trail.Verify(ctx); err != nil {
@@ -172,7 +173,7 @@ func (t *story) decide(ctx context.Context) error {
 
 // stranger is what becomes of somebody who tries the same without being an
 // operator.
-func (t *story) stranger(ctx context.Context, asked recipes.Approval) (err error) {
+func (t *story) stranger(ctx context.Context, asked opstore.Approval) (err error) {
 	bob, err := newOperator("bob", t.site.bob, t.site.file)
 	if err != nil {
 		return err

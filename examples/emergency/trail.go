@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // printTrail prints the audit trail: what was done to whom, by whom, why, and who
 // has put it on record. A deed that needs a record first is there twice.
-func printTrail(out io.Writer, records []recipes.AuditRecord, began time.Time) {
+func printTrail(out io.Writer, records []opstore.AuditRecord, began time.Time) {
 	_, _ = fmt.Fprintf(out, "\n  The audit trail:\n\n")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(cells ...string) { _, _ = fmt.Fprintf(table, "  %s\n", strings.Join(cells, "\t")) }
@@ -27,22 +27,22 @@ func printTrail(out io.Writer, records []recipes.AuditRecord, began time.Time) {
 }
 
 // state says whether it was about to be done, or what became of it.
-func state(r recipes.AuditRecord) string {
-	if r.Phase == recipes.AuditIntent {
+func state(r opstore.AuditRecord) string {
+	if r.Phase == opstore.AuditIntent {
 		return "announced"
 	}
 	return r.Result
 }
 
 // why is what a person gave as the reason, or the rulebook.
-func why(r recipes.AuditRecord) string {
+func why(r opstore.AuditRecord) string {
 	if r.Reason == string(priority.Outranked) {
 		return "higher priority"
 	}
 	return cmp.Or(r.Reason, "-")
 }
 
-func victims(r recipes.AuditRecord) string {
+func victims(r opstore.AuditRecord) string {
 	var names []string
 	for _, v := range r.Victims {
 		names = append(names, v.Owner)
@@ -51,7 +51,7 @@ func victims(r recipes.AuditRecord) string {
 }
 
 // printReport says whether the trail is what was written.
-func printReport(out io.Writer, report recipes.AuditReport) {
+func printReport(out io.Writer, report opstore.AuditReport) {
 	verdict := fmt.Sprintf("Verified: %d records, %d to %d, each with the hash of the one before; none was changed or taken away.", report.Checked, report.From, report.To)
 	if report.Broken != nil {
 		verdict = "The trail is broken: " + report.Broken.Error()

@@ -1,3 +1,3 @@
-// Package audit tests the audit trail, recipes.AuditLog and observability/audit,
+// Package audit tests the audit trail, opstore.AuditLog and observability/audit,
 // on a real ZooKeeper server and on the embedded one: see package testbed.
 package audit

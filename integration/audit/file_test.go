@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/observability/audit"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // ships runs an auditor that ships a trail to a file until stop is called, or
@@ -53,7 +53,7 @@ func shipped(t *testing.T, name string, act string) {
 	}, "no record of %s in %s", act, name)
 }
 
-func fileHolds(t *testing.T, name string, trail *recipes.AuditLog, want audit.FileReport) {
+func fileHolds(t *testing.T, name string, trail *opstore.AuditLog, want audit.FileReport) {
 	t.Helper()
 	report, err := audit.VerifyFile(t.Context(), name, trail)
 	require.NoError(t, err)
@@ -133,36 +133,36 @@ func TestForgedFileAndForgedTrailDoNotAgree(t *testing.T) {
 	const last = 10
 	for name, c := range map[string]struct {
 		forge func(h *fixture, file []string) []string
-		fault recipes.AuditFault
+		fault opstore.AuditFault
 		seq   int64
 	}{
 		"line changed": {func(_ *fixture, f []string) []string {
 			f[6] = strings.Replace(f[6], "owner-", "nobody-", 1)
 			return f
-		}, recipes.AuditAltered, 7},
+		}, opstore.AuditAltered, 7},
 		"line changed, with its hash": {func(_ *fixture, f []string) []string {
 			f[6] = rehashed(strings.Replace(f[6], "owner-", "nobody-", 1))
 			return f
-		}, recipes.AuditAltered, 7},
+		}, opstore.AuditAltered, 7},
 		"newest line changed, with its hash": {func(_ *fixture, f []string) []string {
 			f[last-1] = rehashed(strings.Replace(f[last-1], "owner-", "nobody-", 1))
 			return f
-		}, recipes.AuditAltered, last},
-		"line removed":      {func(_ *fixture, f []string) []string { return append(f[:6], f[7:]...) }, recipes.AuditMissing, 7},
-		"line made garbage": {func(_ *fixture, f []string) []string { f[6] = "garbage"; return f }, recipes.AuditMissing, 7},
-		"lines swapped":     {func(_ *fixture, f []string) []string { f[6], f[7] = f[7], f[6]; return f }, recipes.AuditMissing, 7},
-		"line twice":        {func(_ *fixture, f []string) []string { return append(f, f[6]) }, recipes.AuditOutOfOrder, 7},
+		}, opstore.AuditAltered, last},
+		"line removed":      {func(_ *fixture, f []string) []string { return append(f[:6], f[7:]...) }, opstore.AuditMissing, 7},
+		"line made garbage": {func(_ *fixture, f []string) []string { f[6] = "garbage"; return f }, opstore.AuditMissing, 7},
+		"lines swapped":     {func(_ *fixture, f []string) []string { f[6], f[7] = f[7], f[6]; return f }, opstore.AuditMissing, 7},
+		"line twice":        {func(_ *fixture, f []string) []string { return append(f, f[6]) }, opstore.AuditOutOfOrder, 7},
 		"whole trail forged in ZooKeeper": {func(h *fixture, f []string) []string {
 			hash := reforge(h, 7, last, func(line string) string { return strings.Replace(line, "owner-", "nobody-", 1) })
 			setHead(h, hash, last)
 			return f
-		}, recipes.AuditAltered, 7},
+		}, opstore.AuditAltered, 7},
 		"trail in ZooKeeper cut off": {func(h *fixture, f []string) []string {
 			line, _ := h.read(h.node(last - 1))
 			setHead(h, hashOf(line), last-1)
 			h.Delete(h.node(last))
 			return f
-		}, recipes.AuditHeadMismatch, last - 1},
+		}, opstore.AuditHeadMismatch, last - 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -195,8 +195,8 @@ func TestBypassIsOnRecordInTheFileWhileZooKeeperDoesNotAnswer(t *testing.T) {
 	h := newFixture(t)
 	name := filepath.Join(t.TempDir(), "audit.jsonl")
 	l := logOf(t, h.Client(harness.Servers("127.0.0.1:1")), 0)
-	bypass := recipes.AuditEntry{
-		Action: recipes.AuditOverrideAct, Phase: recipes.AuditIntent, By: "ana", Override: "INC-1", Scope: "s",
+	bypass := opstore.AuditEntry{
+		Action: opstore.AuditOverrideAct, Phase: opstore.AuditIntent, By: "ana", Override: "INC-1", Scope: "s",
 		After: map[string]string{"bypass": "true"},
 	}
 	a, err := audit.New(audit.Config{Trail: l, File: name, Timeout: 100 * time.Millisecond})

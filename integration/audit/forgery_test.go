@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 var hashMember = regexp.MustCompile(`"hash":"([0-9a-f]*)"`)
@@ -34,80 +35,80 @@ func TestForgeriesAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		do    func(h *fixture)
 		seq   int64
-		fault recipes.AuditFault
+		fault opstore.AuditFault
 	}{
 		"changed": {func(h *fixture) {
 			line, _ := h.read(h.node(7))
 			h.write(h.node(7), forged(line))
-		}, 7, recipes.AuditAltered},
+		}, 7, opstore.AuditAltered},
 		"changed, with its hash": {func(h *fixture) {
 			line, _ := h.read(h.node(7))
 			h.write(h.node(7), rehashed(forged(line)))
-		}, 7, recipes.AuditAltered},
+		}, 7, opstore.AuditAltered},
 		"changed, with its hash, the node made anew": {func(h *fixture) {
 			line, _ := h.read(h.node(7))
 			h.Delete(h.node(7))
 			h.put(h.node(7), rehashed(forged(line)))
-		}, 8, recipes.AuditAltered},
+		}, 8, opstore.AuditAltered},
 		"written again as it is": {func(h *fixture) {
 			line, _ := h.read(h.node(7))
 			h.write(h.node(7), line)
-		}, 7, recipes.AuditAltered},
+		}, 7, opstore.AuditAltered},
 		"made anew as it is": {func(h *fixture) {
 			line, _ := h.read(h.node(7))
 			h.Delete(h.node(7))
 			h.put(h.node(7), line)
-		}, 7, recipes.AuditAltered},
-		"nonsense":           {func(h *fixture) { h.write(h.node(7), "{}") }, 7, recipes.AuditAltered},
-		"removed":            {func(h *fixture) { h.Delete(h.node(7)) }, 7, recipes.AuditMissing},
-		"oldest removed":     {func(h *fixture) { h.Delete(h.node(first)) }, first, recipes.AuditMissing},
-		"newest removed":     {func(h *fixture) { h.Delete(h.node(last)) }, last, recipes.AuditMissing},
-		"all removed":        {func(h *fixture) { removeFrom(h, first, last) }, first, recipes.AuditMissing},
-		"swapped":            {swap, 6, recipes.AuditOutOfOrder},
-		"put in":             {func(h *fixture) { h.put(h.node(last+1), "{}") }, last, recipes.AuditHeadMismatch},
-		"put in front":       {func(h *fixture) { h.put(h.node(1), "{}") }, last, recipes.AuditHeadMismatch},
-		"newest changed":     {func(h *fixture) { reforge(h, last, last, forged) }, last, recipes.AuditHeadMismatch},
-		"all from 7 changed": {func(h *fixture) { setHead(h, reforge(h, 7, last, forged), last) }, last, recipes.AuditHeadMismatch},
+		}, 7, opstore.AuditAltered},
+		"nonsense":           {func(h *fixture) { h.write(h.node(7), "{}") }, 7, opstore.AuditAltered},
+		"removed":            {func(h *fixture) { h.Delete(h.node(7)) }, 7, opstore.AuditMissing},
+		"oldest removed":     {func(h *fixture) { h.Delete(h.node(first)) }, first, opstore.AuditMissing},
+		"newest removed":     {func(h *fixture) { h.Delete(h.node(last)) }, last, opstore.AuditMissing},
+		"all removed":        {func(h *fixture) { removeFrom(h, first, last) }, first, opstore.AuditMissing},
+		"swapped":            {swap, 6, opstore.AuditOutOfOrder},
+		"put in":             {func(h *fixture) { h.put(h.node(last+1), "{}") }, last, opstore.AuditHeadMismatch},
+		"put in front":       {func(h *fixture) { h.put(h.node(1), "{}") }, last, opstore.AuditHeadMismatch},
+		"newest changed":     {func(h *fixture) { reforge(h, last, last, forged) }, last, opstore.AuditHeadMismatch},
+		"all from 7 changed": {func(h *fixture) { setHead(h, reforge(h, 7, last, forged), last) }, last, opstore.AuditHeadMismatch},
 		"head set back, newest removed": {func(h *fixture) {
 			line, _ := h.read(h.node(last - 1))
 			setHead(h, hashOf(line), last-1)
 			h.Delete(h.node(last))
-		}, last - 1, recipes.AuditHeadMismatch},
+		}, last - 1, opstore.AuditHeadMismatch},
 		"head set back": {func(h *fixture) {
 			line, _ := h.read(h.node(last - 1))
 			setHead(h, hashOf(line), last-1)
-		}, last - 1, recipes.AuditHeadMismatch},
+		}, last - 1, opstore.AuditHeadMismatch},
 		"head says nothing was": {func(h *fixture) {
 			removeFrom(h, first, last)
 			h.write(h.head(), "")
-		}, 0, recipes.AuditHeadMismatch},
+		}, 0, opstore.AuditHeadMismatch},
 		"head names another hash": {func(h *fixture) {
 			head, _ := h.read(h.head())
 			h.write(h.head(), strings.Replace(head, `"hash":"`, `"hash":"00`, 1))
-		}, last, recipes.AuditHeadMismatch},
+		}, last, opstore.AuditHeadMismatch},
 		"head written again": {func(h *fixture) {
 			head, _ := h.read(h.head())
 			h.write(h.head(), head)
-		}, last, recipes.AuditHeadMismatch},
+		}, last, opstore.AuditHeadMismatch},
 		"head made anew": {func(h *fixture) { // with the version that it should have, but not at its time
 			head, _ := h.read(h.head())
 			removeThenPut(h, head, last)
-		}, last, recipes.AuditHeadMismatch},
+		}, last, opstore.AuditHeadMismatch},
 		"anchor changed": {func(h *fixture) {
 			head, _ := h.read(h.head())
 			h.write(h.head(), strings.Replace(head, `"anchor":"`, `"anchor":"00`, 1))
-		}, first, recipes.AuditAnchorMismatch},
+		}, first, opstore.AuditAnchorMismatch},
 		"oldest removed, and the head says so": {func(h *fixture) {
 			head, _ := h.read(h.head())
 			h.Delete(h.node(first))
 			h.write(h.head(), strings.Replace(head, `"first":5`, `"first":6`, 1))
-		}, first + 1, recipes.AuditAnchorMismatch},
+		}, first + 1, opstore.AuditAnchorMismatch},
 		"oldest removed, and the head says so, with the anchor": {func(h *fixture) {
 			line, _ := h.read(h.node(first))
 			head, _ := h.read(h.head())
 			h.Delete(h.node(first))
 			h.write(h.head(), regexp.MustCompile(`"first":5,"anchor":"\w*"`).ReplaceAllString(head, `"first":6,"anchor":"`+hashOf(line)+`"`))
-		}, last, recipes.AuditHeadMismatch},
+		}, last, opstore.AuditHeadMismatch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -202,7 +203,7 @@ func TestNodesThatAreNoRecordsAreNamedAndIgnored(t *testing.T) {
 	h.put(h.head()+"/log/note", "")
 	h.put(h.head()+"/log/3", "")
 	appendAll(t, l, 3, 3)
-	require.Equal(t, recipes.AuditReport{Checked: 3, From: 1, To: 3, Foreign: []string{"3", "note"}}, verified(t, l))
+	require.Equal(t, opstore.AuditReport{Checked: 3, From: 1, To: 3, Foreign: []string{"3", "note"}}, verified(t, l))
 }
 
 func TestNothingIsAppendedOverARecordThatTheHeadDoesNotKnow(t *testing.T) {
@@ -217,9 +218,9 @@ func TestNothingIsAppendedOverARecordThatTheHeadDoesNotKnow(t *testing.T) {
 	_, err := l.Append(t.Context(), entry(4))
 
 	// then
-	var broken *recipes.AuditBrokenError
+	var broken *opstore.AuditBrokenError
 	require.ErrorAs(t, err, &broken)
-	require.Equal(t, recipes.AuditHeadMismatch, broken.Fault)
+	require.Equal(t, opstore.AuditHeadMismatch, broken.Fault)
 	kept, _ := h.read(h.node(3))
 	require.Contains(t, kept, "owner-3")
 }
@@ -234,7 +235,7 @@ func TestTamperedOldestRecordDoesNotStopTheLog(t *testing.T) {
 	appendAll(t, l, 4, 6)
 
 	// then it can be read, and what the head tells of what was done to it stays
-	records, _, err := l.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := l.Read(t.Context(), opstore.AuditQuery{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"act-4", "act-5", "act-6"}, acts(records))
 	holds(t, l, 4, 6)
@@ -256,7 +257,7 @@ func TestStrangerCanNeitherReadNorForgeASecuredLog(t *testing.T) {
 	// when
 	stranger := logOf(t, h.Client(), 0)
 	_, appended := stranger.Append(t.Context(), entry(2))
-	_, _, read := stranger.Read(t.Context(), recipes.AuditQuery{})
+	_, _, read := stranger.Read(t.Context(), opstore.AuditQuery{})
 	_, checked := stranger.Verify(t.Context())
 
 	// then

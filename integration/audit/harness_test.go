@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 var shared testbed.Shared
@@ -24,7 +25,7 @@ type fixture struct{ *harness.Fixture }
 
 func newFixture(t *testing.T) *fixture { return &fixture{harness.New(t, shared.Server(t))} }
 
-func logOf(t testing.TB, c *recipes.Client, keep int) *recipes.AuditLog {
+func logOf(t testing.TB, c *recipes.Client, keep int) *opstore.AuditLog {
 	t.Helper()
 	l, err := c.AuditLog(keep)
 	require.NoError(t, err)
@@ -32,14 +33,14 @@ func logOf(t testing.TB, c *recipes.Client, keep int) *recipes.AuditLog {
 }
 
 // entry is one that is told from others by a number.
-func entry(n int) recipes.AuditEntry {
-	return recipes.AuditEntry{
-		Act: fmt.Sprint("act-", n), Action: recipes.AuditPreempt, Phase: recipes.AuditOutcome,
-		Scope: fmt.Sprintf("cluster/orders/%d", n%3), By: fmt.Sprint("owner-", n), Reason: "outranked", Result: recipes.AuditDone,
+func entry(n int) opstore.AuditEntry {
+	return opstore.AuditEntry{
+		Act: fmt.Sprint("act-", n), Action: opstore.AuditPreempt, Phase: opstore.AuditOutcome,
+		Scope: fmt.Sprintf("cluster/orders/%d", n%3), By: fmt.Sprint("owner-", n), Reason: "outranked", Result: opstore.AuditDone,
 	}
 }
 
-func appendAll(t *testing.T, l *recipes.AuditLog, from, to int) {
+func appendAll(t *testing.T, l *opstore.AuditLog, from, to int) {
 	t.Helper()
 	for n := from; n <= to; n++ {
 		_, err := l.Append(t.Context(), entry(n))
@@ -47,7 +48,7 @@ func appendAll(t *testing.T, l *recipes.AuditLog, from, to int) {
 	}
 }
 
-func acts(records []recipes.AuditRecord) []string {
+func acts(records []opstore.AuditRecord) []string {
 	all := make([]string, 0, len(records))
 	for _, r := range records {
 		all = append(all, r.Act)
@@ -55,7 +56,7 @@ func acts(records []recipes.AuditRecord) []string {
 	return all
 }
 
-func verified(t *testing.T, l *recipes.AuditLog) recipes.AuditReport {
+func verified(t *testing.T, l *opstore.AuditLog) opstore.AuditReport {
 	t.Helper()
 	report, err := l.Verify(t.Context())
 	require.NoError(t, err)
@@ -64,9 +65,9 @@ func verified(t *testing.T, l *recipes.AuditLog) recipes.AuditReport {
 }
 
 // holds requires that the chain is whole, from one number to another.
-func holds(t *testing.T, l *recipes.AuditLog, from, to int64) {
+func holds(t *testing.T, l *opstore.AuditLog, from, to int64) {
 	t.Helper()
-	require.Equal(t, recipes.AuditReport{Checked: int(to - from + 1), From: from, To: to}, verified(t, l))
+	require.Equal(t, opstore.AuditReport{Checked: int(to - from + 1), From: from, To: to}, verified(t, l))
 }
 
 func (h *fixture) node(seq int) string { return fmt.Sprintf("%s/audit/log/%010d", h.Root, seq) }

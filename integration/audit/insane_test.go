@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -31,11 +32,11 @@ func TestHeadsThatCannotBe(t *testing.T) {
 
 				_, err := l.Append(t.Context(), entry(4))
 				require.Error(t, err)
-				_, _, err = l.Read(t.Context(), recipes.AuditQuery{})
+				_, _, err = l.Read(t.Context(), opstore.AuditQuery{})
 				require.Error(t, err)
 				broken := verified(t, l).Broken
 				require.NotNil(t, broken)
-				require.Equal(t, recipes.AuditHeadMismatch, broken.Fault)
+				require.Equal(t, opstore.AuditHeadMismatch, broken.Fault)
 
 				file := filepath.Join(t.TempDir(), "audit.jsonl")
 				_, stop := ships(t, l, file)

@@ -12,13 +12,14 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 func TestEmptyLogIsWhole(t *testing.T) {
 	t.Parallel()
 	l := logOf(t, newFixture(t).Client(), 0)
-	require.Equal(t, recipes.AuditReport{}, verified(t, l))
-	records, _, err := l.Read(t.Context(), recipes.AuditQuery{})
+	require.Equal(t, opstore.AuditReport{}, verified(t, l))
+	records, _, err := l.Read(t.Context(), opstore.AuditQuery{})
 	require.NoError(t, err)
 	require.Empty(t, records)
 	last, err := l.Last(t.Context())
@@ -46,16 +47,16 @@ func TestRecordSaysWhoWroteItAndContinuesTheOneBefore(t *testing.T) {
 	require.NotZero(t, second.PID)
 	require.NotEmpty(t, second.Act, "an act is filled in")
 	require.WithinRange(t, second.At, before, time.Now().Add(time.Second))
-	records, _, err := l.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := l.Read(t.Context(), opstore.AuditQuery{})
 	require.NoError(t, err)
-	require.Equal(t, []recipes.AuditRecord{first, second}, records)
+	require.Equal(t, []opstore.AuditRecord{first, second}, records)
 	holds(t, l, 1, 2)
 }
 
 func TestKeepIsBounded(t *testing.T) {
 	t.Parallel()
 	c := newFixture(t).Client()
-	for _, keep := range []int{-1, recipes.MaxAuditKeep + 1} {
+	for _, keep := range []int{-1, opstore.MaxAuditKeep + 1} {
 		_, err := c.AuditLog(keep)
 		var bad *recipes.RequestError
 		require.ErrorAs(t, err, &bad)
@@ -67,26 +68,26 @@ func TestQueries(t *testing.T) {
 	t.Parallel()
 	l := logOf(t, newFixture(t).Client(), 0)
 	appendAll(t, l, 1, 300) // more than are read at once
-	third, _, err := l.Read(t.Context(), recipes.AuditQuery{From: 298, Limit: 1})
+	third, _, err := l.Read(t.Context(), opstore.AuditQuery{From: 298, Limit: 1})
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
-		q    recipes.AuditQuery
+		q    opstore.AuditQuery
 		want []string
 	}{
-		"newest":            {recipes.AuditQuery{Limit: 2}, []string{"act-299", "act-300"}},
-		"from":              {recipes.AuditQuery{From: 299}, []string{"act-299", "act-300"}},
-		"from beyond":       {recipes.AuditQuery{From: 999}, []string{}},
-		"by":                {recipes.AuditQuery{By: "OWNER-299"}, []string{"act-299"}},
-		"scope and limit":   {recipes.AuditQuery{Scope: "cluster/*/0", Limit: 2}, []string{"act-297", "act-300"}},
-		"by nobody":         {recipes.AuditQuery{By: "nobody"}, []string{}},
-		"since the newest":  {recipes.AuditQuery{Since: third[0].At, From: 300}, []string{"act-300"}},
-		"since the morning": {recipes.AuditQuery{Since: time.Now().Add(time.Hour)}, []string{}},
+		"newest":            {opstore.AuditQuery{Limit: 2}, []string{"act-299", "act-300"}},
+		"from":              {opstore.AuditQuery{From: 299}, []string{"act-299", "act-300"}},
+		"from beyond":       {opstore.AuditQuery{From: 999}, []string{}},
+		"by":                {opstore.AuditQuery{By: "OWNER-299"}, []string{"act-299"}},
+		"scope and limit":   {opstore.AuditQuery{Scope: "cluster/*/0", Limit: 2}, []string{"act-297", "act-300"}},
+		"by nobody":         {opstore.AuditQuery{By: "nobody"}, []string{}},
+		"since the newest":  {opstore.AuditQuery{Since: third[0].At, From: 300}, []string{"act-300"}},
+		"since the morning": {opstore.AuditQuery{Since: time.Now().Add(time.Hour)}, []string{}},
 	} {
 		records, _, err := l.Read(t.Context(), c.q)
 		require.NoError(t, err)
 		require.Equal(t, c.want, acts(records), name)
 	}
-	records, _, err := l.Read(t.Context(), recipes.AuditQuery{Since: time.Now().Add(-time.Hour)})
+	records, _, err := l.Read(t.Context(), opstore.AuditQuery{Since: time.Now().Add(-time.Hour)})
 	require.NoError(t, err)
 	require.Len(t, records, 300)
 }
@@ -117,7 +118,7 @@ func TestClientsThatAppendAtOnceMakeOneChain(t *testing.T) {
 	// then nothing is missing, nothing is there twice, and the chain is whole
 	l := logOf(t, h.Client(), 0)
 	holds(t, l, 1, clients*writers*each)
-	records, _, err := l.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := l.Read(t.Context(), opstore.AuditQuery{})
 	require.NoError(t, err)
 	got := acts(records)
 	slices.Sort(got)
@@ -191,7 +192,7 @@ func TestFollowTellsEachRecordOnceAndInOrder(t *testing.T) {
 	ended := make(chan error, 1)
 	log := logOf(t, follower, 0)
 	go func() { // from before there is a log on
-		ended <- log.Follow(ctx, 0, func(r recipes.AuditRecord) error { told <- r.Seq; return nil })
+		ended <- log.Follow(ctx, 0, func(r opstore.AuditRecord) error { told <- r.Seq; return nil })
 	}()
 	appendAll(t, writer, 1, before)
 
@@ -216,15 +217,15 @@ func TestFollowTellsOfRecordsThatAreNotKeptAnyMore(t *testing.T) {
 	appendAll(t, l, 1, 12)
 
 	// when
-	err := l.Follow(t.Context(), 3, func(recipes.AuditRecord) error { return errors.New("unexpected") })
+	err := l.Follow(t.Context(), 3, func(opstore.AuditRecord) error { return errors.New("unexpected") })
 
 	// then
-	var gap *recipes.AuditGapError
+	var gap *opstore.AuditGapError
 	require.ErrorAs(t, err, &gap)
-	require.Equal(t, recipes.AuditGapError{From: 3, To: 7}, *gap)
+	require.Equal(t, opstore.AuditGapError{From: 3, To: 7}, *gap)
 	enough := errors.New("enough")
 	var told []int64
-	err = l.Follow(t.Context(), gap.To+1, func(r recipes.AuditRecord) error {
+	err = l.Follow(t.Context(), gap.To+1, func(r opstore.AuditRecord) error {
 		if told = append(told, r.Seq); r.Seq == 12 {
 			return enough
 		}
@@ -242,18 +243,18 @@ func TestFollowTellsOfWhatWasTamperedWith(t *testing.T) {
 	h.Delete(h.node(2))
 	h.write(h.node(4), "nonsense")
 
-	broken := func(from int64) *recipes.AuditBrokenError {
-		var e *recipes.AuditBrokenError
-		require.ErrorAs(t, l.Follow(t.Context(), from, func(recipes.AuditRecord) error { return nil }), &e)
+	broken := func(from int64) *opstore.AuditBrokenError {
+		var e *opstore.AuditBrokenError
+		require.ErrorAs(t, l.Follow(t.Context(), from, func(opstore.AuditRecord) error { return nil }), &e)
 		return e
 	}
 	e := broken(1)
-	require.Equal(t, recipes.AuditMissing, e.Fault)
+	require.Equal(t, opstore.AuditMissing, e.Fault)
 	require.EqualValues(t, 3, e.Next())
 	e = broken(e.Next())
-	require.Equal(t, recipes.AuditAltered, e.Fault)
+	require.Equal(t, opstore.AuditAltered, e.Fault)
 	require.EqualValues(t, 5, e.Next())
 	e = broken(9)
-	require.Equal(t, recipes.AuditHeadMismatch, e.Fault)
+	require.Equal(t, opstore.AuditHeadMismatch, e.Fault)
 	require.EqualValues(t, 1, e.Next())
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -36,9 +37,9 @@ func TestEntryWhoseAnswerIsLostIsOnRecordOnce(t *testing.T) {
 				// then
 				require.NoError(t, err)
 				require.Equal(t, 1, lost.Fired())
-				records, _, err := mine.Read(t.Context(), recipes.AuditQuery{By: entry(n).By})
+				records, _, err := mine.Read(t.Context(), opstore.AuditQuery{By: entry(n).By})
 				require.NoError(t, err)
-				require.Equal(t, []recipes.AuditRecord{r}, records)
+				require.Equal(t, []opstore.AuditRecord{r}, records)
 			}
 			holds(t, mine, 1, 11)
 		})
@@ -55,7 +56,7 @@ func TestEntryWhoseAnswerIsLostWithTheSessionIsOnRecordOnce(t *testing.T) {
 
 	// when
 	lost := wire.On(zktest.Op(zktest.Multi).Nth(1)).DropReply()
-	done := harness.Go(t, "Append", func() (recipes.AuditRecord, error) { return l.Append(t.Context(), entry(2)) })
+	done := harness.Go(t, "Append", func() (opstore.AuditRecord, error) { return l.Append(t.Context(), entry(2)) })
 	<-lost.Reached()
 	h.Expire(client)
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -17,13 +18,13 @@ func anyone(p recipes.Permission) []recipes.ACL {
 
 // Curator A1, A2
 func TestEachLevelThatAMutexCreatesHasItsOwnACL(t *testing.T) {
-	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*classic.MutexOptions)) {
 		const others = recipes.PermissionRead | recipes.PermissionWrite
 		rights := map[string]recipes.Permission{
 			"/locks":       recipes.PermissionAll,
 			"/locks/users": recipes.PermissionAll &^ recipes.PermissionAdmin,
 		}
-		r := f.hold("ann", f.mutex(f.client(), naming, func(o *recipes.MutexOptions) {
+		r := f.hold("ann", f.mutex(f.client(), naming, func(o *classic.MutexOptions) {
 			o.ACL = func(path string) []recipes.ACL {
 				if p, ok := rights[path]; ok {
 					return anyone(p)
@@ -46,7 +47,7 @@ func TestMutexWithoutACLsOfItsOwnUsesThoseOfTheClient(t *testing.T) {
 	f := share(t)
 	require.NoError(t, f.Shell().AddAuth("digest", []byte("ann:secret")))
 	c := f.client(func(cfg *recipes.Config) { cfg.Auth = &recipes.Digest{User: "ann", Password: "secret"} })
-	r := f.hold("ann", f.mutex(c, func(o *recipes.MutexOptions) { o.ACL = func(string) []recipes.ACL { return nil } }).Acquire)
+	r := f.hold("ann", f.mutex(c, func(o *classic.MutexOptions) { o.ACL = func(string) []recipes.ACL { return nil } }).Acquire)
 	for _, path := range []string{"/locks", users, r.Path()} {
 		acl, _, err := f.Shell().GetACL(f.Root + path)
 		require.NoError(t, err)
@@ -82,7 +83,7 @@ func TestMutexWhoseServerDiesDuringTheListingIsNotStuckAndLeavesNothing(t *testi
 	c, proxy := f.proxied()
 	ctx, cancel := context.WithCancel(t.Context())
 	listing := proxy.On(f.on(zktest.GetChildren, users).Nth(1)).Hold()
-	r := f.ask("ann", func(context.Context) (*recipes.ClassicGrant, error) { return f.mutex(c).Acquire(ctx) })
+	r := f.ask("ann", func(context.Context) (*classic.Grant, error) { return f.mutex(c).Acquire(ctx) })
 	reached(t, listing)
 	require.NoError(t, f.Server.Kill())
 	listing.Release()
@@ -104,12 +105,12 @@ func TestReleaseThatIsRefusedSaysWhichNodeHoldsOthersUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := share(t)
-			r := f.hold("ann", f.mutex(f.client(), func(o *recipes.MutexOptions) { o.Persistent = lasting }).Acquire)
+			r := f.hold("ann", f.mutex(f.client(), func(o *classic.MutexOptions) { o.Persistent = lasting }).Acquire)
 			f.permit(users, zk.PermAll&^zk.PermDelete)
 
 			err := r.Granted().Release(t.Context())
 
-			var refused *recipes.NotRemovedError
+			var refused *classic.NotRemovedError
 			require.ErrorAs(t, err, &refused)
 			require.Equal(t, r.Path(), refused.Path)
 			require.Equal(t, lasting, refused.Lasting)

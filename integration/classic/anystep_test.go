@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -31,10 +32,10 @@ var courses = []course{
 		return cycle(f.mutex(mine, kazoo).TryAcquire)
 	}},
 	{"mutex behind another", func(f *fixture, mine, others *recipes.Client) func(context.Context) error {
-		return afterWait(f, f.mutex(others).Acquire, func(o func(*recipes.MutexOptions)) acquirer { return f.mutex(mine, o).Acquire })
+		return afterWait(f, f.mutex(others).Acquire, func(o func(*classic.MutexOptions)) acquirer { return f.mutex(mine, o).Acquire })
 	}},
 	{"reader behind a writer", func(f *fixture, mine, others *recipes.Client) func(context.Context) error {
-		return afterWait(f, f.rwmutex(others).AcquireWrite, func(o func(*recipes.MutexOptions)) acquirer { return f.rwmutex(mine, o).AcquireRead })
+		return afterWait(f, f.rwmutex(others).AcquireWrite, func(o func(*classic.MutexOptions)) acquirer { return f.rwmutex(mine, o).AcquireRead })
 	}},
 	{"writer that becomes a reader", func(f *fixture, mine, _ *recipes.Client) func(context.Context) error {
 		m := f.rwmutex(mine)
@@ -52,13 +53,13 @@ var courses = []course{
 		}
 	}},
 	{"permits", func(f *fixture, mine, _ *recipes.Client) func(context.Context) error {
-		return draw(f.semaphore(mine, recipes.SemaphoreOptions{Limit: 3, LimitPath: "/app/how-many"}).AcquireN)
+		return draw(f.semaphore(mine, classic.SemaphoreOptions{Limit: 3, LimitPath: "/app/how-many"}).AcquireN)
 	}},
 	{"permits as Kazoo's", func(f *fixture, mine, _ *recipes.Client) func(context.Context) error {
-		return draw(f.semaphore(mine, recipes.SemaphoreOptions{Limit: 3, Naming: recipes.NamingKazoo}).TryAcquire)
+		return draw(f.semaphore(mine, classic.SemaphoreOptions{Limit: 3, Naming: classic.NamingKazoo}).TryAcquire)
 	}},
 	{"term", func(f *fixture, mine, _ *recipes.Client) func(context.Context) error {
-		e := f.election(mine, "first", recipes.ElectionOptions{})
+		e := f.election(mine, "first", classic.ElectionOptions{})
 		return func(ctx context.Context) error {
 			term, err := e.Campaign(ctx)
 			if err != nil {
@@ -68,11 +69,11 @@ var courses = []course{
 		}
 	}},
 	{"run of terms", func(f *fixture, mine, _ *recipes.Client) func(context.Context) error {
-		e := f.election(mine, "first", recipes.ElectionOptions{Policy: recipes.PolicyStrict})
+		e := f.election(mine, "first", classic.ElectionOptions{Policy: classic.PolicyStrict})
 		return func(ctx context.Context) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			err := e.Run(ctx, func(context.Context, *recipes.Term) error { cancel(); return nil })
+			err := e.Run(ctx, func(context.Context, *classic.Term) error { cancel(); return nil })
 			if errors.Is(err, context.Canceled) {
 				return nil
 			}
@@ -80,7 +81,7 @@ var courses = []course{
 		}
 	}},
 	{"double barrier", func(f *fixture, mine, others *recipes.Client) func(context.Context) error {
-		member := func(ctx context.Context, b *recipes.DoubleBarrier) error {
+		member := func(ctx context.Context, b *classic.DoubleBarrier) error {
 			m, err := b.Enter(ctx)
 			if err != nil {
 				return err
@@ -109,7 +110,7 @@ func cycle(acquire acquirer) func(context.Context) error {
 }
 
 // draw takes two permits and returns them.
-func draw(acquire func(context.Context, int) ([]*recipes.ClassicGrant, error)) func(context.Context) error {
+func draw(acquire func(context.Context, int) ([]*classic.Grant, error)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		held, err := acquire(ctx, 2)
 		if err != nil {
@@ -120,14 +121,14 @@ func draw(acquire func(context.Context, int) ([]*recipes.ClassicGrant, error)) f
 }
 
 // afterWait is a cycle behind a holder, who releases once the request waits.
-func afterWait(f *fixture, holder acquirer, mine func(func(*recipes.MutexOptions)) acquirer) func(context.Context) error {
+func afterWait(f *fixture, holder acquirer, mine func(func(*classic.MutexOptions)) acquirer) func(context.Context) error {
 	return func(ctx context.Context) error {
 		g, err := holder(context.Background())
 		if err != nil {
 			return err
 		}
 		queued := make(chan struct{}, 10)
-		acquire := mine(func(o *recipes.MutexOptions) { o.Notify = func(recipes.Notice) { queued <- struct{}{} } })
+		acquire := mine(func(o *classic.MutexOptions) { o.Notify = func(recipes.Notice) { queued <- struct{}{} } })
 		waiter := f.run(func(context.Context) error { return cycle(acquire)(ctx) })
 		select {
 		case <-queued:
@@ -256,7 +257,7 @@ func TestNodeOfAnotherSessionIsNotAdopted(t *testing.T) {
 // Between the list and the watch.
 func TestWaiterWhosePredecessorLeavesAsItIsLookedAtIsGranted(t *testing.T) {
 	t.Parallel()
-	for name, side := range map[string]func(*recipes.RWMutex) acquirer{"writer": writing, "reader": reading} {
+	for name, side := range map[string]func(*classic.RWMutex) acquirer{"writer": writing, "reader": reading} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := share(t)

@@ -9,13 +9,14 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 )
 
 const gate = "/gates/gate"
 
-func (f *fixture) barrier(c *recipes.Client) *recipes.Barrier {
+func (f *fixture) barrier(c *recipes.Client) *classic.Barrier {
 	f.Helper()
-	b, err := c.Barrier(gate)
+	b, err := classic.NewBarrier(c.Client, gate)
 	require.NoError(f, err)
 	return b
 }
@@ -97,7 +98,7 @@ func TestWaitAtABarrierOutlivesItsSessionAndItsConnection(t *testing.T) {
 func TestBarrierWithoutAServerSaysSo(t *testing.T) {
 	t.Parallel()
 	c := harness.NewClient(t, recipes.Config{Servers: []string{"127.0.0.1:1"}, ConnectTimeout: 50 * time.Millisecond})
-	b, err := c.Barrier("/gate")
+	b, err := classic.NewBarrier(c.Client, "/gate")
 	require.NoError(t, err)
 	require.ErrorAs(t, b.Set(t.Context()), new(*recipes.UnavailableError))
 	require.ErrorAs(t, b.Wait(t.Context()), new(*recipes.UnavailableError))
@@ -107,21 +108,21 @@ func TestClassicRecipesRefuseWhatCanNeverWork(t *testing.T) {
 	t.Parallel()
 	c := harness.NewClient(t, recipes.Config{Servers: []string{"127.0.0.1:1"}})
 	later := -time.Second
-	one, err := c.Semaphore("/s", permits(1))
+	one, err := classic.NewSemaphore(c.Client, "/s", permits(1))
 	require.NoError(t, err)
-	election := func(path string, policy recipes.ElectionPolicy) error {
-		_, err := c.Election(path, "a", recipes.ElectionOptions{Policy: policy})
+	election := func(path string, policy classic.ElectionPolicy) error {
+		_, err := classic.NewElection(c.Client, path, "a", classic.ElectionOptions{Policy: policy})
 		return err
 	}
-	semaphore := func(path string, o recipes.SemaphoreOptions) error {
-		_, err := c.Semaphore(path, o)
+	semaphore := func(path string, o classic.SemaphoreOptions) error {
+		_, err := classic.NewSemaphore(c.Client, path, o)
 		return err
 	}
 	barrier := func(path string, members int) error {
-		_, err := c.DoubleBarrier(path, members)
+		_, err := classic.NewDoubleBarrier(c.Client, path, members)
 		return err
 	}
-	gate := func(path string) error { _, err := c.Barrier(path); return err }
+	gate := func(path string) error { _, err := classic.NewBarrier(c.Client, path); return err }
 	draw := func(n int) error { _, err := one.AcquireN(t.Context(), n); return err }
 	for name, err := range map[string]error{
 		"barrier with a relative path":      gate("gate"),
@@ -132,10 +133,10 @@ func TestClassicRecipesRefuseWhatCanNeverWork(t *testing.T) {
 		"election with a relative path":     election("x", ""),
 		"semaphore without permits":         semaphore("/s", permits(0)),
 		"semaphore with a bad path":         semaphore("/s/", permits(1)),
-		"semaphore with a bad limit path":   semaphore("/s", recipes.SemaphoreOptions{LimitPath: "n"}),
-		"semaphore with an unknown naming":  semaphore("/s", recipes.SemaphoreOptions{Limit: 1, Naming: 7}),
-		"Kazoo's with a limit path":         semaphore("/s", recipes.SemaphoreOptions{Limit: 1, Naming: recipes.NamingKazoo, LimitPath: "/n"}),
-		"semaphore with a negative timeout": semaphore("/s", recipes.SemaphoreOptions{Limit: 1, AcquireTimeout: &later}),
+		"semaphore with a bad limit path":   semaphore("/s", classic.SemaphoreOptions{LimitPath: "n"}),
+		"semaphore with an unknown naming":  semaphore("/s", classic.SemaphoreOptions{Limit: 1, Naming: 7}),
+		"Kazoo's with a limit path":         semaphore("/s", classic.SemaphoreOptions{Limit: 1, Naming: classic.NamingKazoo, LimitPath: "/n"}),
+		"semaphore with a negative timeout": semaphore("/s", classic.SemaphoreOptions{Limit: 1, AcquireTimeout: &later}),
 		"more permits than there are":       draw(2),
 		"no permit":                         draw(0),
 		"a new limit for nobody":            one.SetLimit(t.Context(), 2),

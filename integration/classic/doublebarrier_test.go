@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -20,16 +21,16 @@ const (
 	ready   = meeting + "/ready"
 )
 
-func (f *fixture) doubleBarrier(c *recipes.Client, at string, members int) *recipes.DoubleBarrier {
+func (f *fixture) doubleBarrier(c *recipes.Client, at string, members int) *classic.DoubleBarrier {
 	f.Helper()
-	b, err := c.DoubleBarrier(at, members)
+	b, err := classic.NewDoubleBarrier(c.Client, at, members)
 	require.NoError(f, err)
 	return b
 }
 
 // A guest is one that enters a double barrier, and then its member.
 type guest struct {
-	*harness.Begun[*recipes.BarrierMember]
+	*harness.Begun[*classic.BarrierMember]
 	f *fixture
 }
 
@@ -244,10 +245,10 @@ func TestLeavingEndsWithItsContextAndMayBeTakenUpAgain(t *testing.T) {
 
 func TestMemberThatCouldNotSeeWhoIsInsideWaitsForAll(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
-		var members []*recipes.BarrierMember
-		entered := make(chan *recipes.BarrierMember, 2)
+		var members []*classic.BarrierMember
+		entered := make(chan *classic.BarrierMember, 2)
 		for _, name := range []string{"mine", "other"} {
-			b, err := w.client(name).DoubleBarrier(meeting, 2)
+			b, err := classic.NewDoubleBarrier(w.client(name).Client, meeting, 2)
 			require.NoError(t, err)
 			go func() {
 				m, err := b.Enter(t.Context())
@@ -324,9 +325,9 @@ func TestBarrierIsClosedThoughBothGiveUpToLeaveAtOnce(t *testing.T) {
 
 func TestMemberThatGivesUpAsTheBarrierOpensIsInside(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
-		a, err := w.client("mine").DoubleBarrier(meeting, 2)
+		a, err := classic.NewDoubleBarrier(w.client("mine").Client, meeting, 2)
 		require.NoError(t, err)
-		b, err := w.client("other").DoubleBarrier(meeting, 2)
+		b, err := classic.NewDoubleBarrier(w.client("other").Client, meeting, 2)
 		require.NoError(t, err)
 
 		// given one that has not heard yet that the barrier is open
@@ -355,7 +356,7 @@ func TestMemberThatGivesUpAsTheBarrierOpensIsInside(t *testing.T) {
 
 func TestLeavingAgainWhileTheFirstIsNotAnsweredIsNoLoss(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
-		b, err := w.client("mine").DoubleBarrier(meeting, 1)
+		b, err := classic.NewDoubleBarrier(w.client("mine").Client, meeting, 1)
 		require.NoError(t, err)
 		m, err := b.Enter(t.Context())
 		require.NoError(t, err)

@@ -12,14 +12,15 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 const office = "/app/office"
 
-func (f *fixture) election(c *recipes.Client, id string, o recipes.ElectionOptions) *recipes.Election {
+func (f *fixture) election(c *recipes.Client, id string, o classic.ElectionOptions) *classic.Election {
 	f.Helper()
-	e, err := c.Election(office, id, o)
+	e, err := classic.NewElection(c.Client, office, id, o)
 	require.NoError(f, err)
 	return e
 }
@@ -27,28 +28,28 @@ func (f *fixture) election(c *recipes.Client, id string, o recipes.ElectionOptio
 // A runner takes part in an election until it is stopped.
 type runner struct {
 	*harness.Running
-	*harness.Notices[recipes.ElectionNotice]
+	*harness.Notices[classic.ElectionNotice]
 	f      *fixture
 	id     string
-	terms  chan *recipes.Term
+	terms  chan *classic.Term
 	resign chan error // a value is what lead returns
 }
 
 // stand takes part in the background.
-func (f *fixture) stand(c *recipes.Client, id string, o ...recipes.ElectionOptions) *runner {
+func (f *fixture) stand(c *recipes.Client, id string, o ...classic.ElectionOptions) *runner {
 	f.Helper()
 	r := &runner{
-		Notices: harness.NewNotices[recipes.ElectionNotice](f.History, id), f: f, id: id,
-		terms: make(chan *recipes.Term, 100), resign: make(chan error),
+		Notices: harness.NewNotices[classic.ElectionNotice](f.History, id), f: f, id: id,
+		terms: make(chan *classic.Term, 100), resign: make(chan error),
 	}
-	options := append(o, recipes.ElectionOptions{})[0]
+	options := append(o, classic.ElectionOptions{})[0]
 	options.Notify = r.Add
 	e := f.election(c, id, options)
 	r.Running = f.run(func(ctx context.Context) error { return e.Run(ctx, r.lead) })
 	return r
 }
 
-func (r *runner) lead(ctx context.Context, t *recipes.Term) error {
+func (r *runner) lead(ctx context.Context, t *classic.Term) error {
 	r.terms <- t
 	select {
 	case <-ctx.Done():
@@ -62,9 +63,9 @@ func (r *runner) lead(ctx context.Context, t *recipes.Term) error {
 func (r *runner) told() (kinds []string) {
 	for _, x := range r.List() {
 		switch x.(type) {
-		case recipes.Elected:
+		case classic.Elected:
 			kinds = append(kinds, "elected")
-		case recipes.Dismissed:
+		case classic.Dismissed:
 			kinds = append(kinds, "dismissed")
 		}
 	}
@@ -72,7 +73,7 @@ func (r *runner) told() (kinds []string) {
 }
 
 // leads waits for the runner's next term.
-func (r *runner) leads() *recipes.Term {
+func (r *runner) leads() *classic.Term {
 	r.f.Helper()
 	return harness.Receive(r.f, r.terms, "%s does not lead", r.id)
 }
@@ -91,21 +92,21 @@ func (r *runner) stop() {
 }
 
 // isOver waits for the end of a term and returns why.
-func isOver(t testing.TB, term *recipes.Term) error {
+func isOver(t testing.TB, term *classic.Term) error {
 	t.Helper()
 	harness.Receive(t, term.Done(), "the term goes on")
 	return context.Cause(term.Context())
 }
 
 // follower is another that stands behind the leader.
-func (f *fixture) follower(o ...recipes.ElectionOptions) *runner {
+func (f *fixture) follower(o ...classic.ElectionOptions) *runner {
 	f.Helper()
 	r := f.stand(f.client(), "second", o...)
 	f.Watched(office+"/"+f.Filled(office, 2)[0], 2)
 	return r
 }
 
-var strict = recipes.ElectionOptions{Policy: recipes.PolicyStrict}
+var strict = classic.ElectionOptions{Policy: classic.PolicyStrict}
 
 // Curator E2
 func TestFollowerThatStandsAgainWhileTheLeadersNodeIsDeletedLeads(t *testing.T) {
@@ -114,7 +115,7 @@ func TestFollowerThatStandsAgainWhileTheLeadersNodeIsDeletedLeads(t *testing.T) 
 	mine := f.client()
 
 	// given a leader of one term, and a follower that waits for its node
-	term, err := f.election(f.client(), "first", recipes.ElectionOptions{}).Campaign(t.Context())
+	term, err := f.election(f.client(), "first", classic.ElectionOptions{}).Campaign(t.Context())
 	require.NoError(t, err)
 	first := f.Filled(office, 1)[0]
 	second := f.stand(mine, "second")
@@ -292,14 +293,14 @@ func TestLeaderThatReturnsStandsAgainAndLeadsLater(t *testing.T) {
 
 	// then the other leads, and when that one returns, the first again
 	between := second.leads()
-	require.ErrorIs(t, isOver(t, before), recipes.ErrResigned)
+	require.ErrorIs(t, isOver(t, before), classic.ErrResigned)
 	first.follows()
 	f.Filled(office, 2)
 	second.resign <- nil
 	after := first.leads()
 	require.Greater(t, between.Token(), before.Token())
 	require.Greater(t, after.Token(), between.Token())
-	require.Empty(t, harness.All[recipes.Dismissed](first.Notices))
+	require.Empty(t, harness.All[classic.Dismissed](first.Notices))
 }
 
 // Curator E12
@@ -316,8 +317,8 @@ func TestCandidatesAreListedInLineAndTheFirstLeads(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	mine := f.client()
-	onlooker := f.election(f.client(), "onlooker", recipes.ElectionOptions{})
-	leader := func() recipes.Candidate {
+	onlooker := f.election(f.client(), "onlooker", classic.ElectionOptions{})
+	leader := func() classic.Candidate {
 		t.Helper()
 		c, err := onlooker.Leader(t.Context())
 		require.NoError(t, err)
@@ -364,7 +365,7 @@ func TestResignationIsToldToThoseWhoWantToHearOfIt(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	c := f.client()
-	tell := recipes.ElectionOptions{TellResignation: true}
+	tell := classic.ElectionOptions{TellResignation: true}
 
 	silent := f.stand(c, "silent")
 	silent.leads()
@@ -374,7 +375,7 @@ func TestResignationIsToldToThoseWhoWantToHearOfIt(t *testing.T) {
 	notified := f.stand(c, "notified", tell)
 	term := notified.leads()
 	notified.stop()
-	require.Equal(t, []recipes.ElectionNotice{recipes.Elected{Term: term}, recipes.Dismissed{Term: term, Err: recipes.ErrResigned}}, notified.List())
+	require.Equal(t, []classic.ElectionNotice{classic.Elected{Term: term}, classic.Dismissed{Term: term, Err: classic.ErrResigned}}, notified.List())
 
 	f.stand(c, "leader").leads()
 	follower := f.follower(tell)
@@ -385,7 +386,7 @@ func TestResignationIsToldToThoseWhoWantToHearOfIt(t *testing.T) {
 // Whether the policy is strict or not.
 func TestTermEndsBeforeTheServerCanMakeAnotherTheLeader(t *testing.T) {
 	t.Parallel()
-	for _, o := range []recipes.ElectionOptions{{}, strict} {
+	for _, o := range []classic.ElectionOptions{{}, strict} {
 		t.Run(string(o.Policy), func(t *testing.T) {
 			t.Parallel()
 			f := share(t)
@@ -441,7 +442,7 @@ func TestLeaderWhoseNodeIsDeletedIsToldAndStandsAgain(t *testing.T) {
 			reached(t, looked)
 			if when == "later" {
 				looked.Release()
-				harness.Await[recipes.Elected](t, leader.Notices)
+				harness.Await[classic.Elected](t, leader.Notices)
 			}
 			f.Delete(office + "/" + f.Filled(office, 1)[0])
 			looked.Release()
@@ -486,33 +487,33 @@ func TestRunEndsWithTheErrorOfItsWorkOrItsPanic(t *testing.T) {
 	broken := errors.New("the office is on fire")
 	leader.resign <- broken
 	require.ErrorIs(t, leader.Err(), broken)
-	require.ErrorIs(t, isOver(t, term), recipes.ErrResigned)
+	require.ErrorIs(t, isOver(t, term), classic.ErrResigned)
 	require.Empty(t, f.Ephemerals())
 
-	e := f.election(c, "second", recipes.ElectionOptions{})
+	e := f.election(c, "second", classic.ElectionOptions{})
 	require.Panics(t, func() {
-		_ = e.Run(t.Context(), func(context.Context, *recipes.Term) error { panic("oops") })
+		_ = e.Run(t.Context(), func(context.Context, *classic.Term) error { panic("oops") })
 	})
 	f.NoEphemerals()
 }
 
 func TestLeadershipIsGivenUpOnlyWhenTheWorkHasReturned(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
-		e, err := w.client("first").Election(office, "first", recipes.ElectionOptions{})
+		e, err := classic.NewElection(w.client("first").Client, office, "first", classic.ElectionOptions{})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		finish, ended := make(chan struct{}), make(chan error, 1)
 		go func() {
-			ended <- e.Run(ctx, func(ctx context.Context, _ *recipes.Term) error {
+			ended <- e.Run(ctx, func(ctx context.Context, _ *classic.Term) error {
 				<-ctx.Done()
 				<-finish
 				return nil
 			})
 		}()
 		pass(time.Second)
-		other, err := w.client("second").Election(office, "second", recipes.ElectionOptions{})
+		other, err := classic.NewElection(w.client("second").Client, office, "second", classic.ElectionOptions{})
 		require.NoError(t, err)
-		leads := make(chan *recipes.Term, 1)
+		leads := make(chan *classic.Term, 1)
 		go func() {
 			term, err := other.Campaign(t.Context())
 			if err == nil {
@@ -550,11 +551,11 @@ func TestTermOfACampaignLastsUntilItIsResigned(t *testing.T) {
 
 	// when it is resigned, twice
 	require.NoError(t, term.Resign(t.Context()))
-	require.ErrorIs(t, term.Resign(t.Context()), recipes.ErrResigned)
+	require.ErrorIs(t, term.Resign(t.Context()), classic.ErrResigned)
 
 	// then it is over
-	require.ErrorIs(t, isOver(t, term), recipes.ErrResigned)
-	require.ErrorIs(t, term.Check(), recipes.ErrResigned)
+	require.ErrorIs(t, isOver(t, term), classic.ErrResigned)
+	require.ErrorIs(t, term.Check(), classic.ErrResigned)
 	require.Empty(t, f.Ephemerals())
 }
 
@@ -575,13 +576,13 @@ func TestLeaderMayResignAsItIsToldOfItsElection(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	var mu sync.Mutex
-	var told []recipes.ElectionNotice
+	var told []classic.ElectionNotice
 	var resigned error
-	e := f.election(f.client(), "ann", recipes.ElectionOptions{TellResignation: true, Notify: func(n recipes.ElectionNotice) {
+	e := f.election(f.client(), "ann", classic.ElectionOptions{TellResignation: true, Notify: func(n classic.ElectionNotice) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, n)
-		if n, ok := n.(recipes.Elected); ok {
+		if n, ok := n.(classic.Elected); ok {
 			resigned = n.Term.Resign(context.Background())
 		}
 	}})
@@ -589,9 +590,9 @@ func TestLeaderMayResignAsItIsToldOfItsElection(t *testing.T) {
 	term := harness.Begin(t, "the campaign", e.Campaign).Granted()
 
 	require.NoError(t, resigned)
-	require.ErrorIs(t, term.Err(), recipes.ErrResigned)
+	require.ErrorIs(t, term.Err(), classic.ErrResigned)
 	f.NoEphemerals()
 	mu.Lock()
 	defer mu.Unlock()
-	require.Equal(t, []recipes.ElectionNotice{recipes.Elected{Term: term}, recipes.Dismissed{Term: term, Err: recipes.ErrResigned}}, told)
+	require.Equal(t, []classic.ElectionNotice{classic.Elected{Term: term}, classic.Dismissed{Term: term, Err: classic.ErrResigned}}, told)
 }

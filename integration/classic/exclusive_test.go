@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 )
 
 // A kind is a recipe that lets one in at a time.
@@ -32,8 +33,8 @@ type options struct {
 	notify func(recipes.Notice)
 }
 
-func (o options) mutex(naming recipes.Naming) func(*recipes.MutexOptions) {
-	return func(m *recipes.MutexOptions) {
+func (o options) mutex(naming classic.Naming) func(*classic.MutexOptions) {
+	return func(m *classic.MutexOptions) {
 		m.Naming, m.AcquireTimeout, m.Notify = naming, o.within, o.notify
 		if o.data != "" {
 			m.Data = []byte(o.data)
@@ -41,29 +42,29 @@ func (o options) mutex(naming recipes.Naming) func(*recipes.MutexOptions) {
 	}
 }
 
-func mutexKind(name string, naming recipes.Naming) kind {
-	return kind{name, users, users, 1, naming == recipes.NamingKazoo, func(f *fixture, c *recipes.Client, o options) (_, _ acquirer) {
+func mutexKind(name string, naming classic.Naming) kind {
+	return kind{name, users, users, 1, naming == classic.NamingKazoo, func(f *fixture, c *recipes.Client, o options) (_, _ acquirer) {
 		m := f.mutex(c, o.mutex(naming))
 		return m.Acquire, m.TryAcquire
 	}}
 }
 
-func writerKind(name string, naming recipes.Naming) kind {
-	return kind{name, users, users, 1, naming == recipes.NamingKazoo, func(f *fixture, c *recipes.Client, o options) (_, _ acquirer) {
+func writerKind(name string, naming classic.Naming) kind {
+	return kind{name, users, users, 1, naming == classic.NamingKazoo, func(f *fixture, c *recipes.Client, o options) (_, _ acquirer) {
 		m := f.rwmutex(c, o.mutex(naming))
 		return m.AcquireWrite, m.TryAcquireWrite
 	}}
 }
 
-func permitKind(name, queue string, naming recipes.Naming) kind {
-	return kind{name, desks, queue, 0, naming == recipes.NamingKazoo, func(f *fixture, c *recipes.Client, o options) (_, _ acquirer) {
-		s := f.semaphore(c, recipes.SemaphoreOptions{Limit: 1, Naming: naming, ID: o.data, AcquireTimeout: o.within, Notify: o.notify})
+func permitKind(name, queue string, naming classic.Naming) kind {
+	return kind{name, desks, queue, 0, naming == classic.NamingKazoo, func(f *fixture, c *recipes.Client, o options) (_, _ acquirer) {
+		s := f.semaphore(c, classic.SemaphoreOptions{Limit: 1, Naming: naming, ID: o.data, AcquireTimeout: o.within, Notify: o.notify})
 		return s.Acquire, tryOne(s)
 	}}
 }
 
-func tryOne(s *recipes.Semaphore) acquirer {
-	return func(ctx context.Context) (*recipes.ClassicGrant, error) {
+func tryOne(s *classic.Semaphore) acquirer {
+	return func(ctx context.Context) (*classic.Grant, error) {
 		held, err := s.TryAcquire(ctx, 1)
 		if err != nil {
 			return nil, err
@@ -73,16 +74,16 @@ func tryOne(s *recipes.Semaphore) acquirer {
 }
 
 var (
-	mutexAsCurator = mutexKind("mutex as Curator", recipes.NamingCurator)
-	permitOfOne    = permitKind("permit as Curator", line, recipes.NamingCurator)
+	mutexAsCurator = mutexKind("mutex as Curator", classic.NamingCurator)
+	permitOfOne    = permitKind("permit as Curator", line, classic.NamingCurator)
 )
 
 var kinds = []kind{
-	mutexAsCurator, mutexKind("mutex as Kazoo", recipes.NamingKazoo),
-	writerKind("write side as Curator", recipes.NamingCurator), writerKind("write side as Kazoo", recipes.NamingKazoo),
-	permitOfOne, permitKind("permit as Kazoo", desks+"-__lock__", recipes.NamingKazoo),
+	mutexAsCurator, mutexKind("mutex as Kazoo", classic.NamingKazoo),
+	writerKind("write side as Curator", classic.NamingCurator), writerKind("write side as Kazoo", classic.NamingKazoo),
+	permitOfOne, permitKind("permit as Kazoo", desks+"-__lock__", classic.NamingKazoo),
 	{"semaphore mutex", desks, line, 0, false, func(f *fixture, c *recipes.Client, _ options) (_, _ acquirer) {
-		x, err := c.SemaphoreMutex(desks, "")
+		x, err := classic.NewSemaphoreMutex(c.Client, desks, "")
 		require.NoError(f, err)
 		return x.Acquire, x.TryAcquire
 	}},
@@ -299,7 +300,7 @@ func TestCrowdIsInsideOneAtATimeAndItsDirectoriesDisappear(t *testing.T) {
 		inside.WasExclusive(t, 40)
 		f.NoEphemerals()
 		if k.stays { // Kazoo's locks need their directory to stay
-			elsewhere, err := f.client().Mutex("/elsewhere/mutex", recipes.MutexOptions{})
+			elsewhere, err := classic.NewMutex(f.client().Client, "/elsewhere/mutex", classic.MutexOptions{})
 			require.NoError(t, err)
 			f.hold("a container", elsewhere.Acquire).Release()
 			f.Gone("/elsewhere") // the server has swept since

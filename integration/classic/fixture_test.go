@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -98,11 +99,11 @@ func (f *fixture) permit(p string, rights int32) {
 }
 
 // An acquirer is something that grants, such as the Acquire of a mutex.
-type acquirer = func(context.Context) (*recipes.ClassicGrant, error)
+type acquirer = func(context.Context) (*classic.Grant, error)
 
 // A request is one request, and then its grant.
 type request struct {
-	*harness.Begun[*recipes.ClassicGrant]
+	*harness.Begun[*classic.Grant]
 	f    *fixture
 	name string
 }
@@ -118,7 +119,7 @@ func (f *fixture) ask(name string, acquire acquirer) *request {
 			_ = g.Release(ctx)
 		}
 	})
-	r.Begun = harness.Begin(f, name+"'s request", func(ctx context.Context) (*recipes.ClassicGrant, error) {
+	r.Begun = harness.Begin(f, name+"'s request", func(ctx context.Context) (*classic.Grant, error) {
 		g, err := acquire(ctx)
 		f.History.Add(name, "acquire: error %v", err)
 		return g, err

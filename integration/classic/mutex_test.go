@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -19,31 +20,31 @@ import (
 const users = "/locks/users"
 
 // mutex returns the mutex at users.
-func (f *fixture) mutex(c *recipes.Client, change ...func(*recipes.MutexOptions)) *recipes.Mutex {
+func (f *fixture) mutex(c *recipes.Client, change ...func(*classic.MutexOptions)) *classic.Mutex {
 	f.Helper()
-	var opts recipes.MutexOptions
+	var opts classic.MutexOptions
 	for _, apply := range change {
 		apply(&opts)
 	}
-	m, err := c.Mutex(users, opts)
+	m, err := classic.NewMutex(c.Client, users, opts)
 	require.NoError(f, err)
 	return m
 }
 
-func named(data string) func(*recipes.MutexOptions) {
-	return func(o *recipes.MutexOptions) { o.Data = []byte(data) }
+func named(data string) func(*classic.MutexOptions) {
+	return func(o *classic.MutexOptions) { o.Data = []byte(data) }
 }
 
-func telling(n *harness.Notices[recipes.Notice]) func(*recipes.MutexOptions) {
-	return func(o *recipes.MutexOptions) { o.Notify = n.Add }
+func telling(n *harness.Notices[recipes.Notice]) func(*classic.MutexOptions) {
+	return func(o *classic.MutexOptions) { o.Notify = n.Add }
 }
 
-func curator(*recipes.MutexOptions)      {}
-func kazoo(o *recipes.MutexOptions)      { o.Naming = recipes.NamingKazoo }
-func persistent(o *recipes.MutexOptions) { o.Persistent = true }
+func curator(*classic.MutexOptions)      {}
+func kazoo(o *classic.MutexOptions)      { o.Naming = classic.NamingKazoo }
+func persistent(o *classic.MutexOptions) { o.Persistent = true }
 
 // queue asks, and waits until the request is in the queue with its watch armed.
-func (f *fixture) queue(name string, c *recipes.Client, change ...func(*recipes.MutexOptions)) *request {
+func (f *fixture) queue(name string, c *recipes.Client, change ...func(*classic.MutexOptions)) *request {
 	f.Helper()
 	notices := f.listen(name)
 	r := f.ask(name, f.mutex(c, append(change, named(name), telling(notices))...).Acquire)
@@ -57,7 +58,7 @@ func TestMutexListsTheDataOfItsParticipants(t *testing.T) {
 	f := share(t)
 	c := f.client()
 	given := []byte("ann")
-	m := f.mutex(c, func(o *recipes.MutexOptions) { o.Data = given })
+	m := f.mutex(c, func(o *classic.MutexOptions) { o.Data = given })
 	given[0] = 'X'
 	r := f.hold("ann", m.Acquire)
 
@@ -67,7 +68,7 @@ func TestMutexListsTheDataOfItsParticipants(t *testing.T) {
 	require.Len(t, participants, 1)
 	id, _ := c.Session()
 	_, stat := f.Get(r.Path())
-	require.Equal(t, recipes.Participant{
+	require.Equal(t, classic.Participant{
 		Path: r.Path(), Data: []byte("ann"), Session: id, Token: r.Token(), Joined: time.UnixMilli(stat.Ctime),
 	}, participants[0])
 }
@@ -117,7 +118,7 @@ func TestContextOfAnotherOrAReleasedMutexDoesNotNest(t *testing.T) {
 	f := share(t)
 	c := f.client()
 	m := f.mutex(c)
-	elsewhere, err := c.Mutex("/locks/others", recipes.MutexOptions{})
+	elsewhere, err := classic.NewMutex(c.Client, "/locks/others", classic.MutexOptions{})
 	require.NoError(t, err)
 	g := f.hold("ann", m.Acquire)
 	ctx := g.Granted().Context(context.Background())
@@ -177,11 +178,11 @@ func TestForeignNodesAreIgnoredAndThoseOfOtherLibrariesCount(t *testing.T) {
 		"_c_38553bd6-d1d5-4f71-8ae7-0ddcc3d24715-lock-": true, // Curator
 		"da5719988c244fc793f49ec3aa29b566__lock__":      true, // Kazoo
 	} {
-		for _, naming := range []recipes.Naming{recipes.NamingCurator, recipes.NamingKazoo} {
+		for _, naming := range []classic.Naming{classic.NamingCurator, classic.NamingKazoo} {
 			t.Run(fmt.Sprint(name, " naming ", naming), func(t *testing.T) {
 				t.Parallel()
 				f := share(t)
-				m := f.mutex(f.client(), func(o *recipes.MutexOptions) { o.Naming = naming })
+				m := f.mutex(f.client(), func(o *classic.MutexOptions) { o.Naming = naming })
 				node := f.Create(users+"/"+name, nil, zk.FlagEphemeral|zk.FlagSequence)
 				g, err := m.TryAcquire(t.Context())
 				if !counts {
@@ -204,7 +205,7 @@ func TestForeignNodesAreIgnoredAndThoseOfOtherLibrariesCount(t *testing.T) {
 func TestMutexTouchesNothingButItsOwnPath(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		naming func(*recipes.MutexOptions)
+		naming func(*classic.MutexOptions)
 		name   string
 	}{
 		{curator, `^/locks/users/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lock-[0-9]{10}$`},
@@ -282,12 +283,12 @@ func TestMutexRefusesWhatCanNeverWork(t *testing.T) {
 	c := share(t).client()
 	negative := -time.Second
 	for _, path := range []string{"", "locks", "/", "/locks/", "/a//b", "/zookeeper/x", "/a/\x00"} {
-		_, err := c.Mutex(path, recipes.MutexOptions{AcquireTimeout: &negative, Naming: 7, Data: make([]byte, 1<<20)})
+		_, err := classic.NewMutex(c.Client, path, classic.MutexOptions{AcquireTimeout: &negative, Naming: 7, Data: make([]byte, 1<<20)})
 		for _, field := range []string{"path", "acquire_timeout", "naming", "data"} {
 			require.ErrorContains(t, err, field, "all at once")
 		}
 		require.ErrorAs(t, err, new(*recipes.RequestError))
 	}
-	_, err := c.RWMutex("/a", recipes.MutexOptions{Persistent: true})
+	_, err := classic.NewRWMutex(c.Client, "/a", classic.MutexOptions{Persistent: true})
 	require.ErrorContains(t, err, "persistent")
 }

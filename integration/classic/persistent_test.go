@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -29,7 +30,7 @@ func TestPersistentMutexOutlivesItsSessionUntilItIsReleasedOrDeleted(t *testing.
 			require.Zero(t, holder.Granted().Deadline())
 			require.Equal(t, token, holder.Token())
 			waiter.IsPending()
-			require.NoError(t, f.client().Revoke(t.Context(), holder.Path()))
+			require.NoError(t, classic.Revoke(t.Context(), f.client().Client, holder.Path()))
 			harness.Await[recipes.PreemptRequested](t, notices) // it is watched in the next session
 			if end == "deleted" {
 				f.Delete(holder.Path())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 )
 
 // N8: tries, and waits that are cancelled. The client and the server keep nothing for them.
@@ -28,7 +29,7 @@ func TestTriesAndCancelledWaitsOnAHeldMutexCostNoMemory(t *testing.T) {
 	wait := func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		_, err := f.mutex(c, func(o *recipes.MutexOptions) { o.Notify = func(recipes.Notice) { cancel() } }).Acquire(ctx)
+		_, err := f.mutex(c, func(o *classic.MutexOptions) { o.Notify = func(recipes.Notice) { cancel() } }).Acquire(ctx)
 		if errors.Is(err, context.Canceled) {
 			return nil
 		}

@@ -10,24 +10,25 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-func (f *fixture) rwmutex(c *recipes.Client, change ...func(*recipes.MutexOptions)) *recipes.RWMutex {
+func (f *fixture) rwmutex(c *recipes.Client, change ...func(*classic.MutexOptions)) *classic.RWMutex {
 	f.Helper()
-	var opts recipes.MutexOptions
+	var opts classic.MutexOptions
 	for _, apply := range change {
 		apply(&opts)
 	}
-	m, err := c.RWMutex(users, opts)
+	m, err := classic.NewRWMutex(c.Client, users, opts)
 	require.NoError(f, err)
 	return m
 }
 
 // namings are those in which each test of the read/write lock is made.
-var namings = map[string]func(*recipes.MutexOptions){"as Curator": curator, "as Kazoo": kazoo}
+var namings = map[string]func(*classic.MutexOptions){"as Curator": curator, "as Kazoo": kazoo}
 
-func eachNaming(t *testing.T, test func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions))) {
+func eachNaming(t *testing.T, test func(t *testing.T, f *fixture, naming func(*classic.MutexOptions))) {
 	t.Parallel()
 	for name, naming := range namings {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +39,7 @@ func eachNaming(t *testing.T, test func(t *testing.T, f *fixture, naming func(*r
 }
 
 // queueFor asks for one side and waits until the request is in the queue.
-func (f *fixture) queueFor(name string, side func(*recipes.RWMutex) acquirer, naming func(*recipes.MutexOptions)) *request {
+func (f *fixture) queueFor(name string, side func(*classic.RWMutex) acquirer, naming func(*classic.MutexOptions)) *request {
 	f.Helper()
 	notices := f.listen(name)
 	r := f.ask(name, side(f.rwmutex(f.client(), naming, named(name), telling(notices))))
@@ -46,12 +47,12 @@ func (f *fixture) queueFor(name string, side func(*recipes.RWMutex) acquirer, na
 	return r
 }
 
-func reading(m *recipes.RWMutex) acquirer { return m.AcquireRead }
-func writing(m *recipes.RWMutex) acquirer { return m.AcquireWrite }
+func reading(m *classic.RWMutex) acquirer { return m.AcquireRead }
+func writing(m *classic.RWMutex) acquirer { return m.AcquireWrite }
 
 // inside acquires with the context of what is held.
 func inside(acquire acquirer, r *request) acquirer {
-	return func(ctx context.Context) (*recipes.ClassicGrant, error) { return acquire(r.Granted().Context(ctx)) }
+	return func(ctx context.Context) (*classic.Grant, error) { return acquire(r.Granted().Context(ctx)) }
 }
 
 func (f *fixture) refuses(acquire ...acquirer) {
@@ -64,7 +65,7 @@ func (f *fixture) refuses(acquire ...acquirer) {
 
 // Curator R2
 func TestReaderThatWantsToWriteIsRefusedAtOnce(t *testing.T) {
-	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*classic.MutexOptions)) {
 		c := f.client()
 		m := f.rwmutex(c, naming)
 		reader := f.hold("ann", m.AcquireRead)
@@ -72,7 +73,7 @@ func TestReaderThatWantsToWriteIsRefusedAtOnce(t *testing.T) {
 
 		for _, acquire := range []acquirer{m.AcquireWrite, m.TryAcquireWrite, f.mutex(c, naming).Acquire} {
 			_, err := acquire(ctx)
-			require.ErrorAs(t, err, new(*recipes.UpgradeError), "it would wait for itself")
+			require.ErrorAs(t, err, new(*classic.UpgradeError), "it would wait for itself")
 			require.ErrorContains(t, err, "release the read side first")
 		}
 		require.NoError(t, reader.Granted().Check())
@@ -86,7 +87,7 @@ func TestReaderThatWantsToWriteIsRefusedAtOnce(t *testing.T) {
 
 // Curator R3, R6; Kazoo K16, K17
 func TestReadersAreTogetherAndExcludeWritersAsWritersExcludeThem(t *testing.T) {
-	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*classic.MutexOptions)) {
 		m, other := f.rwmutex(f.client(), naming), f.rwmutex(f.client(), naming)
 		readers := []*request{
 			f.hold("ann", m.AcquireRead), f.hold("bob", other.TryAcquireRead), f.hold("ann as a stranger", m.TryAcquireRead),
@@ -103,7 +104,7 @@ func TestReadersAreTogetherAndExcludeWritersAsWritersExcludeThem(t *testing.T) {
 
 // Curator R1, R6, R8; Kazoo K18
 func TestReadersAndWritersBehindAWriterAreGrantedInTheirOrder(t *testing.T) {
-	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*classic.MutexOptions)) {
 		c := f.client()
 		m := f.rwmutex(c, naming)
 		listed := func(want ...string) {
@@ -142,7 +143,7 @@ func TestReadersAndWritersBehindAWriterAreGrantedInTheirOrder(t *testing.T) {
 
 // Curator R4, R5
 func TestWriterMayTakeTheReadSideAndNoWriterComesBetweenTheTwo(t *testing.T) {
-	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*classic.MutexOptions)) {
 		m, other := f.rwmutex(f.client(), naming), f.rwmutex(f.client(), naming)
 
 		// given a writer that becomes a reader while others wait
@@ -171,7 +172,7 @@ func TestWriterMayTakeTheReadSideAndNoWriterComesBetweenTheTwo(t *testing.T) {
 
 // The writer's node is part of the transaction that makes it a reader.
 func TestWriterThatWasEvictedDoesNotBecomeAReader(t *testing.T) {
-	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*classic.MutexOptions)) {
 		c, proxy := f.proxied()
 		m := f.rwmutex(c, naming)
 		writer := f.hold("ann", m.AcquireWrite)
@@ -179,7 +180,7 @@ func TestWriterThatWasEvictedDoesNotBecomeAReader(t *testing.T) {
 		// when an administrator deletes the writer's node at the last moment, and another writes
 		ctx := writer.Granted().Context(context.Background())
 		held := proxy.On(zktest.Op(zktest.Multi).Nth(1)).Hold()
-		reader := f.ask("ann", func(context.Context) (*recipes.ClassicGrant, error) { return m.AcquireRead(ctx) })
+		reader := f.ask("ann", func(context.Context) (*classic.Grant, error) { return m.AcquireRead(ctx) })
 		reached(t, held)
 		f.Delete(writer.Path())
 		usurper := f.hold("bob", f.rwmutex(f.client(), naming).AcquireWrite)
@@ -204,7 +205,7 @@ func TestWriterWhoseSessionEndsAsItBecomesAReaderIsTold(t *testing.T) {
 			held := proxy.On(zktest.Op(op).Nth(1)).Hold()
 
 			ctx := context.WithoutCancel(writer.Granted().Context(t.Context())) // one that does not end with the loss
-			reader := f.ask("ann", func(context.Context) (*recipes.ClassicGrant, error) { return m.AcquireRead(ctx) })
+			reader := f.ask("ann", func(context.Context) (*classic.Grant, error) { return m.AcquireRead(ctx) })
 			reached(t, held)
 			f.Expire(c)
 			held.Release()
@@ -217,7 +218,7 @@ func TestWriterWhoseSessionEndsAsItBecomesAReaderIsTold(t *testing.T) {
 
 // The last writer in front, and not whoever is right in front.
 func TestReaderWatchesTheWriterThatItWaitsForAlone(t *testing.T) {
-	eachNaming(t, func(t *testing.T, f *fixture, naming func(*recipes.MutexOptions)) {
+	eachNaming(t, func(t *testing.T, f *fixture, naming func(*classic.MutexOptions)) {
 		holder := f.hold("w0", f.rwmutex(f.client(), naming).AcquireWrite)
 		f.queueFor("w1", writing, naming)
 		writer := users + "/" + f.Filled(users, 2)[1]

@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -27,17 +28,17 @@ const (
 	howMany = "/app/how-many"
 )
 
-func permits(limit int) recipes.SemaphoreOptions { return recipes.SemaphoreOptions{Limit: limit} }
+func permits(limit int) classic.SemaphoreOptions { return classic.SemaphoreOptions{Limit: limit} }
 
-func (f *fixture) semaphore(c *recipes.Client, o recipes.SemaphoreOptions) *recipes.Semaphore {
+func (f *fixture) semaphore(c *recipes.Client, o classic.SemaphoreOptions) *classic.Semaphore {
 	f.Helper()
-	s, err := c.Semaphore(desks, o)
+	s, err := classic.NewSemaphore(c.Client, desks, o)
 	require.NoError(f, err)
 	return s
 }
 
 // free checks how many permits are free.
-func (f *fixture) free(s *recipes.Semaphore, want int) {
+func (f *fixture) free(s *classic.Semaphore, want int) {
 	f.Helper()
 	n, err := s.Left(f.Context())
 	require.NoError(f, err)
@@ -45,7 +46,7 @@ func (f *fixture) free(s *recipes.Semaphore, want int) {
 }
 
 // take acquires permits.
-func (f *fixture) take(s *recipes.Semaphore, n int) []*recipes.ClassicGrant {
+func (f *fixture) take(s *classic.Semaphore, n int) []*classic.Grant {
 	f.Helper()
 	held, err := s.AcquireN(f.Context(), n)
 	require.NoError(f, err)
@@ -54,28 +55,28 @@ func (f *fixture) take(s *recipes.Semaphore, n int) []*recipes.ClassicGrant {
 }
 
 // noPermits is what a try or a timeout returns.
-func noPermits(t testing.TB, err error) *recipes.NoPermitsError {
+func noPermits(t testing.TB, err error) *classic.NoPermitsError {
 	t.Helper()
-	var short *recipes.NoPermitsError
+	var short *classic.NoPermitsError
 	require.ErrorAs(t, err, &short)
 	notAcquired(t, err) // as every recipe's refusal
 	return short
 }
 
 // eachLayout plays a scenario with Kazoo's layout, and with Curator's.
-func eachLayout(t *testing.T, scenario func(t *testing.T, f *fixture, o recipes.SemaphoreOptions)) {
+func eachLayout(t *testing.T, scenario func(t *testing.T, f *fixture, o classic.SemaphoreOptions)) {
 	t.Parallel()
-	for naming, name := range map[recipes.Naming]string{recipes.NamingCurator: "as Curator", recipes.NamingKazoo: "as Kazoo"} {
+	for naming, name := range map[classic.Naming]string{classic.NamingCurator: "as Curator", classic.NamingKazoo: "as Kazoo"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scenario(t, share(t), recipes.SemaphoreOptions{Naming: naming, Limit: 1})
+			scenario(t, share(t), classic.SemaphoreOptions{Naming: naming, Limit: 1})
 		})
 	}
 }
 
 // Helix 20 to 23; Curator S5; Kazoo K22, K25
 func TestPermitsAreTakenAllOrNoneAndReturnedOnce(t *testing.T) {
-	eachLayout(t, func(t *testing.T, f *fixture, o recipes.SemaphoreOptions) {
+	eachLayout(t, func(t *testing.T, f *fixture, o classic.SemaphoreOptions) {
 		o.Limit = 5
 		s := f.semaphore(f.client(), o)
 
@@ -108,7 +109,7 @@ func TestPermitsAreTakenAllOrNoneAndReturnedOnce(t *testing.T) {
 
 // Curator S10; Kazoo K21, K23
 func TestPermitsThatAreHeldAreListed(t *testing.T) {
-	eachLayout(t, func(t *testing.T, f *fixture, o recipes.SemaphoreOptions) {
+	eachLayout(t, func(t *testing.T, f *fixture, o classic.SemaphoreOptions) {
 		o.Limit = 3
 		mine := f.client()
 		named := o
@@ -183,7 +184,7 @@ func TestSumOfRandomQuantitiesNeverExceedsTheLimit(t *testing.T) {
 	f := share(t)
 	const clients, threads, rounds, limit = 4, 3, 6, 7
 	inside := harness.Occupancy{Limit: limit}
-	var semaphores []*recipes.Semaphore
+	var semaphores []*classic.Semaphore
 	for range clients {
 		semaphores = append(semaphores, f.semaphore(f.client(), permits(limit)))
 	}
@@ -219,9 +220,9 @@ func TestRefusalSaysHowManyPermitsAreFree(t *testing.T) {
 		limit := time.Minute
 		o := permits(1)
 		o.AcquireTimeout = &limit
-		s, err := w.client("mine").Semaphore(desks, o)
+		s, err := classic.NewSemaphore(w.client("mine").Client, desks, o)
 		require.NoError(t, err)
-		other, err := w.client("other").Semaphore(desks, permits(1))
+		other, err := classic.NewSemaphore(w.client("other").Client, desks, permits(1))
 		require.NoError(t, err)
 		held, err := other.Acquire(t.Context())
 		require.NoError(t, err)
@@ -248,7 +249,7 @@ func TestRefusalSaysHowManyPermitsAreFree(t *testing.T) {
 func TestWaiterProceedsWhenTheLimitIsRaised(t *testing.T) {
 	t.Parallel()
 	f := share(t)
-	o := recipes.SemaphoreOptions{Limit: 1, LimitPath: howMany}
+	o := classic.SemaphoreOptions{Limit: 1, LimitPath: howMany}
 	mine, other := f.semaphore(f.client(), o), f.semaphore(f.client(), o)
 
 	// given a limit of one, one that holds, and one that waits
@@ -286,7 +287,7 @@ func TestPermitIsNotTakenByALimitThatWasLowered(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	c, proxy := f.proxied()
-	o := recipes.SemaphoreOptions{Limit: 1, LimitPath: howMany}
+	o := classic.SemaphoreOptions{Limit: 1, LimitPath: howMany}
 	mine, other := f.semaphore(c, o), f.semaphore(f.client(), o)
 	f.hold("before", mine.Acquire).Release()
 
@@ -311,17 +312,17 @@ func TestLimitThatIsAnothersOrMakesNoSenseIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		node, data string
-		o          recipes.SemaphoreOptions
+		o          classic.SemaphoreOptions
 	}{
-		"another limit":              {desks, "1", recipes.SemaphoreOptions{Naming: recipes.NamingKazoo, Limit: 2}},
-		"foreign data":               {desks, "a letter", recipes.SemaphoreOptions{Naming: recipes.NamingKazoo, Limit: 1}},
-		"no number of SharedCount's": {howMany, "two", recipes.SemaphoreOptions{Limit: 1, LimitPath: howMany}},
+		"another limit":              {desks, "1", classic.SemaphoreOptions{Naming: classic.NamingKazoo, Limit: 2}},
+		"foreign data":               {desks, "a letter", classic.SemaphoreOptions{Naming: classic.NamingKazoo, Limit: 1}},
+		"no number of SharedCount's": {howMany, "two", classic.SemaphoreOptions{Limit: 1, LimitPath: howMany}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := share(t)
 			if name == "another limit" { // which a user of ours writes
-				f.hold("first", f.semaphore(f.client(), recipes.SemaphoreOptions{Naming: recipes.NamingKazoo, Limit: 1}).Acquire).Release()
+				f.hold("first", f.semaphore(f.client(), classic.SemaphoreOptions{Naming: classic.NamingKazoo, Limit: 1}).Acquire).Release()
 				data, _ := f.Get(desks)
 				require.Equal(t, c.data, string(data))
 			} else {
@@ -330,9 +331,9 @@ func TestLimitThatIsAnothersOrMakesNoSenseIsRefused(t *testing.T) {
 
 			_, err := f.semaphore(f.client(), c.o).Acquire(t.Context())
 
-			var bad *recipes.LimitError
+			var bad *classic.LimitError
 			require.ErrorAs(t, err, &bad)
-			require.Equal(t, recipes.LimitError{Path: desks, Node: c.node, Data: c.data, Wanted: c.o.Limit}, *bad)
+			require.Equal(t, classic.LimitError{Path: desks, Node: c.node, Data: c.data, Wanted: c.o.Limit}, *bad)
 			require.ErrorContains(t, err, c.data)
 			f.NoEphemerals()
 		})
@@ -369,9 +370,9 @@ func TestOnlyTheFirstInLineWatchesThePermits(t *testing.T) {
 	server := zktest.RunT(t)
 	for i := range 6 {
 		c := harness.NewClient(t, recipes.Config{Servers: []string{server.Addr()}})
-		s, err := c.Semaphore(desks, permits(1))
+		s, err := classic.NewSemaphore(c.Client, desks, permits(1))
 		require.NoError(t, err)
-		harness.Begin(t, "a request", func(ctx context.Context) (*recipes.ClassicGrant, error) {
+		harness.Begin(t, "a request", func(ctx context.Context) (*classic.Grant, error) {
 			g, err := s.Acquire(ctx)
 			if err == nil {
 				<-ctx.Done()
@@ -401,7 +402,7 @@ func TestDrawOfWhichAPermitIsDeletedAsItsReplyIsLostIsMadeAgain(t *testing.T) {
 	f.Create(leases, nil, 0)
 
 	taking := proxy.On(f.on(zktest.Multi, leases+"/*").Nth(1)).HoldReply()
-	draw := harness.Go(t, "the draw", func() ([]*recipes.ClassicGrant, error) { return s.AcquireN(t.Context(), 2) })
+	draw := harness.Go(t, "the draw", func() ([]*classic.Grant, error) { return s.AcquireN(t.Context(), 2) })
 	reached(t, taking)
 	f.Delete(leases + "/" + f.Filled(leases, 2)[0])
 	id, _ := c.Session()
@@ -416,7 +417,7 @@ func TestDrawOfWhichAPermitIsDeletedAsItsReplyIsLostIsMadeAgain(t *testing.T) {
 }
 
 func TestDrawThatDoesNotFitIntoOneRequestIsRefused(t *testing.T) {
-	eachLayout(t, func(t *testing.T, f *fixture, o recipes.SemaphoreOptions) {
+	eachLayout(t, func(t *testing.T, f *fixture, o classic.SemaphoreOptions) {
 		o.Limit = 20000
 		s := f.semaphore(f.client(), o)
 
@@ -468,7 +469,7 @@ func TestPermitsStopWithoutAQuorumAndGoOnWithOne(t *testing.T) {
 	for i := range 4 {
 		c := harness.NewClient(t, recipes.Config{Servers: cluster.servers, SessionTimeout: 30 * time.Second, ConnectTimeout: time.Second})
 		require.NoError(t, c.Ready(t.Context()))
-		s, err := c.Semaphore(desks, permits(2))
+		s, err := classic.NewSemaphore(c.Client, desks, permits(2))
 		require.NoError(t, err)
 		crowd = append(crowd, harness.Run(t, "a worker", func(ctx context.Context) error {
 			for ctx.Err() == nil {
@@ -496,7 +497,7 @@ func TestPermitsStopWithoutAQuorumAndGoOnWithOne(t *testing.T) {
 
 	// then those that are outside stay there: each has one turn under way at most
 	at := turns.Load()
-	other, err := harness.NewClient(t, recipes.Config{Servers: cluster.servers}).Semaphore(desks, permits(2))
+	other, err := classic.NewSemaphore(harness.NewClient(t, recipes.Config{Servers: cluster.servers}).Client, desks, permits(2))
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()

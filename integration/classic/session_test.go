@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -43,7 +44,7 @@ func TestReleaseOfANodeThatWasDeletedIsALoss(t *testing.T) {
 			t.Parallel()
 			f := share(t)
 			c, proxy := f.proxied()
-			r := f.hold("ann", f.mutex(c, func(o *recipes.MutexOptions) { o.Persistent = lasting }).Acquire)
+			r := f.hold("ann", f.mutex(c, func(o *classic.MutexOptions) { o.Persistent = lasting }).Acquire)
 			r.Token()
 
 			// when the node is deleted a moment before
@@ -95,7 +96,7 @@ func TestAcquireReturnsAtItsDeadlineFromAServerThatNeverAnswers(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	c := harness.NewClient(t, recipes.Config{Servers: []string{listener.Addr().String()}})
-	m, err := c.Mutex(users, recipes.MutexOptions{})
+	m, err := classic.NewMutex(c.Client, users, classic.MutexOptions{})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -109,8 +110,8 @@ func TestAcquireReturnsAtItsDeadlineFromAServerThatNeverAnswers(t *testing.T) {
 func TestHolderIsAskedToReleaseAndToldOnceAndMayReleaseAtOnce(t *testing.T) {
 	t.Parallel()
 	f := share(t)
-	held, released := make(chan *recipes.ClassicGrant, 1), make(chan error, 1)
-	r := f.hold("ann", f.mutex(f.client(), func(o *recipes.MutexOptions) {
+	held, released := make(chan *classic.Grant, 1), make(chan error, 1)
+	r := f.hold("ann", f.mutex(f.client(), func(o *classic.MutexOptions) {
 		o.Notify = func(n recipes.Notice) {
 			if _, ok := n.(recipes.PreemptRequested); ok {
 				released <- (<-held).Release(context.Background())
@@ -120,7 +121,7 @@ func TestHolderIsAskedToReleaseAndToldOnceAndMayReleaseAtOnce(t *testing.T) {
 	held <- r.Granted()
 	waiter := f.queue("bob", f.client())
 
-	require.NoError(t, f.client().Revoke(t.Context(), r.Path()))
+	require.NoError(t, classic.Revoke(t.Context(), f.client().Client, r.Path()))
 
 	require.NoError(t, harness.Receive(t, released, "the release from the callback"))
 	waiter.Granted()
@@ -140,9 +141,9 @@ func TestHolderThatIsAskedToReleaseIsToldOnceAndTheNextIsGranted(t *testing.T) {
 		waiter := f.queue("bob", asking)
 
 		// when the holder is asked to release, twice
-		require.NoError(t, asking.Revoke(t.Context(), holder.Path()))
+		require.NoError(t, classic.Revoke(t.Context(), asking.Client, holder.Path()))
 		harness.Await[recipes.PreemptRequested](t, notices)
-		require.NoError(t, asking.Revoke(t.Context(), holder.Path()))
+		require.NoError(t, classic.Revoke(t.Context(), asking.Client, holder.Path()))
 
 		// then it is told once, and holds until it releases
 		require.NoError(t, holder.Granted().Check())
@@ -167,7 +168,7 @@ func TestWaiterThatIsAskedToReleaseIsToldOnceItHoldsAndOfEachWithdrawal(t *testi
 	harness.Await[recipes.Queued](t, notices)
 	node := users + "/" + f.Filled(users, 2)[1]
 
-	require.NoError(t, c.Revoke(t.Context(), node))
+	require.NoError(t, classic.Revoke(t.Context(), c.Client, node))
 	require.Empty(t, harness.All[recipes.PreemptRequested](notices))
 	holder.Release()
 	waiter.Granted()
@@ -175,7 +176,7 @@ func TestWaiterThatIsAskedToReleaseIsToldOnceItHoldsAndOfEachWithdrawal(t *testi
 
 	f.Set(node, "never mind")
 	harness.Await[recipes.PreemptionWithdrawn](t, notices)
-	require.NoError(t, c.Revoke(t.Context(), node))
+	require.NoError(t, classic.Revoke(t.Context(), c.Client, node))
 	harness.Await[recipes.PreemptRequested](t, notices)
 }
 
@@ -185,12 +186,12 @@ func TestRevokeSaysWhatIsWrong(t *testing.T) {
 	c := f.client()
 	r := f.hold("ann", f.mutex(c).Acquire)
 	r.Release()
-	var gone *recipes.GoneError
-	require.ErrorAs(t, c.Revoke(t.Context(), r.Path()), &gone)
+	var gone *classic.GoneError
+	require.ErrorAs(t, classic.Revoke(t.Context(), c.Client, r.Path()), &gone)
 	require.Equal(t, r.Path(), gone.Path)
 	require.ErrorContains(t, gone, "is not there any more")
-	require.ErrorAs(t, c.Revoke(t.Context(), users), new(*recipes.RequestError))
-	require.ErrorAs(t, c.Revoke(t.Context(), "nowhere"), new(*recipes.RequestError))
+	require.ErrorAs(t, classic.Revoke(t.Context(), c.Client, users), new(*recipes.RequestError))
+	require.ErrorAs(t, classic.Revoke(t.Context(), c.Client, "nowhere"), new(*recipes.RequestError))
 }
 
 // withUndo returns a client that has a request to undo while ZooKeeper's answers do not arrive.

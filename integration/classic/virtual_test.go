@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -47,14 +48,14 @@ func (w *world) client(name string, change ...func(*recipes.Config)) *recipes.Cl
 	return c
 }
 
-func (w *world) mutex(c *recipes.Client, path string, notify func(recipes.Notice)) *recipes.Mutex {
+func (w *world) mutex(c *recipes.Client, path string, notify func(recipes.Notice)) *classic.Mutex {
 	w.Helper()
-	m, err := c.Mutex(path, recipes.MutexOptions{Notify: notify})
+	m, err := classic.NewMutex(c.Client, path, classic.MutexOptions{Notify: notify})
 	require.NoError(w, err)
 	return m
 }
 
-func (w *world) acquire(m *recipes.Mutex) *recipes.ClassicGrant {
+func (w *world) acquire(m *classic.Mutex) *classic.Grant {
 	w.Helper()
 	g, err := m.Acquire(w.Context())
 	require.NoError(w, err)
@@ -75,7 +76,7 @@ func (w *world) loseData(clients ...*recipes.Client) {
 		require.NoError(w, w.zk.Set("/lost", nil))
 	}
 	for _, c := range clients { // which have seen that
-		b, err := c.Barrier("/lost-too")
+		b, err := classic.NewBarrier(c.Client, "/lost-too")
 		require.NoError(w, err)
 		require.NoError(w, b.Set(w.Context()))
 	}
@@ -86,10 +87,10 @@ func (w *world) loseData(clients ...*recipes.Client) {
 func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
 	for name, contend := range map[string]func(w *world, c *recipes.Client) func(ctx context.Context, enter func(check func() error) (leave func())) error{
 		"term": func(w *world, c *recipes.Client) func(context.Context, func(func() error) func()) error {
-			e, err := c.Election(office, "anybody", recipes.ElectionOptions{})
+			e, err := classic.NewElection(c.Client, office, "anybody", classic.ElectionOptions{})
 			require.NoError(w, err)
 			return func(ctx context.Context, enter func(func() error) func()) error {
-				return e.Run(ctx, func(ctx context.Context, term *recipes.Term) error {
+				return e.Run(ctx, func(ctx context.Context, term *classic.Term) error {
 					defer enter(term.Check)()
 					<-ctx.Done()
 					return nil
@@ -97,7 +98,7 @@ func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
 			}
 		},
 		"permit": func(w *world, c *recipes.Client) func(context.Context, func(func() error) func()) error {
-			s, err := c.Semaphore(desks, permits(1))
+			s, err := classic.NewSemaphore(c.Client, desks, permits(1))
 			require.NoError(w, err)
 			return func(ctx context.Context, enter func(func() error) func()) error {
 				g, err := s.Acquire(ctx)
@@ -198,7 +199,7 @@ func TestNodeWhoseCreationWasNotAnsweredIsFoundBehindAFollowerThatLags(t *testin
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-	m, err := c.Mutex(users, recipes.MutexOptions{})
+	m, err := classic.NewMutex(c.Client, users, classic.MutexOptions{})
 	require.NoError(t, err)
 	g, err := m.Acquire(t.Context()) // else there is more to create
 	require.NoError(t, err)
@@ -227,7 +228,7 @@ func TestCallbackThatChecksWhatIsAtRiskHoldsNobodyUp(t *testing.T) {
 		c := w.client("mine", func(cfg *recipes.Config) { cfg.Margin = 4 * time.Second }) // it is lost soon after it is at risk
 
 		// given a holder who checks when told of a risk, and another beside it
-		var ann *recipes.ClassicGrant
+		var ann *classic.Grant
 		var told []recipes.Notice
 		ann = w.acquire(w.mutex(c, "/locks/one", func(n recipes.Notice) {
 			if _, ok := n.(recipes.AtRisk); ok {
@@ -257,7 +258,7 @@ func TestHolderThatHearsNoAnswersLosesAndLeavesNothingInTheWay(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
 		c := w.client("mine", func(cfg *recipes.Config) { cfg.Margin = 4 * time.Second }) // a hold ends long before the session
 		holder := w.acquire(w.mutex(c, users, nil))
-		granted := make(chan *recipes.ClassicGrant, 1)
+		granted := make(chan *classic.Grant, 1)
 		other := w.mutex(w.client("other"), users, nil)
 		go func() { granted <- w.acquire(other) }()
 		synctest.Wait()

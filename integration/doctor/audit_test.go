@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/doctor"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 func TestAuditTrailThatWasChanged(t *testing.T) {
@@ -18,7 +18,7 @@ func TestAuditTrailThatWasChanged(t *testing.T) {
 	log, err := c.AuditLog(0)
 	require.NoError(t, err)
 	for range 3 {
-		_, err := log.Append(t.Context(), recipes.AuditEntry{Action: recipes.AuditBreak, Phase: recipes.AuditIntent, Scope: "cluster/orders", By: "ana", Reason: "INC-1"})
+		_, err := log.Append(t.Context(), opstore.AuditEntry{Action: opstore.AuditBreak, Phase: opstore.AuditIntent, Scope: "cluster/orders", By: "ana", Reason: "INC-1"})
 		require.NoError(t, err)
 	}
 	r := examine(t, doctor.Options{Client: cfg})

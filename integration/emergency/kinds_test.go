@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A kind is one of overrides, with what shows that it acts.
@@ -134,7 +135,7 @@ func (w *town) onRecord() {
 	w.Helper()
 	for _, k := range kinds() {
 		w.until(k.name+" is on record", func() bool {
-			return w.audited(recipes.AuditOverrideApply, k.name) == 1 && w.audited(recipes.AuditOverrideClear, k.name) == 1
+			return w.audited(opstore.AuditOverrideApply, k.name) == 1 && w.audited(opstore.AuditOverrideClear, k.name) == 1
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 var (
@@ -144,14 +145,14 @@ func (w *town) occupy(scope string) (holder *harness.Call[any]) {
 }
 
 // audited counts the records of an action about an override.
-func (w *town) audited(action recipes.AuditAction, id string) (n int) {
+func (w *town) audited(action opstore.AuditAction, id string) (n int) {
 	w.Helper()
 	out, err := w.client.AuditLog(0)
 	require.NoError(w, err)
-	records, _, err := out.Read(w.Context(), recipes.AuditQuery{})
+	records, _, err := out.Read(w.Context(), opstore.AuditQuery{})
 	require.NoError(w, err)
 	for _, r := range records {
-		if r.Action == action && r.Override == id && r.Phase == recipes.AuditOutcome {
+		if r.Action == action && r.Override == id && r.Phase == opstore.AuditOutcome {
 			n++
 		}
 	}

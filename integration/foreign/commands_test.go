@@ -22,6 +22,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // litter is what somebody with the credentials of a job can leave anywhere.
@@ -72,14 +73,14 @@ func (v *spoiled) settle() {
 	_, err = group.Apply(ctx)
 	require.NoError(v, err)
 	for range 3 {
-		open, err := v.client.Approvals().Open(ctx, recipes.ApprovalRequest{Scope: "good/lock", Requestor: recipes.AuditParty{Owner: "asker"}})
+		open, err := v.client.Approvals().Open(ctx, opstore.ApprovalRequest{Scope: "good/lock", Requestor: opstore.AuditParty{Owner: "asker"}})
 		require.NoError(v, err)
 		v.questions = append(v.questions, open.ID())
 	}
 	trail, err := v.client.AuditLog(0)
 	require.NoError(v, err)
 	for range 3 {
-		_, err := trail.Append(ctx, recipes.AuditEntry{Action: recipes.AuditBreak, Phase: recipes.AuditIntent, By: "ana", Scope: "good/lock"})
+		_, err := trail.Append(ctx, opstore.AuditEntry{Action: opstore.AuditBreak, Phase: opstore.AuditIntent, By: "ana", Scope: "good/lock"})
 		require.NoError(v, err)
 	}
 	config := fmt.Sprintf(`

@@ -11,6 +11,8 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -42,7 +44,7 @@ func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
 					return err
 				},
 				h.Root + "/audit": func() error {
-					_, err := trail.Append(ctx, recipes.AuditEntry{Action: recipes.AuditBreak, Phase: recipes.AuditIntent, By: "ana"})
+					_, err := trail.Append(ctx, opstore.AuditEntry{Action: opstore.AuditBreak, Phase: opstore.AuditIntent, By: "ana"})
 					return err
 				},
 				h.Root + "/groups/g": func() error {
@@ -119,7 +121,7 @@ func TestQuestionsThatAreNoneAreLeftOut(t *testing.T) {
 	for name, data := range map[string]string{"a-0000000777": "garbage", "a-0000000778": newer, "a-x": "", "x": "", "a-0000000779": ""} {
 		h.put(h.Root+"/approvals/"+name, data, 0, world)
 	}
-	open, err := board.Open(t.Context(), recipes.ApprovalRequest{Scope: scope})
+	open, err := board.Open(t.Context(), opstore.ApprovalRequest{Scope: scope})
 	require.NoError(t, err)
 	all, left, err := board.List(t.Context())
 	require.NoError(t, err)
@@ -224,7 +226,7 @@ func TestForeignNodesInALineAreIgnoredByClassicRecipes(t *testing.T) {
 	for _, name := range []string{"x", "lock-1", "_c_lock-+000000001", "__lock__", "größe", "lock-99999999999"} {
 		h.put(h.Root+"/mutex/"+name, "x", 0, world)
 	}
-	m, err := c.Mutex(h.Root+"/mutex", recipes.MutexOptions{})
+	m, err := classic.NewMutex(c.Client, h.Root+"/mutex", classic.MutexOptions{})
 	require.NoError(t, err)
 	grant, err := m.Acquire(ctx)
 	require.NoError(t, err)

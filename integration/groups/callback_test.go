@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 )
 
 const first = groupName + "_0"
@@ -233,7 +234,7 @@ func TestParticipantWhoseNotifyIsBlockedLosesItsLocksBeforeAnybodyElseHasThem(t 
 			<-proceed
 		}
 	}})
-	mutex, err := one.c.Mutex(f.Root+"/beside", recipes.MutexOptions{})
+	mutex, err := classic.NewMutex(one.c.Client, f.Root+"/beside", classic.MutexOptions{})
 	require.NoError(t, err)
 	beside, err := mutex.Acquire(t.Context())
 	require.NoError(t, err)

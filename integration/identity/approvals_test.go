@@ -10,19 +10,20 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
-func question() recipes.ApprovalRequest {
-	return recipes.ApprovalRequest{
+func question() opstore.ApprovalRequest {
+	return opstore.ApprovalRequest{
 		Scope: "cluster/orders", Job: "reorg", Labels: map[string]string{"team": "orders"},
-		Requestor: recipes.AuditParty{Owner: "reorg", Priority: 20}, Holders: []recipes.AuditParty{{Owner: "batch", Token: 42}},
+		Requestor: opstore.AuditParty{Owner: "reorg", Priority: 20}, Holders: []opstore.AuditParty{{Owner: "batch", Token: 42}},
 		Waited: 1500 * time.Millisecond, Deadline: 15 * time.Minute, Reason: "nightly",
 	}
 }
 
 // decided waits for the decision in the background.
-func (h *fixture) decided(o *recipes.OpenApproval) *harness.Call[recipes.Decision] {
-	return harness.Go(h, "Decision", func() (recipes.Decision, error) { return o.Decision(h.Context()) })
+func (h *fixture) decided(o *opstore.OpenApproval) *harness.Call[opstore.Decision] {
+	return harness.Go(h, "Decision", func() (opstore.Decision, error) { return o.Decision(h.Context()) })
 }
 
 func TestQuestionIsDecidedOnceByAnOperator(t *testing.T) {
@@ -50,15 +51,15 @@ func TestQuestionIsDecidedOnceByAnOperator(t *testing.T) {
 	_, err = o.Decision(ended)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
-	require.NoError(t, desk.Decide(h.Context(), o.ID(), recipes.Decision{Approved: true, By: "ana", Reason: "do it"}))
+	require.NoError(t, desk.Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana", Reason: "do it"}))
 	d, err := o.Decision(h.Context())
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), d.At, time.Minute)
-	require.Equal(t, recipes.Decision{Approved: true, By: "ana", Reason: "do it", Identity: "digest:ana", At: d.At}, d)
+	require.Equal(t, opstore.Decision{Approved: true, By: "ana", Reason: "do it", Identity: "digest:ana", At: d.At}, d)
 
-	err = desk.Decide(h.Context(), o.ID(), recipes.Decision{By: "bob"})
+	err = desk.Decide(h.Context(), o.ID(), opstore.Decision{By: "bob"})
 	require.EqualError(t, err, `approval "`+o.ID()+`" was approved already, by ana (digest:ana) at `+d.At.Format(time.RFC3339))
-	var twice *recipes.DecidedError
+	var twice *opstore.DecidedError
 	require.ErrorAs(t, err, &twice)
 	require.Equal(t, d, twice.Decision)
 
@@ -76,13 +77,13 @@ func TestDecisionAboutAnUnknownQuestionNamesThoseThatThereAre(t *testing.T) {
 	o, err := c.Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
 	for _, id := range []string{"a-0000000099", "a-", "../overrides", "", "a-0000000099/x"} {
-		err := c.Approvals().Decide(h.Context(), id, recipes.Decision{By: "ana"})
-		var none *recipes.NoApprovalError
+		err := c.Approvals().Decide(h.Context(), id, opstore.Decision{By: "ana"})
+		var none *opstore.NoApprovalError
 		require.ErrorAs(t, err, &none, id)
 		require.Equal(t, []string{o.ID()}, none.Open)
 		require.ErrorContains(t, err, "open are "+o.ID())
 	}
-	err = c.Approvals().Decide(h.Context(), o.ID(), recipes.Decision{})
+	err = c.Approvals().Decide(h.Context(), o.ID(), opstore.Decision{})
 	require.ErrorAs(t, err, new(*recipes.RequestError))
 }
 
@@ -94,12 +95,12 @@ func TestQuestionGoesWithTheSessionOfWhoeverAsks(t *testing.T) {
 	require.NoError(t, err)
 	answer := h.decided(o)
 	h.Expire(c)
-	require.ErrorAs(t, answer.Refused(), new(*recipes.NoApprovalError))
+	require.ErrorAs(t, answer.Refused(), new(*opstore.NoApprovalError))
 	require.NoError(t, o.Close(h.Context()))
 	again, err := c.Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
 	require.NotEqual(t, o.ID(), again.ID())
-	require.NoError(t, c.Approvals().Decide(h.Context(), again.ID(), recipes.Decision{By: "ana"}))
+	require.NoError(t, c.Approvals().Decide(h.Context(), again.ID(), opstore.Decision{By: "ana"}))
 	d, err := again.Decision(h.Context())
 	require.NoError(t, err)
 	require.False(t, d.Approved)
@@ -124,7 +125,7 @@ func TestQuestionThatIsReplacedIsNotDecided(t *testing.T) {
 			_, err = shell.Multi(&zk.DeleteRequest{Path: node, Version: -1},
 				&zk.CreateRequest{Path: node, Data: yes(data), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
 			require.NoError(t, err)
-			require.ErrorAs(t, answer.Refused(), new(*recipes.NoApprovalError))
+			require.ErrorAs(t, answer.Refused(), new(*opstore.NoApprovalError))
 		})
 	}
 }
@@ -140,9 +141,9 @@ func TestNobodyDecidesOrBreaksInAnOpenDeployment(t *testing.T) {
 	c := h.client(nobody)
 	o, err := c.Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
-	err = h.client(nobody).Approvals().Decide(h.Context(), o.ID(), recipes.Decision{Approved: true, By: "ana"})
+	err = h.client(nobody).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana"})
 	require.ErrorAs(t, err, new(*recipes.IdentityError))
-	err = h.client(eve).Approvals().Decide(h.Context(), o.ID(), recipes.Decision{Approved: true, By: "ana"})
+	err = h.client(eve).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana"})
 	require.ErrorAs(t, err, new(*recipes.AccessError))
 	node := h.Root + "/approvals/" + o.ID()
 	for _, u := range []user{nobody, eve} {
@@ -167,8 +168,8 @@ func TestOperatorsDecideInAnOpenDeployment(t *testing.T) {
 	h := newFixture(t)
 	o, err := h.client(nobody, ana).Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
-	require.ErrorAs(t, h.client(eve).Approvals().Decide(h.Context(), o.ID(), recipes.Decision{Approved: true, By: "eve"}), new(*recipes.AccessError))
-	require.NoError(t, h.client(ana, ana).Approvals().Decide(h.Context(), o.ID(), recipes.Decision{Approved: true, By: "ana"}))
+	require.ErrorAs(t, h.client(eve).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "eve"}), new(*recipes.AccessError))
+	require.NoError(t, h.client(ana, ana).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana"}))
 	d, err := o.Decision(h.Context())
 	require.NoError(t, err)
 	require.Equal(t, "digest:ana", d.Identity)

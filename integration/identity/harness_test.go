@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // shared serves every test that does it no harm.
@@ -98,7 +99,7 @@ type reader struct {
 }
 
 type seen struct {
-	posted []recipes.PostedOverride
+	posted []opstore.PostedOverride
 	err    error
 }
 
@@ -107,7 +108,7 @@ func (h *fixture) watch(c *recipes.Client) *reader {
 	r := &reader{t: h, seen: make(chan seen, 100)}
 	ctx, cancel := context.WithCancel(context.Background())
 	watch := harness.Go(h, "Watch", func() (any, error) {
-		return nil, c.Overrides().Watch(ctx, func(posted []recipes.PostedOverride, err error) { r.seen <- seen{posted, err} })
+		return nil, c.Overrides().Watch(ctx, func(posted []opstore.PostedOverride, err error) { r.seen <- seen{posted, err} })
 	})
 	h.Cleanup(func() {
 		cancel()
@@ -117,7 +118,7 @@ func (h *fixture) watch(c *recipes.Client) *reader {
 }
 
 // sees waits for what is told next: these overrides.
-func (r *reader) sees(ids ...string) []recipes.PostedOverride {
+func (r *reader) sees(ids ...string) []opstore.PostedOverride {
 	r.t.Helper()
 	s := r.next()
 	require.NoError(r.t, s.err)
@@ -136,7 +137,7 @@ func (r *reader) silent() {
 	require.Empty(r.t, r.seen)
 }
 
-func names(posted []recipes.PostedOverride) []string {
+func names(posted []opstore.PostedOverride) []string {
 	list := make([]string, 0, len(posted))
 	for _, p := range posted {
 		list = append(list, p.Override.ID)

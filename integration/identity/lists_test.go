@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -143,7 +144,7 @@ func makers(ctx context.Context, c *recipes.Client, unique string) map[string]fu
 			return err
 		},
 		"mutex": func() error {
-			m, err := c.Mutex("/"+unique+"-mutex", recipes.MutexOptions{})
+			m, err := classic.NewMutex(c.Client, "/"+unique+"-mutex", classic.MutexOptions{})
 			if err == nil {
 				_, err = m.Acquire(ctx)
 			}

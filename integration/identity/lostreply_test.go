@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -56,7 +56,7 @@ func TestWritesWhoseRepliesAreLostAreDoneOnce(t *testing.T) {
 	require.Equal(t, o.ID(), all[0].ID)
 
 	rule = lose(zktest.SetData, h.Root+"/approvals/"+o.ID())
-	require.NoError(t, c.Approvals().Decide(h.Context(), o.ID(), recipes.Decision{Approved: true, By: "ana"}))
+	require.NoError(t, c.Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana"}))
 	lost(rule)
 	d, err := o.Decision(h.Context())
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // named connects somebody who has the three lists: Ana operates, Keeper and
@@ -207,7 +208,7 @@ func TestContendersAreNoOperators(t *testing.T) {
 	// and believe what operators say, though they cannot see their hashes
 	f.watch(c).sees("INC-1")
 	f.watch(f.named(rita)).sees("INC-1")
-	require.NoError(t, f.named(ana).Approvals().Decide(f.Context(), f.question.ID(), recipes.Decision{Approved: true, By: "ana"}))
+	require.NoError(t, f.named(ana).Approvals().Decide(f.Context(), f.question.ID(), opstore.Decision{Approved: true, By: "ana"}))
 	d, err := f.question.Decision(f.Context())
 	require.NoError(t, err)
 	require.True(t, d.Approved)
@@ -366,7 +367,7 @@ func TestWhatAContenderCanForgeInTheAuditTrail(t *testing.T) {
 	report, err = f.audit(f.named(rita)).Verify(f.Context())
 	require.NoError(t, err)
 	require.NotNil(t, report.Broken)
-	require.Equal(t, recipes.AuditMissing, report.Broken.Fault)
+	require.Equal(t, opstore.AuditMissing, report.Broken.Fault)
 }
 
 // Nobody's client asks at emergency priority without an override in force.

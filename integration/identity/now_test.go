@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -91,7 +92,7 @@ func TestWatchThatEndsTogetherWithAnAnswerSaysSo(t *testing.T) {
 	c := newFixture(t).client(keeper)
 	for n := range int64(20) {
 		ctx := newLatecomer(n)
-		err := c.Overrides().Watch(ctx, func([]recipes.PostedOverride, error) { ctx.end() })
+		err := c.Overrides().Watch(ctx, func([]opstore.PostedOverride, error) { ctx.end() })
 		require.ErrorIs(t, err, context.Canceled, "it ends at question %d", n)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -76,7 +77,7 @@ func TestOverridesThatHaveEndedGoWithTheNextWrite(t *testing.T) {
 		require.NoError(t, err)
 		require.NotContains(t, posted(), `"short"`)
 		_, err = board.Clear(t.Context(), "short")
-		require.ErrorAs(t, err, new(*recipes.NoOverrideError))
+		require.ErrorAs(t, err, new(*opstore.NoOverrideError))
 	})
 }
 
@@ -102,7 +103,7 @@ func TestBoardIsBounded(t *testing.T) {
 	var crowd sync.WaitGroup
 	for i := range 4 { // and nothing that several write at once gets lost
 		crowd.Go(func() {
-			for n := range recipes.MaxOverrides / 4 {
+			for n := range opstore.MaxOverrides / 4 {
 				o := incident(fmt.Sprintf("INC-%d-%d", i, n), inAnHour())
 				if _, err := c.Overrides().Apply(h.Context(), o); err != nil {
 					t.Error(err)
@@ -113,7 +114,7 @@ func TestBoardIsBounded(t *testing.T) {
 	crowd.Wait()
 	all, err := c.Overrides().List(h.Context())
 	require.NoError(t, err)
-	require.Len(t, all, recipes.MaxOverrides)
+	require.Len(t, all, opstore.MaxOverrides)
 	_, err = c.Overrides().Apply(h.Context(), incident("one-more", inAnHour()))
 	require.ErrorContains(t, err, `override "one-more" not applied: 100 overrides are in force already; clear some`)
 	_, err = c.Overrides().Apply(h.Context(), incident("INC-0-0", inAnHour()))
@@ -205,11 +206,11 @@ func digest(u user) zk.ACL { return zk.DigestACL(zk.PermAll, u.name, u.password)
 
 // makeRoot has a client make the root, as the first daemon does.
 func makeRoot(h *fixture, c *recipes.Client) error {
-	o, err := c.Approvals().Open(h.Context(), recipes.ApprovalRequest{Scope: "first"})
+	o, err := c.Approvals().Open(h.Context(), opstore.ApprovalRequest{Scope: "first"})
 	return errors.Join(err, closeApproval(h, o))
 }
 
-func closeApproval(h *fixture, o *recipes.OpenApproval) error {
+func closeApproval(h *fixture, o *opstore.OpenApproval) error {
 	if o == nil {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -19,13 +19,13 @@ func TestQuestionAboutVeryManyHolders(t *testing.T) {
 	c := h.client(keeper)
 	q := question()
 	for range 1200 {
-		q.Holders = append(q.Holders, recipes.AuditParty{Owner: strings.Repeat("\x1b", 1000)})
+		q.Holders = append(q.Holders, opstore.AuditParty{Owner: strings.Repeat("\x1b", 1000)})
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	o, err := c.Approvals().Open(ctx, q)
 	require.NoError(t, err)
-	require.NoError(t, h.client(keeper).Approvals().Decide(ctx, o.ID(), recipes.Decision{Approved: true, By: "ana"}))
+	require.NoError(t, h.client(keeper).Approvals().Decide(ctx, o.ID(), opstore.Decision{Approved: true, By: "ana"}))
 	d, err := o.Decision(ctx)
 	require.NoError(t, err)
 	require.True(t, d.Approved)
@@ -41,7 +41,7 @@ func TestDecisionWhoseReplyIsLostWhileTheQuestionGoes(t *testing.T) {
 	asks := h.client(keeper)
 	o, err := asks.Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
-	decided := make(chan recipes.Decision, 1)
+	decided := make(chan opstore.Decision, 1)
 	go func() {
 		d, err := o.Decision(h.Context())
 		if err == nil {
@@ -51,11 +51,11 @@ func TestDecisionWhoseReplyIsLostWhileTheQuestionGoes(t *testing.T) {
 	}()
 	rule := wire.On(zktest.Op(zktest.SetData).Path(h.Root + "/approvals/" + o.ID()).Nth(1)).DropReply()
 	again := wire.On(zktest.Op(zktest.GetData).Path(h.Root + "/approvals/" + o.ID()).Nth(2)).Delay(time.Second)
-	err = desk.Decide(h.Context(), o.ID(), recipes.Decision{Approved: true, By: "ana"})
+	err = desk.Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana"})
 	require.Equal(t, 1, rule.Fired())
 	require.True(t, (<-decided).Approved)
 	require.Equal(t, 1, again.Fired())
-	var gone *recipes.NoApprovalError
+	var gone *opstore.NoApprovalError
 	require.ErrorAs(t, err, &gone)
 	require.True(t, gone.Sent)
 	require.ErrorContains(t, err, "may be decided")

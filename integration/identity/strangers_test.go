@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -22,7 +23,7 @@ type fortress struct {
 	*fixture
 	daemon   *recipes.Client
 	held     *harness.Request
-	question *recipes.OpenApproval
+	question *opstore.OpenApproval
 }
 
 func newFortress(t *testing.T) *fortress {
@@ -55,7 +56,7 @@ func (f *fortress) deeds(c *recipes.Client) map[string]func() error {
 		"apply an override": func() error { _, err := c.Overrides().Apply(f.Context(), incident("INC-2", inAnHour())); return err },
 		"clear an override": func() error { _, err := c.Overrides().Clear(f.Context(), "INC-1"); return err },
 		"decide": func() error {
-			return c.Approvals().Decide(f.Context(), f.question.ID(), recipes.Decision{Approved: true, By: "ana"})
+			return c.Approvals().Decide(f.Context(), f.question.ID(), opstore.Decision{Approved: true, By: "ana"})
 		},
 		"break the lock": func() error {
 			_, err := c.Break(f.Context(), recipes.BreakRequest{Scope: "cluster/orders", Token: token, By: "ana", Reason: "because"})
@@ -77,20 +78,20 @@ func (f *fortress) deeds(c *recipes.Client) map[string]func() error {
 		"read the questions": func() error { _, _, err := c.Approvals().List(f.Context()); return err },
 		"read the lock":      func() error { _, err := c.Lock(f.Context(), "cluster/orders"); return err },
 		"read all locks":     func() error { _, _, err := c.Locks(f.Context()); return err },
-		"read the records":   func() error { _, _, err := f.audit(c).Read(f.Context(), recipes.AuditQuery{}); return err },
+		"read the records":   func() error { _, _, err := f.audit(c).Read(f.Context(), opstore.AuditQuery{}); return err },
 		"read of a job":      func() error { _, err := c.TickLedger("").State(f.Context(), "nightly"); return err },
 	}
 }
 
-func (h *fixture) audit(c *recipes.Client) *recipes.AuditLog {
+func (h *fixture) audit(c *recipes.Client) *opstore.AuditLog {
 	h.Helper()
 	log, err := c.AuditLog(0)
 	require.NoError(h, err)
 	return log
 }
 
-func entry(by string) recipes.AuditEntry {
-	return recipes.AuditEntry{Action: recipes.AuditBreak, Phase: recipes.AuditIntent, By: by, Scope: "cluster/orders"}
+func entry(by string) opstore.AuditEntry {
+	return opstore.AuditEntry{Action: opstore.AuditBreak, Phase: opstore.AuditIntent, By: by, Scope: "cluster/orders"}
 }
 
 // A node is what there is of it.
@@ -187,7 +188,7 @@ func TestOperatorsCan(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.Overrides().Apply(f.Context(), incident("INC-2", inAnHour()))
 	require.NoError(t, err)
-	require.NoError(t, c.Approvals().Decide(f.Context(), f.question.ID(), recipes.Decision{Approved: true, By: "ana"}))
+	require.NoError(t, c.Approvals().Decide(f.Context(), f.question.ID(), opstore.Decision{Approved: true, By: "ana"}))
 	_, err = f.question.Decision(f.Context())
 	require.NoError(t, err)
 	_, err = f.audit(c).Append(f.Context(), entry("ana"))

@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // polite is a request that has patience for ten seconds.
@@ -115,7 +116,7 @@ func TestApprovalIsAboutTheHoldersThatWereShownAlone(t *testing.T) {
 		require.NoError(w, waits.Returned())
 		require.ErrorAs(w, held.Returned(), new(*lockguard.LeaseExpiredError))
 		require.NotErrorAs(w, held.Returned(), new(*lockguard.LostError), "it has finished its cleanup: %v", held.Returned())
-		require.Empty(w, batch.acts(recipes.AuditTakeover))
+		require.Empty(w, batch.acts(opstore.AuditTakeover))
 		require.Empty(w, ana.asked)
 	})
 }
@@ -141,7 +142,7 @@ func TestApprovalThatComesWithTheNextHolderIsVoid(t *testing.T) {
 		// then it has its grace, and people are asked about it
 		require.ErrorAs(w, held.Returned(), new(*lockguard.LeaseExpiredError))
 		require.NotErrorAs(w, held.Returned(), new(*lockguard.LostError), "it has finished its cleanup: %v", held.Returned())
-		require.Empty(w, batch.acts(recipes.AuditTakeover))
+		require.Empty(w, batch.acts(opstore.AuditTakeover))
 		require.Equal(w, "vip", (<-ana.asked).Holders[0].Owner)
 		require.NoError(w, waits.Returned())
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 const (
@@ -72,9 +72,9 @@ func (p *program) told() (names []string) {
 }
 
 // acts are what is on record of one action.
-func (p *program) acts(action recipes.AuditAction) (found []recipes.AuditRecord) {
+func (p *program) acts(action opstore.AuditAction) (found []opstore.AuditRecord) {
 	p.World.Helper()
-	all, _, err := p.trail.log.Read(p.World.Context(), recipes.AuditQuery{})
+	all, _, err := p.trail.log.Read(p.World.Context(), opstore.AuditQuery{})
 	require.NoError(p.World, err)
 	for _, r := range all {
 		if r.Action == action {
@@ -129,13 +129,13 @@ func boost(job string, to priority.Level) override.Override {
 
 // A trail is an audit trail in ZooKeeper, as a Guard wants it.
 type trail struct {
-	log *recipes.AuditLog
+	log *opstore.AuditLog
 
 	mu  sync.Mutex
 	err error // instead
 }
 
-func (a *trail) Audit(ctx context.Context, entry recipes.AuditEntry) error {
+func (a *trail) Audit(ctx context.Context, entry opstore.AuditEntry) error {
 	a.mu.Lock()
 	err := a.err
 	a.mu.Unlock()

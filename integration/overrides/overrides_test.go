@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 var mark = recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}
@@ -44,7 +45,7 @@ func TestBoostedWaiterGoesFirstAndTheHolderIsToldByWhom(t *testing.T) {
 		require.Nil(w, second.Hold())
 
 		// and what the override has done is on record once
-		acts := holder.acts(recipes.AuditOverrideAct)
+		acts := holder.acts(opstore.AuditOverrideAct)
 		require.Len(w, acts, 1)
 		require.Equal(w, map[string]string{"priority": "9"}, acts[0].After)
 		require.Equal(w, "low", acts[0].Job)
@@ -79,7 +80,7 @@ func TestForcefulEmergencyEvictsWhomNobodyElseMayAsk(t *testing.T) {
 		require.Equal(w, &mark, lost.Override)
 
 		// and the takeover was on record before
-		takeovers := batch.acts(recipes.AuditTakeover)
+		takeovers := batch.acts(opstore.AuditTakeover)
 		require.Len(w, takeovers, 1)
 		require.Equal(w, "INC-7", takeovers[0].Override)
 		require.Equal(w, "outranked", takeovers[0].Reason)
@@ -180,7 +181,7 @@ func TestTakeoverThatIsNotOnRecordIsNotDone(t *testing.T) {
 		require.Equal(w, time.Minute, waits.Ended().Truncate(exact))
 		require.NoError(w, held.Hold().Check())
 		require.Empty(w, holder.Lock(scope).Waiters)
-		require.Empty(w, holder.acts(recipes.AuditTakeover))
+		require.Empty(w, holder.acts(opstore.AuditTakeover))
 		require.ErrorAs(w, held.Returned(), new(*lockguard.PreemptedError))
 	})
 }
@@ -219,10 +220,10 @@ func TestOperatorTakesTheLockAndKeepsIt(t *testing.T) {
 				require.Equal(w, mark, overridden.Override)
 				if c.cause == "" {
 					require.NotErrorAs(w, err, new(*lockguard.LostError))
-					require.Empty(w, desk.acts(recipes.AuditTakeover))
+					require.Empty(w, desk.acts(opstore.AuditTakeover))
 				} else {
 					require.Equal(w, c.cause, virtual.LostBy(w, err).Reason)
-					require.Len(w, desk.acts(recipes.AuditTakeover), 1)
+					require.Len(w, desk.acts(opstore.AuditTakeover), 1)
 				}
 				w.Pass(time.Second)
 				require.Equal(w, c.took, taken.Began().Truncate(exact))
@@ -230,7 +231,7 @@ func TestOperatorTakesTheLockAndKeepsIt(t *testing.T) {
 				require.Equal(w, "ana", me.Owner)
 				require.Equal(w, priority.Emergency, me.Priority)
 				require.Equal(w, &mark, me.Override)
-				acts := desk.acts(recipes.AuditOverrideAct)
+				acts := desk.acts(opstore.AuditOverrideAct)
 				require.Len(w, acts, 1)
 				require.Equal(w, taken.Hold().Info().ID, acts[0].Act)
 

@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // Programs that work under one lock or several, with preemption, takeovers and
@@ -218,10 +219,10 @@ func requireOnRecord(t *testing.T, programs []*program) {
 		token recipes.Token
 	}
 	announced := make(map[taken]string) // the act
-	records, _, err := programs[0].trail.log.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := programs[0].trail.log.Read(t.Context(), opstore.AuditQuery{})
 	require.NoError(t, err)
 	for _, r := range records {
-		if r.Action != recipes.AuditTakeover {
+		if r.Action != opstore.AuditTakeover {
 			continue
 		}
 		for _, v := range r.Victims {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/internal/peers"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 )
 
 // curator lets Curator's recipes for meetings play.
@@ -30,7 +30,7 @@ func TestJavaAndGoLeadOneAtATime(t *testing.T) {
 	g := newGame(t, 200)
 	g.expected += threads
 	g.curator(g.path, g.referee.port, threads, "latch")
-	e, err := g.client.Election(g.path, golang, recipes.ElectionOptions{})
+	e, err := classic.NewElection(g.client.Client, g.path, golang, classic.ElectionOptions{})
 	require.NoError(t, err)
 	g.golang(func(ctx context.Context, p *player, _ string) error {
 		term, err := e.Campaign(ctx)
@@ -113,7 +113,7 @@ func TestJavaAndGoBeginAndEndTogether(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			for round := range rounds {
-				b, err := g.client.DoubleBarrier(fmt.Sprint(g.path, "-", round), 2*threads)
+				b, err := classic.NewDoubleBarrier(g.client.Client, fmt.Sprint(g.path, "-", round), 2*threads)
 				if err != nil {
 					return err
 				}
@@ -146,7 +146,7 @@ func TestJavaAndGoWaitAtEachOthersBarriers(t *testing.T) {
 	t.Parallel()
 	g := newGame(t, 0)
 	h := newHost(t, 0)
-	first, err := g.client.Barrier(g.path)
+	first, err := classic.NewBarrier(g.client.Client, g.path)
 	require.NoError(t, err)
 	require.NoError(t, first.Set(t.Context()))
 	g.curator(g.path, h.port, 1, "barrier")
@@ -159,7 +159,7 @@ func TestJavaAndGoWaitAtEachOthersBarriers(t *testing.T) {
 	harness.Eventually(t, func() bool { return h.count("leaving 0") == 1 }, "Java does not go on")
 	require.NoError(t, <-played)
 
-	second, err := g.client.Barrier(g.path + "-next")
+	second, err := classic.NewBarrier(g.client.Client, g.path+"-next")
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -173,7 +173,7 @@ func TestJavaRaisesTheLimitThatGoWaitsFor(t *testing.T) {
 	t.Parallel()
 	g := newGame(t, 0)
 	h := newHost(t, 0)
-	s, err := g.client.Semaphore(g.path, recipes.SemaphoreOptions{Limit: 1, LimitPath: g.path + "-limit"})
+	s, err := classic.NewSemaphore(g.client.Client, g.path, classic.SemaphoreOptions{Limit: 1, LimitPath: g.path + "-limit"})
 	require.NoError(t, err)
 	first, err := s.Acquire(t.Context())
 	require.NoError(t, err)
@@ -191,18 +191,18 @@ func TestPermitsHeldByJavaOrPythonAndByGoAreNeverTooMany(t *testing.T) {
 	t.Parallel()
 	const limit = 2
 	for name, play := range map[string]struct {
-		naming recipes.Naming
+		naming classic.Naming
 		join   func(*game)
 	}{
-		java:   {recipes.NamingCurator, func(g *game) { g.java("semaphore", fmt.Sprint(limit)) }},
-		python: {recipes.NamingKazoo, func(g *game) { g.python("semaphore") }},
+		java:   {classic.NamingCurator, func(g *game) { g.java("semaphore", fmt.Sprint(limit)) }},
+		python: {classic.NamingKazoo, func(g *game) { g.python("semaphore") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGame(t, 150)
 			g.referee.limit = limit
 			play.join(g)
-			s, err := g.client.Semaphore(g.path, recipes.SemaphoreOptions{Naming: play.naming, Limit: limit, ID: golang})
+			s, err := classic.NewSemaphore(g.client.Client, g.path, classic.SemaphoreOptions{Naming: play.naming, Limit: limit, ID: golang})
 			require.NoError(t, err)
 			g.golang(func(ctx context.Context, p *player, _ string) error {
 				permit, err := s.Acquire(ctx)

@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/peers"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 )
 
 const (
@@ -85,7 +86,7 @@ func (g *game) golang(take func(ctx context.Context, p *player, turn string) err
 }
 
 // sides takes turns with a lock of two sides, or of one.
-func sides(write, read func(context.Context) (*recipes.ClassicGrant, error)) func(context.Context, *player, string) error {
+func sides(write, read func(context.Context) (*classic.Grant, error)) func(context.Context, *player, string) error {
 	return func(ctx context.Context, p *player, turn string) error {
 		acquire := write
 		if turn == "read" {
@@ -142,10 +143,10 @@ func run(ctx context.Context, dir string, command []string) error {
 	return nil
 }
 
-func (g *game) mutex(o recipes.MutexOptions) *recipes.Mutex {
+func (g *game) mutex(o classic.MutexOptions) *classic.Mutex {
 	g.t.Helper()
 	o.Data = []byte(golang)
-	m, err := g.client.Mutex(g.path, o)
+	m, err := classic.NewMutex(g.client.Client, g.path, o)
 	require.NoError(g.t, err)
 	return m
 }
@@ -157,11 +158,11 @@ func TestJavaPythonAndGoTakeTurnsAtOneMutex(t *testing.T) {
 		turns  int
 		java   bool
 		python string
-		naming recipes.Naming
+		naming classic.Naming
 	}{
-		"by Curator's names":         {1000, true, "mutex-curator", recipes.NamingCurator},
-		"by Kazoo's names":           {200, false, "mutex", recipes.NamingKazoo},
-		"each by the names it knows": {200, false, "mutex-extra", recipes.NamingCurator},
+		"by Curator's names":         {1000, true, "mutex-curator", classic.NamingCurator},
+		"by Kazoo's names":           {200, false, "mutex", classic.NamingKazoo},
+		"each by the names it knows": {200, false, "mutex-extra", classic.NamingCurator},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,7 +173,7 @@ func TestJavaPythonAndGoTakeTurnsAtOneMutex(t *testing.T) {
 				languages = append(languages, java)
 			}
 			g.python(play.python)
-			g.golang(sides(g.mutex(recipes.MutexOptions{Naming: play.naming}).Acquire, nil))
+			g.golang(sides(g.mutex(classic.MutexOptions{Naming: play.naming}).Acquire, nil))
 			g.play()
 			g.referee.wasFair(t, languages...)
 		})
@@ -184,10 +185,10 @@ func TestJavaPythonAndGoReadTogetherAndWriteAlone(t *testing.T) {
 		turns  int
 		java   bool
 		python string
-		naming recipes.Naming
+		naming classic.Naming
 	}{
-		"by Curator's names": {300, true, "readwrite-curator", recipes.NamingCurator},
-		"by Kazoo's names":   {200, false, "readwrite", recipes.NamingKazoo},
+		"by Curator's names": {300, true, "readwrite-curator", classic.NamingCurator},
+		"by Kazoo's names":   {200, false, "readwrite", classic.NamingKazoo},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -199,7 +200,7 @@ func TestJavaPythonAndGoReadTogetherAndWriteAlone(t *testing.T) {
 				languages = append(languages, java)
 			}
 			g.python(play.python)
-			m, err := g.client.RWMutex(g.path, recipes.MutexOptions{Naming: play.naming, Data: []byte(golang)})
+			m, err := classic.NewRWMutex(g.client.Client, g.path, classic.MutexOptions{Naming: play.naming, Data: []byte(golang)})
 			require.NoError(t, err)
 			g.golang(sides(m.AcquireWrite, m.AcquireRead))
 			g.play()
@@ -225,7 +226,7 @@ func TestGoIsGrantedWhenTheProcessThatHoldsIsKilled(t *testing.T) {
 			g.referee.begins(g.expected)
 			harness.Eventually(t, func() bool { return g.referee.inside() == 1 }, "it does not hold")
 			queued := make(chan struct{}, 1)
-			waiter := g.waiter(g.mutex(recipes.MutexOptions{Notify: func(recipes.Notice) { queued <- struct{}{} }}).Acquire)
+			waiter := g.waiter(g.mutex(classic.MutexOptions{Notify: func(recipes.Notice) { queued <- struct{}{} }}).Acquire)
 			harness.Receive(t, queued, "Go does not wait")
 
 			g.kill()
@@ -237,7 +238,7 @@ func TestGoIsGrantedWhenTheProcessThatHoldsIsKilled(t *testing.T) {
 }
 
 // waiter acquires and releases in the background.
-func (g *game) waiter(acquire func(context.Context) (*recipes.ClassicGrant, error)) *harness.Running {
+func (g *game) waiter(acquire func(context.Context) (*classic.Grant, error)) *harness.Running {
 	return harness.Run(g.t, "Go's request", func(ctx context.Context) error {
 		grant, err := acquire(ctx)
 		if err != nil {
@@ -258,10 +259,10 @@ func TestGoAsksJavaToRelease(t *testing.T) {
 		defer close(finished)
 		g.play()
 	}()
-	m := g.mutex(recipes.MutexOptions{})
+	m := g.mutex(classic.MutexOptions{})
 
 	// given a holder in Java, and one in Go that waits
-	var holder recipes.Participant
+	var holder classic.Participant
 	harness.Eventually(t, func() bool {
 		participants, err := m.Participants(t.Context())
 		if err != nil || len(participants) != 1 || g.referee.inside() != 1 {
@@ -273,7 +274,7 @@ func TestGoAsksJavaToRelease(t *testing.T) {
 	waiter := g.waiter(m.Acquire)
 
 	// when Go asks it to release
-	require.NoError(t, g.client.Revoke(t.Context(), holder.Path))
+	require.NoError(t, classic.Revoke(t.Context(), g.client.Client, holder.Path))
 
 	// then it does, and the one that waits is granted
 	waiter.Granted()
@@ -286,7 +287,7 @@ func TestJavaAsksGoToRelease(t *testing.T) {
 	t.Parallel()
 	g := newGame(t, 0)
 	asked := make(chan recipes.PreemptRequested, 1)
-	m := g.mutex(recipes.MutexOptions{Notify: func(n recipes.Notice) {
+	m := g.mutex(classic.MutexOptions{Notify: func(n recipes.Notice) {
 		if n, ok := n.(recipes.PreemptRequested); ok {
 			asked <- n
 		}

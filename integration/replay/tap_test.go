@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -46,8 +46,8 @@ func (p *tap) see(r zktest.Request) {
 	for _, op := range ops {
 		switch {
 		case strings.HasPrefix(op.Path, "/lockkeeper/audit/log/") && isCreate(op):
-			var record recipes.AuditRecord
-			if json.Unmarshal(op.Data, &record) == nil && record.Phase == recipes.AuditIntent {
+			var record opstore.AuditRecord
+			if json.Unmarshal(op.Data, &record) == nil && record.Phase == opstore.AuditIntent {
 				for _, victim := range record.Victims {
 					p.announced[victim.ID]++
 				}

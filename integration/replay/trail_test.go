@@ -10,6 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A hold is one grant of a scope.
@@ -22,28 +23,28 @@ type hold struct {
 type story struct {
 	evicted   map[hold]string // why, in words
 	announced map[hold]bool   // evictions whose outcome is not on record
-	asked     map[hold][]recipes.AuditRecord
+	asked     map[hold][]opstore.AuditRecord
 	applied   map[string]bool // overrides
 	acted     map[string]bool // likewise
 }
 
 // replay reads the trail from its beginning. It needs nothing else.
-func replay(records []recipes.AuditRecord) (story, []string) {
+func replay(records []opstore.AuditRecord) (story, []string) {
 	s := story{
-		evicted: map[hold]string{}, announced: map[hold]bool{}, asked: map[hold][]recipes.AuditRecord{},
+		evicted: map[hold]string{}, announced: map[hold]bool{}, asked: map[hold][]opstore.AuditRecord{},
 		applied: map[string]bool{}, acted: map[string]bool{},
 	}
 	var odd []string
-	complain := func(r recipes.AuditRecord, what string) {
+	complain := func(r opstore.AuditRecord, what string) {
 		odd = append(odd, fmt.Sprintf("%d %s %s of %s: %s", r.Seq, r.Action, r.Phase, r.Act, what))
 	}
-	open := map[string]recipes.AuditRecord{} // announcements by act
+	open := map[string]opstore.AuditRecord{} // announcements by act
 	for _, r := range records {
 		if r.By == "" {
 			complain(r, "nobody did it")
 		}
 		switch r.Action {
-		case recipes.AuditPreempt, recipes.AuditPreempted:
+		case opstore.AuditPreempt, opstore.AuditPreempted:
 			if len(r.Victims) != 1 || r.Requestor == nil || r.Reason == "" {
 				complain(r, "who, whom or why is missing")
 				continue
@@ -53,8 +54,8 @@ func replay(records []recipes.AuditRecord) (story, []string) {
 			if r.Override != "" && !s.acted[r.Override] {
 				complain(r, "override "+r.Override+" has acted before it was announced")
 			}
-		case recipes.AuditTakeover, recipes.AuditBreak:
-			if len(r.Victims) == 0 && r.Result != recipes.AuditFailed {
+		case opstore.AuditTakeover, opstore.AuditBreak:
+			if len(r.Victims) == 0 && r.Result != opstore.AuditFailed {
 				complain(r, "nobody is evicted")
 			}
 			if _, wrong := explain(r); wrong != "" {
@@ -62,7 +63,7 @@ func replay(records []recipes.AuditRecord) (story, []string) {
 			}
 			before, announced := open[r.Act]
 			switch {
-			case r.Phase == recipes.AuditIntent:
+			case r.Phase == opstore.AuditIntent:
 				open[r.Act] = r
 				for _, v := range r.Victims {
 					s.announced[hold{r.Scope, v.Token}] = true
@@ -76,34 +77,34 @@ func replay(records []recipes.AuditRecord) (story, []string) {
 			for _, v := range before.Victims {
 				delete(s.announced, hold{r.Scope, v.Token})
 			}
-			if r.Result == recipes.AuditDone {
+			if r.Result == opstore.AuditDone {
 				for _, v := range r.Victims {
 					s.evicted[hold{r.Scope, v.Token}] = why
 				}
 			}
-		case recipes.AuditOverrideApply:
+		case opstore.AuditOverrideApply:
 			s.applied[r.Override] = true
-		case recipes.AuditOverrideAct:
+		case opstore.AuditOverrideAct:
 			if !s.applied[r.Override] {
 				complain(r, "override "+r.Override+" acts before it was applied")
 			}
 			s.acted[r.Override] = true
-		case recipes.AuditJobPause, recipes.AuditJobResume, recipes.AuditJobRewind, recipes.AuditJobRun, recipes.AuditLost, recipes.AuditOverrideClear, recipes.AuditOverrideExpire,
-			recipes.AuditApprovalOpen, recipes.AuditApprovalEscalate, recipes.AuditApprovalDecide:
+		case opstore.AuditJobPause, opstore.AuditJobResume, opstore.AuditJobRewind, opstore.AuditJobRun, opstore.AuditLost, opstore.AuditOverrideClear, opstore.AuditOverrideExpire,
+			opstore.AuditApprovalOpen, opstore.AuditApprovalEscalate, opstore.AuditApprovalDecide:
 		}
 	}
 	return s, odd
 }
 
 // explain says in words why somebody may be evicted, or what is wrong with it.
-func explain(r recipes.AuditRecord) (why, wrong string) {
+func explain(r opstore.AuditRecord) (why, wrong string) {
 	switch {
-	case r.Action == recipes.AuditBreak:
+	case r.Action == opstore.AuditBreak:
 		if r.Identity == "" || r.Reason == "" {
 			return "", "who broke it, or why, is missing"
 		}
 		return fmt.Sprintf("broken by %s (%s): %s", r.By, r.Identity, r.Reason), ""
-	case r.Phase == recipes.AuditOutcome:
+	case r.Phase == opstore.AuditOutcome:
 		return "", ""
 	case r.Requestor == nil:
 		return "", "the requestor is missing"
@@ -119,7 +120,7 @@ func explain(r recipes.AuditRecord) (why, wrong string) {
 // check compares what the trail tells with what has happened.
 func (w *world) check() {
 	t := w.T
-	records, _, err := w.trail.Read(t.Context(), recipes.AuditQuery{})
+	records, _, err := w.trail.Read(t.Context(), opstore.AuditQuery{})
 	require.NoError(t, err)
 	report, err := w.trail.Verify(t.Context())
 	require.NoError(t, err)
@@ -163,7 +164,7 @@ func (w *world) check() {
 			if !f.daemon.counts(f.at) {
 				continue
 			}
-			i := slices.IndexFunc(s.asked[h], func(r recipes.AuditRecord) bool { return r.Requestor.ID == e.By.ID && r.Reason == string(e.Reason) })
+			i := slices.IndexFunc(s.asked[h], func(r opstore.AuditRecord) bool { return r.Requestor.ID == e.By.ID && r.Reason == string(e.Reason) })
 			require.GreaterOrEqual(t, i, 0, "%s was asked to leave %v by %s (%s), and the trail does not tell", f.event.Owner, h, e.By.Owner, e.Reason)
 			if e.Override != nil {
 				require.True(t, s.acted[e.Override.ID], "override %s has asked the holder of %v to go, and the trail does not tell", e.Override.ID, h)

@@ -18,6 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/audit"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -36,7 +37,7 @@ type world struct {
 	daemons []*daemon
 
 	operator *recipes.Client
-	trail    *recipes.AuditLog
+	trail    *opstore.AuditLog
 
 	mu     sync.Mutex
 	facts  []fact
@@ -201,31 +202,31 @@ func (d *daemon) do(r lockguard.Requirement, lasts, cleans time.Duration) {
 // --- the operator, who does what the program's commands do ------------------
 
 func (w *world) apply(o override.Override) {
-	if _, err := w.trail.Append(w.Context(), posting(o, recipes.AuditOverrideApply, recipes.AuditIntent)); err != nil {
+	if _, err := w.trail.Append(w.Context(), posting(o, opstore.AuditOverrideApply, opstore.AuditIntent)); err != nil {
 		require.NoError(w, err)
 	}
 	_, err := w.operator.Overrides().Apply(w.Context(), o)
 	require.NoError(w, err)
 	w.History.Add("operator", "applies %s", o)
-	_, err = w.trail.Append(w.Context(), posting(o, recipes.AuditOverrideApply, recipes.AuditOutcome))
+	_, err = w.trail.Append(w.Context(), posting(o, opstore.AuditOverrideApply, opstore.AuditOutcome))
 	require.NoError(w, err)
 }
 
 func (w *world) clear(id string) {
 	o, err := w.operator.Overrides().Clear(w.Context(), id)
-	if missing := (*recipes.NoOverrideError)(nil); errors.As(err, &missing) {
+	if missing := (*opstore.NoOverrideError)(nil); errors.As(err, &missing) {
 		return
 	}
 	require.NoError(w, err)
 	w.History.Add("operator", "clears %s", id)
-	_, err = w.trail.Append(w.Context(), posting(o, recipes.AuditOverrideClear, recipes.AuditOutcome))
+	_, err = w.trail.Append(w.Context(), posting(o, opstore.AuditOverrideClear, opstore.AuditOutcome))
 	require.NoError(w, err)
 }
 
-func posting(o override.Override, action recipes.AuditAction, phase recipes.AuditPhase) recipes.AuditEntry {
-	e := recipes.AuditEntry{Act: string(action) + " " + o.ID, Action: action, Phase: phase, By: o.By, Reason: o.Reason, Override: o.ID, Scope: o.Match.Scope}
-	if phase == recipes.AuditOutcome {
-		e.Result = recipes.AuditDone
+func posting(o override.Override, action opstore.AuditAction, phase opstore.AuditPhase) opstore.AuditEntry {
+	e := opstore.AuditEntry{Act: string(action) + " " + o.ID, Action: action, Phase: phase, By: o.By, Reason: o.Reason, Override: o.ID, Scope: o.Match.Scope}
+	if phase == opstore.AuditOutcome {
+		e.Result = opstore.AuditDone
 	}
 	return e
 }
@@ -241,8 +242,8 @@ func (w *world) breakOne(scope string, stale bool) {
 	if stale {
 		token--
 	}
-	entry := recipes.AuditEntry{
-		Act: fmt.Sprintf("break %s %s %s", scope, token, w.Now()), Action: recipes.AuditBreak, Phase: recipes.AuditIntent,
+	entry := opstore.AuditEntry{
+		Act: fmt.Sprintf("break %s %s %s", scope, token, w.Now()), Action: opstore.AuditBreak, Phase: opstore.AuditIntent,
 		Scope: scope, By: "ana", Reason: "it hangs",
 	}
 	victim, err := w.operator.Break(w.Context(), recipes.BreakRequest{
@@ -260,9 +261,9 @@ func (w *world) breakOne(scope string, stale bool) {
 	if entry.Victims == nil {
 		return // nobody was about to be broken
 	}
-	entry.Phase, entry.Result = recipes.AuditOutcome, recipes.AuditDone
+	entry.Phase, entry.Result = opstore.AuditOutcome, opstore.AuditDone
 	if err != nil {
-		entry.Result, entry.Error = recipes.AuditFailed, err.Error()
+		entry.Result, entry.Error = opstore.AuditFailed, err.Error()
 	} else {
 		require.False(w, stale, "a stale token has broken a lock")
 		w.mu.Lock()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 )
 
 const (
@@ -48,20 +49,20 @@ var classics = []scene{
 
 func (u *user) mutex() *hold {
 	h := u.asks(mutexPath, priority.Exclusive)
-	m, err := u.client.Mutex(mutexPath, recipes.MutexOptions{Notify: h.hear})
-	return h.classic(err, func() (*recipes.ClassicGrant, error) { return m.Acquire(u.life) })
+	m, err := classic.NewMutex(u.client.Client, mutexPath, classic.MutexOptions{Notify: h.hear})
+	return h.classic(err, func() (*classic.Grant, error) { return m.Acquire(u.life) })
 }
 
 func (u *user) reads() *hold {
 	h := u.asks(rwPath, priority.Shared)
-	m, err := u.client.RWMutex(rwPath, recipes.MutexOptions{Notify: h.hear})
-	return h.classic(err, func() (*recipes.ClassicGrant, error) { return m.AcquireRead(u.life) })
+	m, err := classic.NewRWMutex(u.client.Client, rwPath, classic.MutexOptions{Notify: h.hear})
+	return h.classic(err, func() (*classic.Grant, error) { return m.AcquireRead(u.life) })
 }
 
 func (u *user) writes() *hold {
 	h := u.asks(rwPath, priority.Exclusive)
-	m, err := u.client.RWMutex(rwPath, recipes.MutexOptions{Notify: h.hear})
-	return h.classic(err, func() (*recipes.ClassicGrant, error) { return m.AcquireWrite(u.life) })
+	m, err := classic.NewRWMutex(u.client.Client, rwPath, classic.MutexOptions{Notify: h.hear})
+	return h.classic(err, func() (*classic.Grant, error) { return m.AcquireWrite(u.life) })
 }
 
 const permits = 2
@@ -69,12 +70,12 @@ const permits = 2
 func (u *user) permit() *hold {
 	h := u.asks(semaphorePath, priority.Exclusive)
 	h.most = permits
-	m, err := u.client.Semaphore(semaphorePath, recipes.SemaphoreOptions{Limit: permits, Notify: h.hear})
-	return h.classic(err, func() (*recipes.ClassicGrant, error) { return m.Acquire(u.life) })
+	m, err := classic.NewSemaphore(u.client.Client, semaphorePath, classic.SemaphoreOptions{Limit: permits, Notify: h.hear})
+	return h.classic(err, func() (*classic.Grant, error) { return m.Acquire(u.life) })
 }
 
 // classic carries a request out.
-func (h *hold) classic(err error, acquire func() (*recipes.ClassicGrant, error)) *hold {
+func (h *hold) classic(err error, acquire func() (*classic.Grant, error)) *hold {
 	if err != nil {
 		h.u.s.foul("%v", err)
 		return nil
@@ -91,14 +92,14 @@ func (h *hold) classicToken() *hold {
 	if h == nil {
 		return nil
 	}
-	if _, err := h.grant.(*recipes.ClassicGrant).Token(h.u.life); err != nil && !h.u.excuses(err) {
+	if _, err := h.grant.(*classic.Grant).Token(h.u.life); err != nil && !h.u.excuses(err) {
 		h.u.s.foul("%s: token: %v", h.u.name, err)
 	}
 	return h
 }
 
 func takesMutex(ctx context.Context, c *recipes.Client) error {
-	m, err := c.Mutex(mutexPath, recipes.MutexOptions{})
+	m, err := classic.NewMutex(c.Client, mutexPath, classic.MutexOptions{})
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func takesMutex(ctx context.Context, c *recipes.Client) error {
 }
 
 func takesWrite(ctx context.Context, c *recipes.Client) error {
-	m, err := c.RWMutex(rwPath, recipes.MutexOptions{})
+	m, err := classic.NewRWMutex(c.Client, rwPath, classic.MutexOptions{})
 	if err != nil {
 		return err
 	}
@@ -114,14 +115,14 @@ func takesWrite(ctx context.Context, c *recipes.Client) error {
 }
 
 func takesPermit(ctx context.Context, c *recipes.Client) error {
-	m, err := c.Semaphore(semaphorePath, recipes.SemaphoreOptions{Limit: permits})
+	m, err := classic.NewSemaphore(c.Client, semaphorePath, classic.SemaphoreOptions{Limit: permits})
 	if err != nil {
 		return err
 	}
 	return takesClassic(ctx, m.Acquire)
 }
 
-func takesClassic(ctx context.Context, acquire func(context.Context) (*recipes.ClassicGrant, error)) error {
+func takesClassic(ctx context.Context, acquire func(context.Context) (*classic.Grant, error)) error {
 	g, err := acquire(ctx)
 	if err != nil {
 		return err

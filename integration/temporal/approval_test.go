@@ -19,7 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -95,11 +95,11 @@ func (p *programs) statuses(id string) (all []enums.WorkflowExecutionStatus) {
 }
 
 // entries are what is on record of one action.
-func (p *programs) entries(action recipes.AuditAction) (some []recipes.AuditRecord) {
+func (p *programs) entries(action opstore.AuditAction) (some []opstore.AuditRecord) {
 	p.Helper()
 	log, err := p.observer.AuditLog(0)
 	require.NoError(p, err)
-	all, _, err := log.Read(p.Context(), recipes.AuditQuery{})
+	all, _, err := log.Read(p.Context(), opstore.AuditQuery{})
 	require.NoError(p, err)
 	for _, r := range all {
 		if r.Action == action {
@@ -121,7 +121,7 @@ func TestAQuestionOutlivesTheDaemonsThatAskIt(t *testing.T) {
 	require.True(t, temporal.IsApprovalID(asked.ID))
 	require.Equal(t, "workflow", asked.Kind)
 	first.says("it is escalated", "to=on-call")
-	harness.Eventually(t, func() bool { return len(p.entries(recipes.AuditApprovalEscalate)) == 1 }, "that is on record")
+	harness.Eventually(t, func() bool { return len(p.entries(opstore.AuditApprovalEscalate)) == 1 }, "that is on record")
 
 	// when that is killed, and another one is stopped
 	require.NoError(t, first.Kill())
@@ -155,10 +155,10 @@ func TestAQuestionOutlivesTheDaemonsThatAskIt(t *testing.T) {
 	p.record(workflow, "../../temporal/testdata/approval.json")
 
 	// and all of it is on record
-	require.Equal(t, asked.ID, p.entries(recipes.AuditTakeover)[0].Approval)
-	require.Len(t, p.entries(recipes.AuditApprovalOpen), 3)
-	require.Len(t, p.entries(recipes.AuditApprovalEscalate), 1)
-	for _, r := range p.entries(recipes.AuditApprovalDecide) {
+	require.Equal(t, asked.ID, p.entries(opstore.AuditTakeover)[0].Approval)
+	require.Len(t, p.entries(opstore.AuditApprovalOpen), 3)
+	require.Len(t, p.entries(opstore.AuditApprovalEscalate), 1)
+	for _, r := range p.entries(opstore.AuditApprovalDecide) {
 		require.Equal(t, []string{"digest:ana", "ana", "forced"}, []string{r.Identity, r.By, r.After["decision"]},
 			"who decides puts it on record")
 	}
@@ -174,9 +174,9 @@ type asker struct {
 }
 
 // An auditLog is where a guard puts things on record.
-type auditLog struct{ *recipes.AuditLog }
+type auditLog struct{ *opstore.AuditLog }
 
-func (l auditLog) Audit(ctx context.Context, entry recipes.AuditEntry) error {
+func (l auditLog) Audit(ctx context.Context, entry opstore.AuditEntry) error {
 	_, err := l.Append(ctx, entry)
 	return err
 }
@@ -262,12 +262,12 @@ func TestADecisionAfterTheDeadlineDoesNotCount(t *testing.T) {
 
 	// when somebody decides then, and there is a worker
 	late := harness.Go(t, "the decision", func() (any, error) {
-		return nil, a.workflows.Decide(t.Context(), id, recipes.Decision{Approved: true, Force: true, By: "ana", Reason: "payments"})
+		return nil, a.workflows.Decide(t.Context(), id, opstore.Decision{Approved: true, Force: true, By: "ana", Reason: "payments"})
 	})
 	a.answers()
 
 	// then it was denied already
-	var decided *recipes.DecidedError
+	var decided *opstore.DecidedError
 	require.ErrorAs(t, late.Refused(), &decided)
 	require.Equal(t, "the deadline", decided.Decision.By)
 	var denied *emergency.DeniedError
@@ -275,8 +275,8 @@ func TestADecisionAfterTheDeadlineDoesNotCount(t *testing.T) {
 	require.Equal(t, "the deadline", denied.By)
 	require.ErrorContains(t, denied, "nobody has decided within 1s")
 	a.isClosed(id, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED)
-	require.Empty(t, a.entries(recipes.AuditTakeover))
-	require.Equal(t, "the deadline", a.entries(recipes.AuditApprovalDecide)[0].By)
+	require.Empty(t, a.entries(opstore.AuditTakeover))
+	require.Equal(t, "the deadline", a.entries(opstore.AuditApprovalDecide)[0].By)
 }
 
 func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
@@ -286,13 +286,13 @@ func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
 	a.stubborn()
 	request := a.asks(t.Context())
 	id := a.question()
-	decide := func(by string, d recipes.Decision) *harness.Call[any] {
+	decide := func(by string, d opstore.Decision) *harness.Call[any] {
 		return harness.Go(t, by+"'s decision", func() (any, error) {
 			d.By, d.Reason = by, "because"
 			return nil, a.workflows.Decide(t.Context(), id, d)
 		})
 	}
-	deny, force := decide("ana", recipes.Decision{}), decide("bob", recipes.Decision{Approved: true, Force: true})
+	deny, force := decide("ana", opstore.Decision{}), decide("bob", opstore.Decision{Approved: true, Force: true})
 	a.answers()
 
 	// then one counts, and the other one hears of it
@@ -301,7 +301,7 @@ func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
 	if err == nil {
 		late, counts = deny, "bob"
 	}
-	decided, ok := errors.AsType[*recipes.DecidedError](late.Refused())
+	decided, ok := errors.AsType[*opstore.DecidedError](late.Refused())
 	require.True(t, ok)
 	require.Equal(t, counts, decided.Decision.By)
 }
@@ -340,20 +340,20 @@ func TestAnApprovalThatNoOperatorHasPutOnRecordIsNotBelieved(t *testing.T) {
 			a.answers()
 			a.stubborn()
 			request := a.asks(t.Context())
-			err := a.workflows.Decide(t.Context(), a.question(), recipes.Decision{
+			err := a.workflows.Decide(t.Context(), a.question(), opstore.Decision{
 				Approved: true, Force: true, By: "ana", Reason: "payments", Identity: "digest:ana",
 			})
 			require.NoError(t, err)
 			if trusting {
 				request.Granted()
-				require.Equal(t, "ana", a.entries(recipes.AuditApprovalDecide)[0].By)
+				require.Equal(t, "ana", a.entries(opstore.AuditApprovalDecide)[0].By)
 				return
 			}
 			err = request.Refused()
 			require.ErrorAs(t, err, new(*emergency.DeniedError))
 			require.ErrorContains(t, err, "the approval of ana is not believed: no operator has put it on record")
-			require.Equal(t, "the guard", a.entries(recipes.AuditApprovalDecide)[0].By)
-			require.Empty(t, a.entries(recipes.AuditTakeover))
+			require.Equal(t, "the guard", a.entries(opstore.AuditApprovalDecide)[0].By)
+			require.Empty(t, a.entries(opstore.AuditTakeover))
 		})
 	}
 }
@@ -378,16 +378,16 @@ func TestAnApprovalThatNobodyWasThereToHearIsGoodForWhoAsksAgain(t *testing.T) {
 			if !forged {
 				a.decides(0, "force", id, "payments are stuck")
 				a.asks(t.Context()).Granted()
-				require.Equal(t, id, a.entries(recipes.AuditTakeover)[0].Approval)
+				require.Equal(t, id, a.entries(opstore.AuditTakeover)[0].Approval)
 				return
 			}
-			err := a.workflows.Decide(t.Context(), id, recipes.Decision{Approved: true, Force: true, By: "ana", Reason: "payments"})
+			err := a.workflows.Decide(t.Context(), id, opstore.Decision{Approved: true, Force: true, By: "ana", Reason: "payments"})
 			require.NoError(t, err)
 			request = a.asks(t.Context())
 			require.Equal(t, id, a.question())
 			a.decides(0, "deny", id, "it was not me")
 			require.ErrorContains(t, request.Refused(), "denied by ana")
-			require.Empty(t, a.entries(recipes.AuditTakeover))
+			require.Empty(t, a.entries(opstore.AuditTakeover))
 		})
 	}
 }

@@ -4,22 +4,22 @@ import (
 	"crypto/rand"
 	"slices"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // announcements are what was announced and has no outcome yet, the oldest first.
-type announcements []recipes.AuditEntry
+type announcements []opstore.AuditEntry
 
 // maxAnnounced is how many are remembered. There are as many as requests that
 // are about to take a lock by force; those of others are taken back by others.
 const maxAnnounced = 1024
 
 // note remembers what is announced, until its outcome.
-func (a *Auditor) note(entry recipes.AuditEntry) {
+func (a *Auditor) note(entry opstore.AuditEntry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.announced = slices.DeleteFunc(a.announced, func(o recipes.AuditEntry) bool { return o.Act == entry.Act && o.Action == entry.Action })
-	if entry.Phase != recipes.AuditIntent {
+	a.announced = slices.DeleteFunc(a.announced, func(o opstore.AuditEntry) bool { return o.Act == entry.Act && o.Action == entry.Action })
+	if entry.Phase != opstore.AuditIntent {
 		return
 	}
 	if len(a.announced) == maxAnnounced {
@@ -31,10 +31,10 @@ func (a *Auditor) note(entry recipes.AuditEntry) {
 func (a *Auditor) forget(act string) { a.take(act) }
 
 // take returns what was announced of an act, and forgets it.
-func (a *Auditor) take(act string, of ...recipes.AuditAction) (taken []recipes.AuditEntry) {
+func (a *Auditor) take(act string, of ...opstore.AuditAction) (taken []opstore.AuditEntry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.announced = slices.DeleteFunc(a.announced, func(o recipes.AuditEntry) bool {
+	a.announced = slices.DeleteFunc(a.announced, func(o opstore.AuditEntry) bool {
 		if o.Act != act || len(of) > 0 && !slices.Contains(of, o.Action) {
 			return false
 		}
@@ -57,10 +57,10 @@ func (a *Auditor) announcedOverride(act string) string {
 }
 
 // outcome is that of something that was announced.
-func outcome(announced recipes.AuditEntry, err error) recipes.AuditEntry {
-	announced.Phase, announced.Result = recipes.AuditOutcome, recipes.AuditDone
+func outcome(announced opstore.AuditEntry, err error) opstore.AuditEntry {
+	announced.Phase, announced.Result = opstore.AuditOutcome, opstore.AuditDone
 	if err != nil {
-		announced.Result, announced.Error = recipes.AuditFailed, err.Error()
+		announced.Result, announced.Error = opstore.AuditFailed, err.Error()
 	}
 	return announced
 }

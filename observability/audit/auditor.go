@@ -14,19 +14,20 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
-// A Trail is where records are appended and read again: *recipes.AuditLog.
+// A Trail is where records are appended and read again: *opstore.AuditLog.
 type Trail interface {
 	// Append puts an entry on record, once, and tries on until ctx ends. An
 	// *recipes.UnavailableError alone says that nothing was sent.
-	Append(ctx context.Context, entry recipes.AuditEntry) (recipes.AuditRecord, error)
+	Append(ctx context.Context, entry opstore.AuditEntry) (opstore.AuditRecord, error)
 
 	// Follow calls f with every record from a number on.
-	Follow(ctx context.Context, from int64, f func(recipes.AuditRecord) error) error
+	Follow(ctx context.Context, from int64, f func(opstore.AuditRecord) error) error
 }
 
-var _ Trail = (*recipes.AuditLog)(nil)
+var _ Trail = (*opstore.AuditLog)(nil)
 
 // Config says where records go.
 type Config struct {
@@ -132,7 +133,7 @@ func (a *Auditor) Close(ctx context.Context) error {
 // An override that lets work run without its lock is for when ZooKeeper has
 // failed, too: its announcement is on record when it is in the File. It is
 // appended to the trail when ZooKeeper answers again.
-func (a *Auditor) Audit(ctx context.Context, entry recipes.AuditEntry) error {
+func (a *Auditor) Audit(ctx context.Context, entry opstore.AuditEntry) error {
 	if entry.Act == "" {
 		entry.Act = newAct() // nobody asks for it again
 	} else {
@@ -147,27 +148,27 @@ func (a *Auditor) Audit(ctx context.Context, entry recipes.AuditEntry) error {
 	if isBypass(entry) && a.file != nil {
 		return a.auditUnchained(entry, err)
 	}
-	if entry.Phase == recipes.AuditIntent {
+	if entry.Phase == opstore.AuditIntent {
 		a.forget(entry.Act)
 	}
-	if _, notSent := errors.AsType[*recipes.UnavailableError](err); !notSent && ctx.Err() != nil && entry.Phase == recipes.AuditIntent {
+	if _, notSent := errors.AsType[*recipes.UnavailableError](err); !notSent && ctx.Err() != nil && entry.Phase == opstore.AuditIntent {
 		a.spool.put(outcome(entry, err)) // perhaps it is on record all the same
 	}
 	return err
 }
 
 // isBypass reports whether an entry announces that work runs without its lock.
-func isBypass(entry recipes.AuditEntry) bool {
-	return entry.Action == recipes.AuditOverrideAct && entry.Phase == recipes.AuditIntent && entry.After["bypass"] == "true"
+func isBypass(entry opstore.AuditEntry) bool {
+	return entry.Action == opstore.AuditOverrideAct && entry.Phase == opstore.AuditIntent && entry.After["bypass"] == "true"
 }
 
 // auditUnchained puts an entry on record in the file, because ZooKeeper failed.
-func (a *Auditor) auditUnchained(entry recipes.AuditEntry, cause error) error {
+func (a *Auditor) auditUnchained(entry opstore.AuditEntry, cause error) error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	record := recipes.AuditRecord{
+	record := opstore.AuditRecord{
 		At: time.Now().UTC().Truncate(time.Millisecond), ID: newAct(), Host: host, PID: os.Getpid(), AuditEntry: entry,
 	}
 	if err := a.file.note(unchainedLine{true, record}); err != nil {
@@ -179,7 +180,7 @@ func (a *Auditor) auditUnchained(entry recipes.AuditEntry, cause error) error {
 }
 
 // append puts an entry on record, and tells that it is.
-func (a *Auditor) append(ctx context.Context, entry recipes.AuditEntry) error {
+func (a *Auditor) append(ctx context.Context, entry opstore.AuditEntry) error {
 	record, err := a.cfg.Trail.Append(ctx, entry)
 	if err == nil {
 		a.tell(record)
@@ -188,6 +189,6 @@ func (a *Auditor) append(ctx context.Context, entry recipes.AuditEntry) error {
 }
 
 // lose says what will not be on record, and all of it: somebody may copy it.
-func (a *Auditor) lose(entry recipes.AuditEntry, err error) {
-	a.cfg.Logger.Error("an audit record is lost", append(describe(recipes.AuditRecord{AuditEntry: entry}), "cause", err)...)
+func (a *Auditor) lose(entry opstore.AuditEntry, err error) {
+	a.cfg.Logger.Error("an audit record is lost", append(describe(opstore.AuditRecord{AuditEntry: entry}), "cause", err)...)
 }

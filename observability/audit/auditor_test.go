@@ -19,37 +19,38 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A fakeTrail is a trail in memory.
 type fakeTrail struct {
 	mu      sync.Mutex
-	entries []recipes.AuditEntry
+	entries []opstore.AuditEntry
 	err     error         // of Append; nothing was sent
 	stall   chan struct{} // when set, Append waits for it, and then for nothing
 }
 
-func (f *fakeTrail) Append(ctx context.Context, entry recipes.AuditEntry) (recipes.AuditRecord, error) {
+func (f *fakeTrail) Append(ctx context.Context, entry opstore.AuditEntry) (opstore.AuditRecord, error) {
 	f.mu.Lock()
 	stall, err := f.stall, f.err
 	f.mu.Unlock()
 	if err != nil {
-		return recipes.AuditRecord{}, err
+		return opstore.AuditRecord{}, err
 	}
 	if stall != nil {
 		select {
 		case <-stall:
 		case <-ctx.Done():
-			return recipes.AuditRecord{}, context.Cause(ctx)
+			return opstore.AuditRecord{}, context.Cause(ctx)
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.entries = append(f.entries, entry)
-	return recipes.AuditRecord{Seq: int64(len(f.entries)), AuditEntry: entry}, nil
+	return opstore.AuditRecord{Seq: int64(len(f.entries)), AuditEntry: entry}, nil
 }
 
-func (f *fakeTrail) Follow(ctx context.Context, _ int64, _ func(recipes.AuditRecord) error) error {
+func (f *fakeTrail) Follow(ctx context.Context, _ int64, _ func(opstore.AuditRecord) error) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
@@ -60,7 +61,7 @@ func (f *fakeTrail) fail(err error) {
 	f.err = err
 }
 
-func (f *fakeTrail) all() []recipes.AuditEntry {
+func (f *fakeTrail) all() []opstore.AuditEntry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.entries)
@@ -81,10 +82,10 @@ func subject(id, owner string, level priority.Level, token recipes.Token) lockgu
 var nightly = recipes.Contender{ID: "guid", Identity: priority.Identity{Owner: "nightly", Host: "h3", PID: 811}, Terms: priority.Terms{Priority: 20}, Token: 7}
 
 // takeover is announced as lockguard does.
-func takeover(id string) recipes.AuditEntry {
-	return recipes.AuditEntry{
-		Act: id, Action: recipes.AuditTakeover, Phase: recipes.AuditIntent, Scope: "cluster/orders", By: "hotfix", Reason: "outranked",
-		Override: "INC-1", Victims: []recipes.AuditParty{nightly.Party()},
+func takeover(id string) opstore.AuditEntry {
+	return opstore.AuditEntry{
+		Act: id, Action: opstore.AuditTakeover, Phase: opstore.AuditIntent, Scope: "cluster/orders", By: "hotfix", Reason: "outranked",
+		Override: "INC-1", Victims: []opstore.AuditParty{nightly.Party()},
 	}
 }
 
@@ -110,16 +111,16 @@ func TestPreemptionAndTakeoverAreOnRecordFromBothSides(t *testing.T) {
 	all := trail.all()
 	require.Len(t, all, 5)
 	for i, want := range []struct {
-		action   recipes.AuditAction
-		phase    recipes.AuditPhase
+		action   opstore.AuditAction
+		phase    opstore.AuditPhase
 		act      string
 		override string
 	}{
-		{recipes.AuditPreempt, recipes.AuditOutcome, "hold-7", "INC-1"},
-		{recipes.AuditPreempted, recipes.AuditOutcome, "hold-7", "INC-1"},
-		{recipes.AuditTakeover, recipes.AuditIntent, "r1", "INC-1"},
-		{recipes.AuditTakeover, recipes.AuditOutcome, "r1", "INC-1"},
-		{recipes.AuditLost, recipes.AuditOutcome, "hold-7", ""},
+		{opstore.AuditPreempt, opstore.AuditOutcome, "hold-7", "INC-1"},
+		{opstore.AuditPreempted, opstore.AuditOutcome, "hold-7", "INC-1"},
+		{opstore.AuditTakeover, opstore.AuditIntent, "r1", "INC-1"},
+		{opstore.AuditTakeover, opstore.AuditOutcome, "r1", "INC-1"},
+		{opstore.AuditLost, opstore.AuditOutcome, "hold-7", ""},
 	} {
 		require.Equal(t, want.action, all[i].Action)
 		require.Equal(t, want.phase, all[i].Phase)
@@ -129,7 +130,7 @@ func TestPreemptionAndTakeoverAreOnRecordFromBothSides(t *testing.T) {
 		require.Equal(t, "nightly", all[i].Victims[0].Owner)
 		require.EqualValues(t, 7, all[i].Victims[0].Token)
 	}
-	require.Equal(t, recipes.AuditDone, all[3].Result)
+	require.Equal(t, opstore.AuditDone, all[3].Result)
 	require.Equal(t, "outranked", all[3].Reason)
 	require.Empty(t, a.announced)
 }
@@ -150,21 +151,21 @@ func TestAnnouncedTakeoverThatIsNotDoneHasFailed(t *testing.T) {
 		a.Observe(t.Context(), c.end)
 		all := trail.all()
 		require.Len(t, all, 3, name)
-		require.Equal(t, recipes.AuditFailed, all[2].Result, name)
+		require.Equal(t, opstore.AuditFailed, all[2].Result, name)
 		require.Equal(t, c.want, all[2].Error, name)
 		require.Equal(t, "r1", all[2].Act, name)
 	}
 }
 
 func TestOverrideThatTakesALockHasAnOutcome(t *testing.T) {
-	announced := recipes.AuditEntry{Act: "r1", Action: recipes.AuditOverrideAct, Phase: recipes.AuditIntent, Scope: "db", By: "ana", Override: "INC-1"}
+	announced := opstore.AuditEntry{Act: "r1", Action: opstore.AuditOverrideAct, Phase: opstore.AuditIntent, Scope: "db", By: "ana", Override: "INC-1"}
 	for name, c := range map[string]struct {
 		end    lockguard.Event
 		result string
 		wrong  string
 	}{
-		"it has it":          {lockguard.Event{Subject: subject("r1", "ana", priority.Emergency, 8), Notice: lockguard.Acquired{}}, recipes.AuditDone, ""},
-		"it does not get it": {lockguard.Event{Subject: subject("r1", "ana", priority.Emergency, 0), Notice: lockguard.NotAcquired{Err: errors.New("over")}}, recipes.AuditFailed, "over"},
+		"it has it":          {lockguard.Event{Subject: subject("r1", "ana", priority.Emergency, 8), Notice: lockguard.Acquired{}}, opstore.AuditDone, ""},
+		"it does not get it": {lockguard.Event{Subject: subject("r1", "ana", priority.Emergency, 0), Notice: lockguard.NotAcquired{Err: errors.New("over")}}, opstore.AuditFailed, "over"},
 	} {
 		trail := &fakeTrail{}
 		a := newAuditor(t, Config{Trail: trail})
@@ -173,7 +174,7 @@ func TestOverrideThatTakesALockHasAnOutcome(t *testing.T) {
 		a.Observe(t.Context(), c.end)
 		all := trail.all()
 		require.Len(t, all, 2, name)
-		require.Equal(t, recipes.AuditOutcome, all[1].Phase, name)
+		require.Equal(t, opstore.AuditOutcome, all[1].Phase, name)
 		require.Equal(t, c.result, all[1].Result, name)
 		require.Equal(t, c.wrong, all[1].Error, name)
 		require.Equal(t, c.end.Token, all[1].Requestor.Token, name)
@@ -264,8 +265,8 @@ func TestAnnouncementWithoutAnAnswerIsRefusedAndSaidToHaveFailed(t *testing.T) {
 		require.NoError(t, a.Close(t.Context()))
 		all := trail.all()
 		require.Len(t, all, 1)
-		require.Equal(t, recipes.AuditOutcome, all[0].Phase)
-		require.Equal(t, recipes.AuditFailed, all[0].Result)
+		require.Equal(t, opstore.AuditOutcome, all[0].Phase)
+		require.Equal(t, opstore.AuditFailed, all[0].Result)
 		require.Equal(t, "r1", all[0].Act)
 	})
 }

@@ -1,5 +1,5 @@
 // Package audit puts on record what is done to holders of locks against their
-// will, and by whom: in the audit trail in ZooKeeper (recipes.AuditLog), in the
+// will, and by whom: in the audit trail in ZooKeeper (opstore.AuditLog), in the
 // log, as OpenTelemetry log records, and in a file that outlives them.
 //
 // The one idea: what is to be done is put on record before it is done, or is not

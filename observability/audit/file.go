@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A file has the audit trail as lines of JSON. Most lines are records as they
-// are in ZooKeeper, byte by byte: see recipes.AuditRecord.Line. Others say what
+// are in ZooKeeper, byte by byte: see opstore.AuditRecord.Line. Others say what
 // is missing between two of them, or are records that are not in ZooKeeper.
 type file struct {
 	name   string
@@ -32,7 +32,7 @@ type (
 	// unchainedLine: ZooKeeper did not answer when this was put on record.
 	unchainedLine struct {
 		Unchained bool `json:"unchained"`
-		recipes.AuditRecord
+		opstore.AuditRecord
 	}
 
 	// gapLine: these were removed from ZooKeeper before they could be shipped.
@@ -52,7 +52,7 @@ type (
 	}
 	broken struct {
 		Seq   int64              `json:"seq"`
-		Fault recipes.AuditFault `json:"fault"`
+		Fault opstore.AuditFault `json:"fault"`
 		Why   string             `json:"why"`
 		At    time.Time          `json:"at"`
 	}
@@ -203,7 +203,7 @@ func (f *file) write(line []byte) error {
 }
 
 // last returns the newest record of the chain in the file.
-func (f *file) last() (r recipes.AuditRecord, found bool, err error) {
+func (f *file) last() (r opstore.AuditRecord, found bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.f == nil {
@@ -223,7 +223,7 @@ func (f *file) last() (r recipes.AuditRecord, found bool, err error) {
 		for len(text) > 0 {
 			begin := bytes.LastIndexByte(bytes.TrimSuffix(text, []byte{'\n'}), '\n') + 1
 			if begin > 0 || from == 0 {
-				if r, err := recipes.ParseAuditRecord(bytes.TrimSuffix(text[begin:], []byte{'\n'})); err == nil {
+				if r, err := opstore.ParseAuditRecord(bytes.TrimSuffix(text[begin:], []byte{'\n'})); err == nil {
 					return r, true, nil
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // observeTimeout is how long an event waits for its record. Then the record is
@@ -41,16 +42,16 @@ func (a *Auditor) Observe(ctx context.Context, event lockguard.Event) {
 }
 
 // entries are what is to be put on record of an event.
-func (a *Auditor) entries(event lockguard.Event) []recipes.AuditEntry {
+func (a *Auditor) entries(event lockguard.Event) []opstore.AuditEntry {
 	switch e := event.Notice.(type) {
 	case lockguard.Overridden:
 		a.overridden(event.ID, e)
 	case recipes.PreemptSent:
-		return []recipes.AuditEntry{a.preempt(event.Subject, e)}
+		return []opstore.AuditEntry{a.preempt(event.Subject, e)}
 	case recipes.PreemptRequested:
-		return []recipes.AuditEntry{preempted(event.Subject, e)}
+		return []opstore.AuditEntry{preempted(event.Subject, e)}
 	case recipes.TakenOver:
-		return []recipes.AuditEntry{a.takeover(event.Subject, e)}
+		return []opstore.AuditEntry{a.takeover(event.Subject, e)}
 	case lockguard.Acquired:
 		return a.settle(event.Subject, errHadGone, nil)
 	case lockguard.NotAcquired:
@@ -62,7 +63,7 @@ func (a *Auditor) entries(event lockguard.Event) []recipes.AuditEntry {
 	case lockguard.Lost:
 		a.end(event.Subject)
 		if entry, ok := lost(event.Subject, e); ok {
-			return []recipes.AuditEntry{entry}
+			return []opstore.AuditEntry{entry}
 		}
 	}
 	return nil
@@ -79,20 +80,20 @@ func (a *Auditor) overridden(id string, e lockguard.Overridden) {
 	}
 }
 
-func (a *Auditor) preempt(about lockguard.Subject, e recipes.PreemptSent) recipes.AuditEntry {
-	return recipes.AuditEntry{
-		Act: aboutHold(e.Holder.Token), Action: recipes.AuditPreempt, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
+func (a *Auditor) preempt(about lockguard.Subject, e recipes.PreemptSent) opstore.AuditEntry {
+	return opstore.AuditEntry{
+		Act: aboutHold(e.Holder.Token), Action: opstore.AuditPreempt, Phase: opstore.AuditOutcome, Result: opstore.AuditDone,
 		Scope: about.Scope, By: about.Owner, Reason: string(e.Reason), Override: a.announcedOverride(about.ID),
-		Requestor: party(about), Victims: []recipes.AuditParty{e.Holder.Party()},
+		Requestor: party(about), Victims: []opstore.AuditParty{e.Holder.Party()},
 		After: map[string]string{"grace": e.Grace.String()},
 	}
 }
 
-func preempted(about lockguard.Subject, e recipes.PreemptRequested) recipes.AuditEntry {
-	entry := recipes.AuditEntry{
-		Act: aboutHold(about.Token), Action: recipes.AuditPreempted, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
+func preempted(about lockguard.Subject, e recipes.PreemptRequested) opstore.AuditEntry {
+	entry := opstore.AuditEntry{
+		Act: aboutHold(about.Token), Action: opstore.AuditPreempted, Phase: opstore.AuditOutcome, Result: opstore.AuditDone,
 		Scope: about.Scope, By: e.By.Owner, Reason: string(e.Reason),
-		Requestor: new(e.By.Party()), Victims: []recipes.AuditParty{*party(about)},
+		Requestor: new(e.By.Party()), Victims: []opstore.AuditParty{*party(about)},
 		After: map[string]string{"grace": e.Grace.String(), "forceful": fmt.Sprint(e.Forceful)},
 	}
 	if e.Override != nil {
@@ -102,12 +103,12 @@ func preempted(about lockguard.Subject, e recipes.PreemptRequested) recipes.Audi
 }
 
 // takeover is the outcome of the announcement, if there was one.
-func (a *Auditor) takeover(about lockguard.Subject, e recipes.TakenOver) recipes.AuditEntry {
-	entry := recipes.AuditEntry{
-		Act: about.ID, Action: recipes.AuditTakeover, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
+func (a *Auditor) takeover(about lockguard.Subject, e recipes.TakenOver) opstore.AuditEntry {
+	entry := opstore.AuditEntry{
+		Act: about.ID, Action: opstore.AuditTakeover, Phase: opstore.AuditOutcome, Result: opstore.AuditDone,
 		Scope: about.Scope, By: about.Owner, Override: a.announcedOverride(about.ID),
 	}
-	for _, announced := range a.take(about.ID, recipes.AuditTakeover) {
+	for _, announced := range a.take(about.ID, opstore.AuditTakeover) {
 		entry = outcome(announced, nil)
 	}
 	entry.Requestor, entry.Victims = party(about), nil
@@ -120,12 +121,12 @@ func (a *Auditor) takeover(about lockguard.Subject, e recipes.TakenOver) recipes
 // settle is what became of what a request has announced, now that it has its lock
 // or has failed: of a takeover that was not told as done, and of an override
 // that takes a lock.
-func (a *Auditor) settle(about lockguard.Subject, takeover, act error) (entries []recipes.AuditEntry) {
+func (a *Auditor) settle(about lockguard.Subject, takeover, act error) (entries []opstore.AuditEntry) {
 	for _, announced := range a.take(about.ID) {
 		switch announced.Action {
-		case recipes.AuditTakeover:
+		case opstore.AuditTakeover:
 			entries = append(entries, outcome(announced, takeover))
-		case recipes.AuditOverrideAct:
+		case opstore.AuditOverrideAct:
 			entry := outcome(announced, act)
 			entry.Requestor = party(about) // with its token
 			entries = append(entries, entry)
@@ -143,10 +144,10 @@ func (a *Auditor) end(about lockguard.Subject) {
 }
 
 // lost is about a hold that somebody has ended.
-func lost(about lockguard.Subject, e lockguard.Lost) (entry recipes.AuditEntry, ok bool) {
-	entry = recipes.AuditEntry{
-		Act: aboutHold(about.Token), Action: recipes.AuditLost, Phase: recipes.AuditOutcome, Result: recipes.AuditDone,
-		Scope: about.Scope, Victims: []recipes.AuditParty{*party(about)},
+func lost(about lockguard.Subject, e lockguard.Lost) (entry opstore.AuditEntry, ok bool) {
+	entry = opstore.AuditEntry{
+		Act: aboutHold(about.Token), Action: opstore.AuditLost, Phase: opstore.AuditOutcome, Result: opstore.AuditDone,
+		Scope: about.Scope, Victims: []opstore.AuditParty{*party(about)},
 		After: map[string]string{"lost": string(e.Err.Reason), "held": e.Held.Round(time.Millisecond).String()},
 	}
 	switch e.Err.Reason {
@@ -177,10 +178,10 @@ func aboutHold(token recipes.Token) string {
 }
 
 // party is a request of this process.
-func party(about lockguard.Subject) *recipes.AuditParty {
+func party(about lockguard.Subject) *opstore.AuditParty {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return &recipes.AuditParty{Owner: about.Owner, Host: host, PID: os.Getpid(), Priority: about.Priority, Token: about.Token}
+	return &opstore.AuditParty{Owner: about.Owner, Host: host, PID: os.Getpid(), Priority: about.Priority, Token: about.Token}
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // How long the shipping waits: for another process that does it, and after a
@@ -73,10 +73,10 @@ func (s *shipping) once(ctx context.Context) error {
 		return err
 	}
 	err := s.trail.Follow(ctx, s.next, s.add)
-	if gone, ok := errors.AsType[*recipes.AuditGapError](err); ok {
+	if gone, ok := errors.AsType[*opstore.AuditGapError](err); ok {
 		return s.note(gapLine{gap{gone.From, gone.To, now()}}, gone.To+1, gone)
 	}
-	if bad, ok := errors.AsType[*recipes.AuditBrokenError](err); ok && bad.Error() != s.said { // else it is still so
+	if bad, ok := errors.AsType[*opstore.AuditBrokenError](err); ok && bad.Error() != s.said { // else it is still so
 		return s.note(brokenLine{broken{bad.Seq, bad.Fault, bad.Why, now()}}, bad.Next(), bad)
 	}
 	return err
@@ -95,9 +95,9 @@ func (s *shipping) resume() error {
 }
 
 // add ships one record.
-func (s *shipping) add(r recipes.AuditRecord) error {
+func (s *shipping) add(r opstore.AuditRecord) error {
 	if s.prev != "" && r.Prev != s.prev {
-		err := s.note(brokenLine{broken{r.Seq, recipes.AuditAltered, "it does not continue the record that was shipped before it", now()}},
+		err := s.note(brokenLine{broken{r.Seq, opstore.AuditAltered, "it does not continue the record that was shipped before it", now()}},
 			r.Seq, errors.New("a record does not continue the one before: verify the trail with its file"))
 		if err != nil {
 			return err

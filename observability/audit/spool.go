@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // maxSpooled is how many outcomes wait for ZooKeeper at most.
@@ -17,8 +18,8 @@ const maxSpooled = 1024
 // A spool puts entries on record one after the other, each until it is.
 type spool struct {
 	life   context.Context
-	append func(context.Context, recipes.AuditEntry) error
-	lose   func(recipes.AuditEntry, error)
+	append func(context.Context, opstore.AuditEntry) error
+	lose   func(opstore.AuditEntry, error)
 
 	mu      sync.Mutex
 	queue   []spooled
@@ -28,11 +29,11 @@ type spool struct {
 }
 
 type spooled struct {
-	entry recipes.AuditEntry
+	entry opstore.AuditEntry
 	done  chan struct{} // closed when it is on record, or lost
 }
 
-func newSpool(life context.Context, write func(context.Context, recipes.AuditEntry) error, lose func(recipes.AuditEntry, error)) *spool {
+func newSpool(life context.Context, write func(context.Context, opstore.AuditEntry) error, lose func(opstore.AuditEntry, error)) *spool {
 	s := &spool{life: life, append: write, lose: lose, idle: make(chan struct{})}
 	close(s.idle)
 	return s
@@ -45,7 +46,7 @@ var (
 
 // put has an entry put on record. What it returns is closed when that is done,
 // or when it never will be.
-func (s *spool) put(entry recipes.AuditEntry) <-chan struct{} {
+func (s *spool) put(entry opstore.AuditEntry) <-chan struct{} {
 	done := make(chan struct{})
 	if err := s.enqueue(spooled{entry, done}); err != nil {
 		s.lose(entry, err)
@@ -94,7 +95,7 @@ func (s *spool) drain() {
 
 // write tries until the entry is on record. The error says why it never will be,
 // or not before the end.
-func (s *spool) write(entry recipes.AuditEntry) error {
+func (s *spool) write(entry opstore.AuditEntry) error {
 	const longest = 5 * time.Second
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, longest) {
 		err := s.append(s.life, entry)

@@ -12,11 +12,11 @@ import (
 	"go.opentelemetry.io/otel/log"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // tell writes a record of this process to the log and to OpenTelemetry.
-func (a *Auditor) tell(record recipes.AuditRecord, more ...any) {
+func (a *Auditor) tell(record opstore.AuditRecord, more ...any) {
 	attrs := append(describe(record), more...)
 	a.cfg.Logger.Warn("audit", attrs...)
 	if a.cfg.Records == nil {
@@ -48,7 +48,7 @@ func keyValue(key string, value any) attribute.KeyValue {
 }
 
 // sentence says in a few words what a record is about.
-func sentence(r recipes.AuditRecord) string {
+func sentence(r opstore.AuditRecord) string {
 	text := fmt.Sprintf("%s: %s (%s)", r.By, r.Action, r.Phase)
 	if r.Scope != "" {
 		text += " on " + r.Scope
@@ -57,7 +57,7 @@ func sentence(r recipes.AuditRecord) string {
 }
 
 // describe is a record in keys and values of the log.
-func describe(r recipes.AuditRecord) []any {
+func describe(r opstore.AuditRecord) []any {
 	var attrs []any
 	add := func(key, value string) {
 		if value != "" {
@@ -90,8 +90,8 @@ func describe(r recipes.AuditRecord) []any {
 }
 
 // victims names holders on one line, with the tokens that tell them apart.
-func victims(all []recipes.AuditParty) string {
-	return words.Join(all, ", ", func(v recipes.AuditParty) string {
+func victims(all []opstore.AuditParty) string {
+	return words.Join(all, ", ", func(v opstore.AuditParty) string {
 		return fmt.Sprintf("%s (priority %d, token %s)", v.Owner, v.Priority, v.Token)
 	})
 }

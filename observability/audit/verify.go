@@ -10,7 +10,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A FileReport is what VerifyFile has found.
@@ -33,7 +33,7 @@ type FileReport struct {
 type FileBrokenError struct {
 	Line  int   // 0: it is about the end of the file
 	Seq   int64 // of the record; 0 if it is about none
-	Fault recipes.AuditFault
+	Fault opstore.AuditFault
 	Why   string
 }
 
@@ -42,13 +42,13 @@ func (e *FileBrokenError) Error() string {
 }
 
 // VerifyFile checks that the records in a file of Config.File form a chain, as
-// recipes.AuditLog.Verify does for those in ZooKeeper, and that they are the
+// opstore.AuditLog.Verify does for those in ZooKeeper, and that they are the
 // same where both have one. Without a trail it looks at the file alone. An error
 // says that the file or ZooKeeper could not be read.
-func VerifyFile(ctx context.Context, name string, trail *recipes.AuditLog) (FileReport, error) {
+func VerifyFile(ctx context.Context, name string, trail *opstore.AuditLog) (FileReport, error) {
 	v := &fileVerification{}
 	if trail != nil {
-		kept, _, err := trail.Read(ctx, recipes.AuditQuery{})
+		kept, _, err := trail.Read(ctx, opstore.AuditQuery{})
 		if err != nil {
 			return FileReport{}, err
 		}
@@ -68,7 +68,7 @@ func VerifyFile(ctx context.Context, name string, trail *recipes.AuditLog) (File
 			return FileReport{}, err
 		}
 		if last < v.report.To {
-			v.broken(0, last, recipes.AuditHeadMismatch, "the newest record in ZooKeeper is %d, and the file has records up to %d", last, v.report.To)
+			v.broken(0, last, opstore.AuditHeadMismatch, "the newest record in ZooKeeper is %d, and the file has records up to %d", last, v.report.To)
 		}
 	}
 	return v.report, nil
@@ -84,7 +84,7 @@ type fileVerification struct {
 	prev string // hash of the one before; "": it is not known
 }
 
-func (v *fileVerification) expect(kept []recipes.AuditRecord) {
+func (v *fileVerification) expect(kept []opstore.AuditRecord) {
 	v.kept = make(map[int64]string, len(kept)+1)
 	for i, r := range kept {
 		if i == 0 {
@@ -95,7 +95,7 @@ func (v *fileVerification) expect(kept []recipes.AuditRecord) {
 	}
 }
 
-func (v *fileVerification) broken(line int, seq int64, fault recipes.AuditFault, format string, args ...any) {
+func (v *fileVerification) broken(line int, seq int64, fault opstore.AuditFault, format string, args ...any) {
 	if v.report.Broken == nil {
 		v.report.Broken = &FileBrokenError{line, seq, fault, fmt.Sprintf(format, args...)}
 	}
@@ -118,28 +118,28 @@ func (v *fileVerification) read(f io.Reader) error {
 }
 
 func (v *fileVerification) line(n int, text []byte) {
-	r, err := recipes.ParseAuditRecord(text)
+	r, err := opstore.ParseAuditRecord(text)
 	switch {
 	case err == nil:
 		v.record(n, r)
-	case errors.Is(err, recipes.ErrAuditAltered):
-		v.broken(n, r.Seq, recipes.AuditAltered, "%v", err)
+	case errors.Is(err, opstore.ErrAuditAltered):
+		v.broken(n, r.Seq, opstore.AuditAltered, "%v", err)
 	default:
 		v.other(n, text)
 	}
 }
 
-func (v *fileVerification) record(n int, r recipes.AuditRecord) {
+func (v *fileVerification) record(n int, r opstore.AuditRecord) {
 	switch {
 	case v.next != 0 && r.Seq > v.next:
-		v.broken(n, v.next, recipes.AuditMissing, "record %d comes next", r.Seq)
+		v.broken(n, v.next, opstore.AuditMissing, "record %d comes next", r.Seq)
 	case v.next != 0 && r.Seq < v.next:
-		v.broken(n, r.Seq, recipes.AuditOutOfOrder, "record %d belongs here", v.next)
+		v.broken(n, r.Seq, opstore.AuditOutOfOrder, "record %d belongs here", v.next)
 	case v.prev != "" && r.Prev != v.prev:
-		v.broken(n, r.Seq, recipes.AuditAltered, "it does not continue record %d", r.Seq-1)
+		v.broken(n, r.Seq, opstore.AuditAltered, "it does not continue record %d", r.Seq-1)
 	}
 	if hash, ok := v.kept[r.Seq]; ok && hash != r.Hash {
-		v.broken(n, r.Seq, recipes.AuditAltered, "ZooKeeper has another record under this number")
+		v.broken(n, r.Seq, opstore.AuditAltered, "ZooKeeper has another record under this number")
 	}
 	if v.report.Broken != nil {
 		return
@@ -168,7 +168,7 @@ func (v *fileVerification) other(n int, text []byte) {
 		v.report.Unchained++
 	case line.Gap != nil:
 		if v.next != 0 && line.Gap.From != v.next {
-			v.broken(n, v.next, recipes.AuditMissing, "a gap from record %d to %d comes next", line.Gap.From, line.Gap.To)
+			v.broken(n, v.next, opstore.AuditMissing, "a gap from record %d to %d comes next", line.Gap.From, line.Gap.To)
 			return
 		}
 		v.report.Gaps = append(v.report.Gaps, [2]int64{line.Gap.From, line.Gap.To})
@@ -176,6 +176,6 @@ func (v *fileVerification) other(n int, text []byte) {
 	case line.Broken != nil:
 		v.broken(n, line.Broken.Seq, line.Broken.Fault, "it was so when it was shipped, at %s: %s", line.Broken.At.Format("2006-01-02 15:04:05 UTC"), line.Broken.Why)
 	default:
-		v.broken(n, 0, recipes.AuditAltered, "it is no line of an audit trail")
+		v.broken(n, 0, opstore.AuditAltered, "it is no line of an audit trail")
 	}
 }

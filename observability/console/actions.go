@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A deed is what somebody wants done.
@@ -111,7 +112,7 @@ func (c *Console) deed(verb, target, person string, p *params) deed {
 		d.do = func(ctx context.Context, o Operator) (Done, error) { return o.Clear(ctx, target, by) }
 	case "approve", "force", "deny":
 		d.back = "/approvals"
-		decision := recipes.Decision{Approved: verb != "deny", Force: verb == "force", By: by.Name, Reason: by.Reason}
+		decision := opstore.Decision{Approved: verb != "deny", Force: verb == "force", By: by.Name, Reason: by.Reason}
 		d.do = func(ctx context.Context, o Operator) (Done, error) { return o.Decide(ctx, target, decision) }
 	case "pause":
 		d.back = "/jobs/" + escapePath(target)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 func TestDeedIsDoneInTheNameOfWhoHasSignedInForHerReason(t *testing.T) {
@@ -150,8 +151,8 @@ func TestDeedThatFailsSaysWhyAndWhatIsNext(t *testing.T) {
 	}{
 		{&recipes.StaleTokenError{Scope: "cluster/orders", Token: 5}, http.StatusConflict, "look at the lock as it is now"},
 		{&recipes.IdentityError{What: "lock not broken"}, http.StatusForbidden, "operators"},
-		{&recipes.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, ""},
-		{&recipes.NoApprovalError{ID: "w-1", Workflow: true}, http.StatusNotFound, "has got its lock, or was given up"},
+		{&opstore.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, ""},
+		{&opstore.NoApprovalError{ID: "w-1", Workflow: true}, http.StatusNotFound, "has got its lock, or was given up"},
 		{&NotKnownError{What: `there is no job "nobody"`}, http.StatusNotFound, "there is no job"},
 		{errors.New("the disk has gone"), http.StatusInternalServerError, "the disk has gone"},
 	} {
@@ -184,7 +185,7 @@ func TestDeedThatMayHaveBeenDoneAllTheSameSaysSo(t *testing.T) {
 		{"nothing was begun", "", silent, http.StatusServiceUnavailable, "ZooKeeper does not answer", "try again"},
 		{"no answer", "act-9", silent, http.StatusServiceUnavailable, "Perhaps done", "it is on record as act-9"},
 		{"out of time", "act-9", fmt.Errorf("clearing: %w", context.DeadlineExceeded), http.StatusServiceUnavailable, "Perhaps done", "it is on record as act-9"},
-		{"ZooKeeper has said no", "act-9", &recipes.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, "Not there any more", ""},
+		{"ZooKeeper has said no", "act-9", &opstore.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, "Not there any more", ""},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			c, o := signedIn(t)

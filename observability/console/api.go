@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 //go:embed openapi.json
@@ -100,7 +101,7 @@ func (c *Console) routes() []route {
 		{method: "POST", path: "/api/v1/approvals/{id}/force", summary: "Let a request take its lock at once.", body: "force", answer: Done{}, handler: c.apiDeed("force", "id")},
 		{method: "POST", path: "/api/v1/approvals/{id}/deny", summary: "Let a request fail.", body: "deny", answer: Done{}, handler: c.apiDeed("deny", "id")},
 		{
-			method: "GET", path: "/api/v1/audit", summary: "Who did what to whose locks, the oldest first, as lockkeeper audit has it.", answer: []recipes.AuditRecord{}, names: true, handler: c.apiAudit,
+			method: "GET", path: "/api/v1/audit", summary: "Who did what to whose locks, the oldest first, as lockkeeper audit has it.", answer: []opstore.AuditRecord{}, names: true, handler: c.apiAudit,
 			query: []queryParam{
 				{"scope", "string", "Only scopes that fit the pattern."},
 				{"by", "string", "Only what was done by somebody with this in the name or identity."},
@@ -393,7 +394,7 @@ func (c *Console) apiGroup(w http.ResponseWriter, r *http.Request) {
 
 func (c *Console) apiAudit(w http.ResponseWriter, r *http.Request) {
 	v := c.visit(r)
-	q := recipes.AuditQuery{Scope: v.text("scope"), By: v.text("by")}
+	q := opstore.AuditQuery{Scope: v.text("scope"), By: v.text("by")}
 	if within := v.maybeDuration("within", time.Second, longest); within != nil {
 		q.Since = v.now.Add(-*within)
 	}

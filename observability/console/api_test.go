@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -122,9 +123,9 @@ func TestListsAreNeverNull(t *testing.T) {
 	board := newScripted(live.Snapshot{At: noon, Locks: []live.Lock{{Scope: "cluster/orders/resource/users"}}})
 	c := newConsole(t, Options{Board: board, Facts: Facts{
 		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {
-			return []views.Approval{views.NewApproval(recipes.Approval{})}, nil, nil
+			return []views.Approval{views.NewApproval(opstore.Approval{})}, nil, nil
 		},
-		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
+		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
 			return nil, nil, nil
 		},
 		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) {
@@ -140,7 +141,7 @@ func TestListsAreNeverNull(t *testing.T) {
 	}})
 	none := newConsole(t, Options{Board: newScripted(live.Snapshot{At: noon}), Facts: Facts{
 		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) { return nil, nil, nil },
-		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
+		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
 			return nil, nil, nil
 		},
 		Groups:    func(context.Context) ([]views.Group, []recipes.Unreadable, error) { return nil, nil, nil },

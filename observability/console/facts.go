@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // Facts are what pages show beside locks: each is a function that looks when
@@ -18,7 +19,7 @@ type Facts struct {
 	Approvals func(ctx context.Context) ([]views.Approval, []recipes.Unreadable, error)
 
 	// Audit are records, the oldest first.
-	Audit func(ctx context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error)
+	Audit func(ctx context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error)
 
 	// Frozen are the requests that overrides keep out of the queues of their locks,
 	// the longest first.

@@ -23,6 +23,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -307,8 +308,8 @@ func busyFacts(now time.Time) Facts {
 			{Lock: "shard-4", State: "RELEASED", Holders: []views.GroupHolder{}, Planned: []string{"node-b"}},
 		},
 	}
-	party := recipes.AuditParty{ID: "w-hotfix", Owner: "payments-hotfix", Host: "app-2", PID: 99, Priority: 80}
-	victim := recipes.AuditParty{ID: "h-compaction", Owner: "nightly-compaction", Host: "db-7", PID: 4711, Priority: 10, Token: 7301444}
+	party := opstore.AuditParty{ID: "w-hotfix", Owner: "payments-hotfix", Host: "app-2", PID: 99, Priority: 80}
+	victim := opstore.AuditParty{ID: "h-compaction", Owner: "nightly-compaction", Host: "db-7", PID: 4711, Priority: 10, Token: 7301444}
 	return Facts{
 		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return jobs, nil, nil },
 		Job: func(_ context.Context, name string) (views.JobDetail, error) {
@@ -346,22 +347,22 @@ func busyFacts(now time.Time) Facts {
 			}, nil, nil
 		},
 		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {
-			return []views.Approval{{ID: "a-0000000012", Scope: "cluster/orders/resource/users", Requestor: party, Holders: []recipes.AuditParty{victim}, Reason: "payments are stuck", Waited: 120_000, Opened: ago(time.Minute), Until: new(now.Add(13 * time.Minute)), AskedBy: "digest:daemon", Host: "app-2", PID: 99, Kind: "board", Escalated: []recipes.Escalated{}}}, nil, nil
+			return []views.Approval{{ID: "a-0000000012", Scope: "cluster/orders/resource/users", Requestor: party, Holders: []opstore.AuditParty{victim}, Reason: "payments are stuck", Waited: 120_000, Opened: ago(time.Minute), Until: new(now.Add(13 * time.Minute)), AskedBy: "digest:daemon", Host: "app-2", PID: 99, Kind: "board", Escalated: []opstore.Escalated{}}}, nil, nil
 		},
-		Audit: func(_ context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
-			all := []recipes.AuditRecord{
-				auditRecord(1, ago(3*time.Hour), recipes.AuditEntry{Act: "one", Action: recipes.AuditOverrideApply, Phase: recipes.AuditOutcome, Scope: "archive/*", By: "ana", Reason: "disk is full", Override: "INC-4411", After: map[string]string{"override": "freeze scope archive/*"}, Result: recipes.AuditDone}),
-				auditRecord(2, ago(time.Hour), recipes.AuditEntry{Act: "two", Action: recipes.AuditBreak, Phase: recipes.AuditIntent, Scope: "cluster/billing", By: "ben", Reason: "its host is gone", Victims: []recipes.AuditParty{victim}}),
-				auditRecord(3, ago(time.Hour), recipes.AuditEntry{Act: "two", Action: recipes.AuditBreak, Phase: recipes.AuditOutcome, Scope: "cluster/billing", By: "ben", Reason: "its host is gone", Victims: []recipes.AuditParty{victim}, After: map[string]string{"holders": "billing-export"}, Result: recipes.AuditDone}),
+		Audit: func(_ context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
+			all := []opstore.AuditRecord{
+				auditRecord(1, ago(3*time.Hour), opstore.AuditEntry{Act: "one", Action: opstore.AuditOverrideApply, Phase: opstore.AuditOutcome, Scope: "archive/*", By: "ana", Reason: "disk is full", Override: "INC-4411", After: map[string]string{"override": "freeze scope archive/*"}, Result: opstore.AuditDone}),
+				auditRecord(2, ago(time.Hour), opstore.AuditEntry{Act: "two", Action: opstore.AuditBreak, Phase: opstore.AuditIntent, Scope: "cluster/billing", By: "ben", Reason: "its host is gone", Victims: []opstore.AuditParty{victim}}),
+				auditRecord(3, ago(time.Hour), opstore.AuditEntry{Act: "two", Action: opstore.AuditBreak, Phase: opstore.AuditOutcome, Scope: "cluster/billing", By: "ben", Reason: "its host is gone", Victims: []opstore.AuditParty{victim}, After: map[string]string{"holders": "billing-export"}, Result: opstore.AuditDone}),
 			}
-			return slices.DeleteFunc(all, func(r recipes.AuditRecord) bool { return !q.Wants(r) }), nil, nil
+			return slices.DeleteFunc(all, func(r opstore.AuditRecord) bool { return !q.Wants(r) }), nil, nil
 		},
 	}
 }
 
 // auditRecord is one as it would be read.
-func auditRecord(seq int64, at time.Time, e recipes.AuditEntry) recipes.AuditRecord {
-	return recipes.AuditRecord{Seq: seq, At: at, Prev: "", Hash: "", ID: fmt.Sprint(seq), Identity: "digest:" + e.By, Host: "ops-1", PID: 5, AuditEntry: e}
+func auditRecord(seq int64, at time.Time, e opstore.AuditEntry) opstore.AuditRecord {
+	return opstore.AuditRecord{Seq: seq, At: at, Prev: "", Hash: "", ID: fmt.Sprint(seq), Identity: "digest:" + e.By, Host: "ops-1", PID: 5, AuditEntry: e}
 }
 
 // recorded is an operator that remembers what it was asked for.
@@ -403,7 +404,7 @@ func (o *recorded) Clear(_ context.Context, id string, by By) (Done, error) {
 
 func (o *recorded) Concerns(context.Context, override.Override) (int, error) { return 17, nil }
 
-func (o *recorded) Decide(_ context.Context, id string, d recipes.Decision) (Done, error) {
+func (o *recorded) Decide(_ context.Context, id string, d opstore.Decision) (Done, error) {
 	return o.did("%s %s by %s: %s", d.Word(), id, d.By, d.Reason)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // full returns a value in which every exported field says something.
@@ -89,8 +90,8 @@ func fullConsole(t *testing.T) *Console {
 		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {
 			return full[[]views.Approval](t), full[[]recipes.Unreadable](t), nil
 		},
-		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
-			return full[[]recipes.AuditRecord](t), full[[]recipes.Unreadable](t), nil
+		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
+			return full[[]opstore.AuditRecord](t), full[[]recipes.Unreadable](t), nil
 		},
 		Frozen: func(context.Context) ([]recipes.FrozenRequest, []recipes.Unreadable, error) {
 			return full[[]recipes.FrozenRequest](t), full[[]recipes.Unreadable](t), nil

@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 func withPatience(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -170,7 +171,7 @@ type auditModel struct {
 }
 
 type auditRow struct {
-	recipes.AuditRecord
+	opstore.AuditRecord
 	When    template.HTML
 	Path    string
 	Victims []string
@@ -185,12 +186,12 @@ func drawAudit(v *visit) (any, error) {
 	if len(v.problems) > 0 {
 		return m, nil
 	}
-	q := recipes.AuditQuery{Scope: m.Scope, By: m.By, Limit: int(m.Limit)}
+	q := opstore.AuditQuery{Scope: m.Scope, By: m.By, Limit: int(m.Limit)}
 	if within > 0 {
 		q.Since = v.now.Add(-within)
 	}
 	records, left, err := v.c.audit(v.ctx, q)
-	m.State = stateOf(v, fact[[]recipes.AuditRecord]{Is: records, Left: left, Err: err, At: v.now})
+	m.State = stateOf(v, fact[[]opstore.AuditRecord]{Is: records, Left: left, Err: err, At: v.now})
 	if err != nil {
 		m.State.Known, m.State.Since = false, ""
 	}
@@ -207,7 +208,7 @@ func drawAudit(v *visit) (any, error) {
 const maxAudit = 1000
 
 // audit reads records, the oldest first.
-func (c *Console) audit(ctx context.Context, q recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
+func (c *Console) audit(ctx context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
 	if c.o.Facts.Audit == nil {
 		return nil, nil, errNotHere
 	}
@@ -216,7 +217,7 @@ func (c *Console) audit(ctx context.Context, q recipes.AuditQuery) ([]recipes.Au
 	return c.o.Facts.Audit(ctx, q)
 }
 
-func (v *visit) auditRow(r recipes.AuditRecord) auditRow {
+func (v *visit) auditRow(r opstore.AuditRecord) auditRow {
 	row := auditRow{AuditRecord: r, When: v.Clock(r.At)}
 	if r.Scope != "" && !strings.ContainsAny(r.Scope, "*?") {
 		row.Path = scopePath(r.Scope)
@@ -228,9 +229,9 @@ func (v *visit) auditRow(r recipes.AuditRecord) auditRow {
 		row.Changes = append(row.Changes, key+": "+r.After[key])
 	}
 	switch {
-	case r.Result == recipes.AuditFailed:
+	case r.Result == opstore.AuditFailed:
 		row.Tone = "warn"
-	case r.Action == recipes.AuditBreak, r.Action == recipes.AuditTakeover, r.Action == recipes.AuditLost:
+	case r.Action == opstore.AuditBreak, r.Action == opstore.AuditTakeover, r.Action == opstore.AuditLost:
 		row.Tone = "bad"
 	}
 	return row

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // An Operator does what people ask for, in their name. Each act is on record
@@ -28,7 +29,7 @@ type Operator interface {
 	Concerns(ctx context.Context, o override.Override) (int, error)
 
 	// Decide answers a question.
-	Decide(ctx context.Context, id string, d recipes.Decision) (Done, error)
+	Decide(ctx context.Context, id string, d opstore.Decision) (Done, error)
 
 	// Pause keeps a job from running until a time; the zero one: until somebody
 	// resumes it.

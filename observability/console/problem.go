@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A problem is an answer that says why there is no other one, as RFC 9457 has it.
@@ -61,7 +62,7 @@ func problemOf(err error) *problem {
 		p.Next = "look at the lock as it is now"
 	case is[*NotKnownError](err):
 		p.Status, p.Title = http.StatusNotFound, "Not there"
-	case is[*recipes.NoOverrideError](err), is[*recipes.NoApprovalError](err):
+	case is[*opstore.NoOverrideError](err), is[*opstore.NoApprovalError](err):
 		p.Status, p.Title = http.StatusNotFound, "Not there any more"
 	case is[*recipes.IdentityError](err), is[*recipes.UntrustedError](err), is[*recipes.AccessError](err), is[*recipes.EmergencyError](err):
 		p.Status, p.Title = http.StatusForbidden, "Not allowed to this daemon"

@@ -3,7 +3,7 @@ package views
 import (
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // Approval is a request whose holders have not gone in time, and about which
@@ -13,8 +13,8 @@ type Approval struct {
 	Scope     string               `json:"scope"`
 	Job       string               `json:"job,omitempty"`
 	Labels    map[string]string    `json:"labels,omitempty"`
-	Requestor recipes.AuditParty   `json:"requestor"`
-	Holders   []recipes.AuditParty `json:"holders"`
+	Requestor opstore.AuditParty   `json:"requestor"`
+	Holders   []opstore.AuditParty `json:"holders"`
 	Reason    string               `json:"reason,omitempty"`
 	Waited    int64                `json:"waited_ms"`
 	Opened    time.Time            `json:"opened"`
@@ -22,17 +22,17 @@ type Approval struct {
 	AskedBy   string               `json:"asked_by"`
 	Host      string               `json:"host"`
 	PID       int                  `json:"pid"`
-	Decision  *recipes.Decision    `json:"decision"`
+	Decision  *opstore.Decision    `json:"decision"`
 
 	Kind      string              `json:"kind"`      // board or workflow
-	Escalated []recipes.Escalated `json:"escalated"` // workflows alone
+	Escalated []opstore.Escalated `json:"escalated"` // workflows alone
 }
 
 // NewApproval is a question, of the board in ZooKeeper or of a workflow.
-func NewApproval(a recipes.Approval) Approval {
+func NewApproval(a opstore.Approval) Approval {
 	v := Approval{
-		Kind: "board", Escalated: append([]recipes.Escalated{}, a.Escalated...), Decision: a.Decision,
-		ID: a.ID, Scope: a.Scope, Job: a.Job, Labels: a.Labels, Requestor: a.Requestor, Holders: append([]recipes.AuditParty{}, a.Holders...), Reason: a.Reason,
+		Kind: "board", Escalated: append([]opstore.Escalated{}, a.Escalated...), Decision: a.Decision,
+		ID: a.ID, Scope: a.Scope, Job: a.Job, Labels: a.Labels, Requestor: a.Requestor, Holders: append([]opstore.AuditParty{}, a.Holders...), Reason: a.Reason,
 		Waited: a.Waited.Milliseconds(), Opened: a.Opened, AskedBy: a.By, Host: a.Host, PID: a.PID,
 	}
 	if !a.Until.IsZero() {

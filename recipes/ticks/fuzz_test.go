@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
+	"github.com/lockkeeper/lockkeeper/recipes/internal/znode/znodetest"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -67,5 +68,16 @@ func FuzzTickRecord(f *testing.F) {
 		}
 		_, err = decodeTick(rec.encode(), stat)
 		require.NoError(t, err)
+	})
+}
+
+func FuzzTickRequest(f *testing.F) {
+	for _, text := range []string{"", "null", "{}", `{"format":1,"job":"backup","by":"ana","reason":"now","owner":"h:1","host":"h","pid":1}`, `{"format":2,"job":1}`, `{"format":9}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := CheckRequest(data); err != nil {
+			znodetest.CheckRefusal(t, data, err)
+		}
 	})
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // done finds what the trail says of an act: that it was about to be done, and what
 // has come of it.
-func (w *town) done(action recipes.AuditAction, reason string) (intent, outcome recipes.AuditRecord) {
+func (w *town) done(action opstore.AuditAction, reason string) (intent, outcome opstore.AuditRecord) {
 	w.Helper()
 	for _, r := range w.records() {
 		if r.Action != action || r.Reason != reason {
 			continue
 		}
-		if r.Phase == recipes.AuditIntent {
+		if r.Phase == opstore.AuditIntent {
 			intent = r
 		} else {
 			outcome = r
@@ -80,10 +80,10 @@ func TestSomebodySignsInAndBreaksALock(t *testing.T) {
 	var lost *lockguard.LostError
 	require.ErrorAs(t, holder.goes(), &lost)
 	require.Greater(t, next.holds().Token(), token)
-	intent, outcome := w.done(recipes.AuditBreak, "its host has burnt down")
+	intent, outcome := w.done(opstore.AuditBreak, "its host has burnt down")
 	require.Equal(t, scope, intent.Scope)
 	require.Equal(t, "crane-driver", intent.Victims[0].Owner)
-	require.Equal(t, recipes.AuditDone, outcome.Result)
+	require.Equal(t, opstore.AuditDone, outcome.Result)
 	b.click("Audit")
 	b.until("both records", `document.querySelectorAll("#audit tbody tr").length === 2`)
 	b.shows("its host has burnt down")
@@ -109,7 +109,7 @@ func TestSomebodyAsksAHolderToGo(t *testing.T) {
 	require.ErrorAs(t, holder.goes(), &overridden)
 	b.shows("Free: nobody holds it")
 	harness.Eventually(t, func() bool { return len(w.records()) >= 2 }, "two records")
-	w.done(recipes.AuditPreempt, "a ship is on fire")
+	w.done(opstore.AuditPreempt, "a ship is on fire")
 	b.until("how that went", `document.querySelector("#preemptions tbody tr")?.innerText.includes("crane-driver")`)
 }
 
@@ -141,14 +141,14 @@ func TestSomebodyAppliesAnOverrideAndTakesItBack(t *testing.T) {
 	require.Len(t, posted, 1)
 	require.Equal(t, override.Freeze, posted[0].Override.Kind)
 	require.Equal(t, "ana", posted[0].Override.By)
-	w.done(recipes.AuditOverrideApply, "the disk is full")
+	w.done(opstore.AuditOverrideApply, "the disk is full")
 
 	b.click("Take back…")
 	b.write("Reason", "the disk is larger")
 	b.click("Take it back")
 	b.shows("INC-4411 is taken back.")
 	b.shows("No override is in force")
-	w.done(recipes.AuditOverrideClear, "the disk is larger")
+	w.done(opstore.AuditOverrideClear, "the disk is larger")
 	posted, err = w.client.Overrides().List(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, posted)
@@ -174,17 +174,17 @@ func TestSomebodyDecidesAboutAnApproval(t *testing.T) {
 	require.False(t, decision.Force)
 	require.Equal(t, "ana", decision.By)
 	require.Equal(t, "money first", decision.Reason)
-	intent, _ := w.done(recipes.AuditApprovalDecide, "money first")
+	intent, _ := w.done(opstore.AuditApprovalDecide, "money first")
 	require.Equal(t, asked.ID(), intent.Approval)
 }
 
 // question asks people whether a lock may be taken.
-func (w *town) question(reason string) *recipes.OpenApproval {
+func (w *town) question(reason string) *opstore.OpenApproval {
 	w.Helper()
-	asked, err := w.client.Approvals().Open(w.Context(), recipes.ApprovalRequest{
+	asked, err := w.client.Approvals().Open(w.Context(), opstore.ApprovalRequest{
 		Scope: "town/harbour/crane", Reason: reason, Waited: 2 * time.Minute, Deadline: 13 * time.Minute,
-		Requestor: recipes.AuditParty{ID: "1", Owner: "payments-hotfix", Host: "app-2", PID: 99, Priority: 80},
-		Holders:   []recipes.AuditParty{{ID: "2", Owner: "crane-driver", Host: "db-7", PID: 4711, Priority: 10, Token: 7301444}},
+		Requestor: opstore.AuditParty{ID: "1", Owner: "payments-hotfix", Host: "app-2", PID: 99, Priority: 80},
+		Holders:   []opstore.AuditParty{{ID: "2", Owner: "crane-driver", Host: "db-7", PID: 4711, Priority: 10, Token: 7301444}},
 	})
 	require.NoError(w, err)
 	return asked
@@ -294,7 +294,7 @@ func TestAllOfItWorksWithoutJavaScript(t *testing.T) {
 	b.write("Write the name of the lock", scope)
 	b.press("\r")
 	b.shows("The lock of crane-driver is broken.")
-	w.done(recipes.AuditBreak, "by hand")
+	w.done(opstore.AuditBreak, "by hand")
 	require.Error(t, holder.goes())
 	b.allow("status of 404") // there is no such job, and no such group
 	for _, p := range pagesOf(scope) {

@@ -19,6 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // long is a name without a place to break it, as long as recipes take it, or longer
@@ -71,19 +72,19 @@ func strangers() (stage, string) {
 // strange are facts of strangers.
 func strange(scope string) console.Facts {
 	now := time.Now()
-	party := recipes.AuditParty{ID: "1", Owner: "owner-" + long, Host: long, PID: 1 << 22, Priority: 1 << 20, Token: 1 << 62}
+	party := opstore.AuditParty{ID: "1", Owner: "owner-" + long, Host: long, PID: 1 << 22, Priority: 1 << 20, Token: 1 << 62}
 	job := views.Job{Name: "job-" + long, Locks: []string{scope}, State: "paused", Schedule: new("*/5 * * * *"), Timezone: new(long), Failures: 1_000_000, Paused: &views.Pause{By: long, Reason: evil + long}}
 	return console.Facts{
 		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {
-			return []views.Approval{views.NewApproval(recipes.Approval{
-				ID: "a-" + long, ApprovalRequest: recipes.ApprovalRequest{Scope: scope, Reason: evil + long, Requestor: party, Holders: []recipes.AuditParty{party}, Deadline: time.Hour},
+			return []views.Approval{views.NewApproval(opstore.Approval{
+				ID: "a-" + long, ApprovalRequest: opstore.ApprovalRequest{Scope: scope, Reason: evil + long, Requestor: party, Holders: []opstore.AuditParty{party}, Deadline: time.Hour},
 			})}, nil, nil
 		},
-		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
-			return []recipes.AuditRecord{{
-				Seq: 1 << 40, At: now, Identity: "digest:" + long, AuditEntry: recipes.AuditEntry{
-					By: long, Action: recipes.AuditBreak, Phase: recipes.AuditOutcome, Result: recipes.AuditFailed,
-					Scope: scope, Reason: evil + long, Victims: []recipes.AuditParty{party}, Error: long,
+		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
+			return []opstore.AuditRecord{{
+				Seq: 1 << 40, At: now, Identity: "digest:" + long, AuditEntry: opstore.AuditEntry{
+					By: long, Action: opstore.AuditBreak, Phase: opstore.AuditOutcome, Result: opstore.AuditFailed,
+					Scope: scope, Reason: evil + long, Victims: []opstore.AuditParty{party}, Error: long,
 				},
 			}}, nil, nil
 		},
@@ -107,7 +108,7 @@ func strange(scope string) console.Facts {
 func nobody() console.Facts {
 	return console.Facts{
 		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) { return nil, nil, nil },
-		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
+		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
 			return nil, nil, nil
 		},
 		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) { return nil, nil, nil },
@@ -124,7 +125,7 @@ func silent() console.Facts {
 	err := errors.New("no server answers: dial tcp 10.0.0.1:2181: connect: connection refused, " + long)
 	return console.Facts{
 		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) { return nil, nil, err },
-		Audit: func(context.Context, recipes.AuditQuery) ([]recipes.AuditRecord, []recipes.Unreadable, error) {
+		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
 			return nil, nil, err
 		},
 		Groups:    func(context.Context) ([]views.Group, []recipes.Unreadable, error) { return nil, nil, err },

@@ -22,6 +22,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -33,7 +34,7 @@ type town struct {
 	*testing.T
 	client   *recipes.Client
 	board    *live.Board
-	trail    *recipes.AuditLog
+	trail    *opstore.AuditLog
 	operator *emergency.Operator
 	url      string // of the console
 }
@@ -202,9 +203,9 @@ func (w *town) waits(scope string, n int) live.Lock {
 }
 
 // records are those of the trail.
-func (w *town) records() []recipes.AuditRecord {
+func (w *town) records() []opstore.AuditRecord {
 	w.Helper()
-	all, _, err := w.trail.Read(w.Context(), recipes.AuditQuery{})
+	all, _, err := w.trail.Read(w.Context(), opstore.AuditQuery{})
 	require.NoError(w, err)
 	return all
 }
@@ -236,7 +237,7 @@ func (w *town) facts() console.Facts {
 		},
 		Overrides: func(ctx context.Context) ([]views.Override, []recipes.Unreadable, error) {
 			posted, err := w.client.Overrides().List(ctx)
-			return each(posted, func(o recipes.PostedOverride) views.Override {
+			return each(posted, func(o opstore.PostedOverride) views.Override {
 				return views.Override{
 					Record: o.Override.Record(), Source: string(emergency.ZooKeeper), PostedBy: o.PostedBy, PostedAt: o.PostedAt, Left: o.Override.Until.Sub(w.client.Now()).Milliseconds(),
 				}
@@ -276,7 +277,7 @@ func (h hand) Clear(ctx context.Context, id string, by console.By) (console.Done
 
 func (hand) Concerns(context.Context, override.Override) (int, error) { return 0, nil }
 
-func (h hand) Decide(ctx context.Context, id string, d recipes.Decision) (console.Done, error) {
+func (h hand) Decide(ctx context.Context, id string, d opstore.Decision) (console.Done, error) {
 	_, act, err := h.does.Decide(ctx, id, d)
 	return console.Done{Text: id + " is " + d.Word() + ".", Act: act}, err
 }

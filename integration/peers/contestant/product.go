@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/classic"
 )
 
 // product has our locks: the PriorityLock, and the Semaphore where there are permits.
@@ -82,7 +83,7 @@ func (p *product) door(ctx context.Context, worker, client int, turn Turn) (acqu
 }
 
 func semaphore(c *recipes.Client, name string, permits int) (acquire, error) {
-	s, err := c.Semaphore("/lockkeeper-semaphores/"+name, recipes.SemaphoreOptions{Limit: permits})
+	s, err := classic.NewSemaphore(c.Client, "/lockkeeper-semaphores/"+name, classic.SemaphoreOptions{Limit: permits})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,90 @@
+package call
+
+import "sync"
+
+// A Teller tells one listener one thing at a time, in the order in which it
+// happened, and holds no lock meanwhile. The listener may use what it is told
+// of: what that brings to light is told next, by the same goroutine.
+type Teller[N any] struct {
+	Listener func(N)      // may be nil
+	Last     func(N) bool // reports whether nothing is told after this; nil: never
+
+	mu    sync.Mutex
+	over  bool // the last one was told
+	muted bool // the listener has left
+	queue []news[N]
+	quiet chan struct{} // closed when nobody is telling any more; nil: nobody is
+}
+
+// news is one thing to tell, and what to do when that is done, or when nobody
+// listens.
+type news[N any] struct {
+	x    N
+	then func()
+}
+
+// Send tells of something. It returns before that is done if somebody is telling
+// of something else.
+func (n *Teller[N]) Send(x N) {
+	if n.Listener != nil {
+		n.SendThen(x, func() {})
+	}
+}
+
+// SendThen is Send, and does something when that was told, or when there is no listener.
+func (n *Teller[N]) SendThen(x N, then func()) { n.SendIf(x, func() bool { return true }, then) }
+
+// SendIf does something, and if that succeeds tells of it before whatever
+// follows from it.
+func (n *Teller[N]) SendIf(x N, do func() bool, then func()) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !do() {
+		return false
+	}
+	n.queue = append(n.queue, news[N]{x, then})
+	if n.quiet == nil {
+		n.drain()
+	}
+	return true
+}
+
+// drain tells what there is to tell. The caller holds n.mu.
+func (n *Teller[N]) drain() {
+	quiet := make(chan struct{})
+	n.quiet = quiet
+	defer func() {
+		n.quiet = nil
+		close(quiet)
+	}()
+	for len(n.queue) > 0 {
+		next := n.queue[0]
+		n.queue = n.queue[1:]
+		listens := n.Listener != nil && !n.muted && !n.over
+		if n.Last != nil && n.Last(next.x) {
+			n.over = true
+		}
+		n.tell(next, listens)
+	}
+}
+
+// tell is called with n.mu held, and lets go of it meanwhile.
+func (n *Teller[N]) tell(next news[N], listens bool) {
+	n.mu.Unlock()
+	defer n.mu.Lock()
+	if listens {
+		n.Listener(next.x)
+	}
+	next.then()
+}
+
+// Mute: the listener has left. When it returns, nothing is told any more.
+func (n *Teller[N]) Mute() {
+	n.mu.Lock()
+	n.muted = true
+	quiet := n.quiet
+	n.mu.Unlock()
+	if quiet != nil {
+		<-quiet
+	}
+}
