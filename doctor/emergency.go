@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/survey"
 )
 
 // An urgent request is one at emergency priority.
@@ -50,7 +51,7 @@ func (x *examiner) lookAtEmergencies(ctx context.Context, client *recipes.Client
 	}
 }
 
-func nodeOf(all []recipes.EmergencyRequest, scope, id string) string {
+func nodeOf(all []survey.EmergencyRequest, scope, id string) string {
 	for _, e := range all {
 		if e.Scope == scope && e.ID == id {
 			return e.Path

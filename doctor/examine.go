@@ -10,6 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
+	"github.com/lockkeeper/lockkeeper/recipes/survey"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -84,7 +85,7 @@ func Examine(ctx context.Context, o Options) Report {
 type facts struct {
 	servers   []*server // in the order of the connect string
 	members   []recipes.EnsembleMember
-	survey    recipes.Survey
+	survey    survey.Survey
 	surveyErr error
 	posted    []opstore.PostedOverride
 	postedErr error
@@ -169,7 +170,7 @@ func (x *examiner) look(ctx context.Context) {
 	x.facts.members, _ = client.Ensemble(ctx) // without, the leader tells how many vote
 	var looking sync.WaitGroup
 	looking.Go(func() {
-		x.facts.survey, x.facts.surveyErr = client.Survey(ctx, recipes.SurveyOptions{IdleSince: x.facts.now.Add(-x.options.IdleAfter)})
+		x.facts.survey, x.facts.surveyErr = survey.Take(ctx, client.Client, survey.Options{IdleSince: x.facts.now.Add(-x.options.IdleAfter)})
 	})
 	looking.Go(func() { x.lookAtTicks(ctx, client) })
 	looking.Go(func() { x.facts.audit, x.facts.auditErr = verify(ctx, client) })

@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/survey"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
@@ -52,7 +53,7 @@ func figures(pairs ...string) figureMap {
 }
 
 func TestJobsThatAClockHasStoppedAreNamed(t *testing.T) {
-	x := &facts{servers: []*server{{address: "a", figures: figures("server_state", "standalone")}}, survey: recipes.Survey{Exists: true}}
+	x := &facts{servers: []*server{{address: "a", figures: figures("server_state", "standalone")}}, survey: survey.Survey{Exists: true}}
 	require.Empty(t, run(checkTicks, x, Options{}))
 	x.ticks = []ticks.State{{Job: "backup"}}
 	require.Equal(t, "ok: of 1 job, none is decided before it was due", run(checkTicks, x, Options{}))
@@ -223,8 +224,8 @@ func TestClocks(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	x := &facts{servers: []*server{{address: "a", figures: figures("znode_count", "2000000")}}, survey: recipes.Survey{Root: "/l", Exists: true}}
-	x.survey.Longest = recipes.ChildList{Path: "/l/locks/00/db", Children: 12_000, Bytes: 700 << 10}
+	x := &facts{servers: []*server{{address: "a", figures: figures("znode_count", "2000000")}}, survey: survey.Survey{Root: "/l", Exists: true}}
+	x.survey.Longest = survey.ChildList{Path: "/l/locks/00/db", Children: 12_000, Bytes: 700 << 10}
 	x.survey.Scopes, x.survey.Idle = 20_000, 15_000
 	said := run(checkSize, x, Options{IdleAfter: DefaultIdleAfter})
 	require.Contains(t, said, "warning: /l/locks/00/db: its list of 12000 children is the longest, 700 KiB of the 1024 KiB that an answer may have (jute.maxbuffer)")
@@ -286,7 +287,7 @@ func TestAuditFileOfEverybody(t *testing.T) {
 // Nodes in several places that cannot be read are set right by a command for each.
 func TestEachPlaceThatCannotBeReadHasItsCommand(t *testing.T) {
 	cfg := recipes.Config{Root: "/lk", Operators: []string{"digest:ana:hash"}, Contenders: []string{"digest:keeper:hash"}}
-	x := &facts{survey: recipes.Survey{Root: "/lk", Exists: true, Refused: []string{"/lk/locks/92", "/lk/ticks/a", "/lk/ticks/b"}}}
+	x := &facts{survey: survey.Survey{Root: "/lk", Exists: true, Refused: []string{"/lk/locks/92", "/lk/ticks/a", "/lk/ticks/b"}}}
 	f := &findings{}
 	checkMatrix(f, x, Options{Client: cfg})
 	require.Len(t, f.all, 2)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/survey"
 )
 
 // checkMatrix compares the lists of the nodes with those that the configuration
@@ -52,7 +53,7 @@ func checkMatrix(f *findings, x *facts, o Options) {
 	var missing []string
 	if x.survey.Complete {
 		for _, room := range o.Client.Rooms() {
-			there := slices.ContainsFunc(x.survey.ACLs, func(n recipes.NodeACL) bool { return n.Path == room }) || slices.Contains(x.survey.Refused, room)
+			there := slices.ContainsFunc(x.survey.ACLs, func(n survey.NodeACL) bool { return n.Path == room }) || slices.Contains(x.survey.Refused, room)
 			if !there {
 				missing = append(missing, room)
 			}
@@ -122,7 +123,7 @@ func isPassing(root, node string) bool {
 
 // wrong names the first entry that should not be there, or is missing.
 func wrong(x *facts, o Options, node string) string {
-	i := slices.IndexFunc(x.survey.ACLs, func(n recipes.NodeACL) bool { return n.Path == node })
+	i := slices.IndexFunc(x.survey.ACLs, func(n survey.NodeACL) bool { return n.Path == node })
 	has, want := x.survey.ACLs[i].ACL, o.Client.NodeACL(node)
 	for _, a := range has {
 		if !slices.ContainsFunc(want, func(b recipes.ACL) bool { return sameEntry(a, b) }) {

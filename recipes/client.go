@@ -2,9 +2,9 @@ package recipes
 
 import (
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
-	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A Client is a process's connection to ZooKeeper, shared by all its locks, groups, ledgers and boards. They are made by its
@@ -34,7 +34,9 @@ func (c *Client) Approvals() *opstore.ApprovalBoard { return opstore.NewApproval
 
 // AuditLog returns the audit trail of the root, of which this client keeps that many records: at most MaxAuditKeep, 0 for
 // DefaultAuditKeep. Clients should agree on it, the least counts. It returns a *RequestError for another number.
-func (c *Client) AuditLog(keep int) (*opstore.AuditLog, error) { return opstore.NewAuditLog(c.Client, keep) }
+func (c *Client) AuditLog(keep int) (*opstore.AuditLog, error) {
+	return opstore.NewAuditLog(c.Client, keep)
+}
 
 // What is zkclient's, and is handed to clients of this package or comes back from them.
 type (

@@ -47,7 +47,7 @@ import (
 //
 // The nodes must not be deleted while participants are there.
 type Group struct {
-	c          *Client
+	c          *zkclient.Client
 	spec       GroupSpec
 	data       []byte // of the spec
 	strategies map[string]assignment.Strategy
@@ -73,7 +73,7 @@ type GroupOptions struct {
 // Group returns the group that spec declares. It does not ask ZooKeeper. It
 // returns *RequestError values, joined, for a bad spec. Options are merged; the
 // last Notify counts.
-func (c *Client) Group(spec GroupSpec, options ...GroupOptions) (*Group, error) {
+func NewGroup(c *zkclient.Client, spec GroupSpec, options ...GroupOptions) (*Group, error) {
 	spec = spec.clone()
 	err := spec.Validate()
 	spec.complete()
@@ -96,7 +96,7 @@ func (c *Client) Group(spec GroupSpec, options ...GroupOptions) (*Group, error) 
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if g.path, err = c.groupPath(spec.Name); err != nil {
+	if g.path, err = groupPath(c, spec.Name); err != nil {
 		return nil, err
 	}
 	g.data = spec.encode()
@@ -194,7 +194,7 @@ func (g *Group) strategy(name string) (assignment.Strategy, error) {
 	return assignment.Named(name)
 }
 
-func (c *Client) groupPath(name string) (string, error) {
+func groupPath(c *zkclient.Client, name string) (string, error) {
 	escaped, err := znode.EscapeScope(name)
 	if err != nil {
 		return "", err

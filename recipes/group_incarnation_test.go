@@ -18,7 +18,7 @@ func (quiet) OnReleased(context.Context, string)            {}
 func (quiet) OnDropped(context.Context, string)             {}
 
 // idleSession is one that no server knows of: requests fail, watches are kept.
-func idleSession(c *Client) *zkclient.Session {
+func idleSession(c *zkclient.Client) *zkclient.Session {
 	return c.Current()
 }
 

@@ -18,7 +18,7 @@ import (
 // its session it joins again by itself.
 type Member struct {
 	g       *Group
-	c       *Client
+	c       *zkclient.Client
 	name    string
 	escaped string
 	handler GroupHandler

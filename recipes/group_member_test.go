@@ -2,18 +2,24 @@ package recipes
 
 import (
 	"context"
+	"errors"
+	"net"
 	"runtime"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/stretchr/testify/require"
 )
 
 // aloof returns a participant of a group that no server knows of.
 func aloof(t *testing.T, notify func(GroupNotice)) *Member {
 	t.Helper()
-	c := unconnected(t)
+	refused := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
+	c, err := zkclient.NewClient(zkclient.Config{Servers: []string{"zk1:2181"}, Dialer: refused})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return &Member{g: &Group{c: c, notify: notify, path: "/g", spec: GroupSpec{Name: "g"}}, c: c, base: context.Background(), cells: map[string]*lockCell{}}
 }
 

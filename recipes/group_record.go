@@ -367,3 +367,34 @@ func (s groupShare) has(lock string) bool {
 	_, found := slices.BinarySearchFunc(s.locks, lock, func(p groupPlace, lock string) int { return strings.Compare(p.lock, lock) })
 	return found
 }
+
+// Why nodes do not belong among groups and participants, by their names.
+const (
+	NotAGroup  = "its name is no group's"
+	NotAMember = "its name is no participant's"
+	noSessions = "it is not ephemeral: no session keeps it"
+)
+
+// CheckSpec returns a *RecordError for data of a group's node that cannot be read.
+func CheckSpec(data []byte) error {
+	_, err := decodeSpec(data)
+	return err
+}
+
+// CheckAssignment returns an error for data of an assignment that cannot be read.
+func CheckAssignment(data []byte) error {
+	_, err := decodeAssignment(data, new(zkclient.Stat))
+	return err
+}
+
+// CheckMember returns a *RecordError for data of a participant's node that cannot be read.
+func CheckMember(data []byte) error {
+	_, err := decodeMember(data)
+	return err
+}
+
+// IsMember reports whether a name is that of a participant's node.
+func IsMember(name string) bool {
+	_, ok := parseMember(name)
+	return ok
+}

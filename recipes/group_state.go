@@ -16,7 +16,7 @@ import (
 // GroupState is one group as a look at ZooKeeper shows it.
 type GroupState struct {
 	Spec       GroupSpec
-	Members    []GroupMember // in the order in which they came
+	Members    []GroupMemberState // in the order in which they came
 	Locks      []GroupLock   // in natural order; those that the group has no more come last
 	Generation int64         // how many plans were made, each other than the one before
 	Moved      int           // locks that changed hands by the last plan
@@ -42,8 +42,8 @@ func (s *GroupState) Controller() string {
 	return ""
 }
 
-// GroupMember is a participant of a group.
-type GroupMember struct {
+// GroupMemberState is a participant of a group.
+type GroupMemberState struct {
 	ID         string // guid, new for every join
 	Name       string
 	Host       string // unreadable, in angle brackets, when this program cannot read its node
@@ -83,7 +83,7 @@ type GroupHolder struct {
 
 // Groups returns all groups, by name, and the nodes that cannot be read, by path:
 // groups, and those of each state.
-func (c *Client) Groups(ctx context.Context) (states []GroupState, left []zkclient.Unreadable, err error) {
+func AllGroups(ctx context.Context, c *zkclient.Client) (states []GroupState, left []zkclient.Unreadable, err error) {
 	if _, err := c.Admit(ctx); err != nil {
 		return nil, nil, fmt.Errorf("groups not listed: %w", err)
 	}
@@ -99,12 +99,12 @@ func (c *Client) Groups(ctx context.Context) (states []GroupState, left []zkclie
 		path := c.Root() + "/groups/" + node
 		name, ok := znode.UnescapeScope(node)
 		if !ok {
-			left = append(left, zkclient.Misplaced(path, notAGroup))
+			left = append(left, zkclient.Misplaced(path, NotAGroup))
 			continue
 		}
-		state, err := c.GroupState(ctx, name)
+		state, err := GroupStateOf(ctx, c, name)
 		if errors.As(err, new(*GroupNotFoundError)) {
-			err = c.halfGroup(ctx, path)
+			err = halfGroup(ctx, c, path)
 			if err == nil {
 				continue // gone since
 			}
@@ -123,7 +123,7 @@ func (c *Client) Groups(ctx context.Context) (states []GroupState, left []zkclie
 }
 
 // halfGroup says that a node is there, though it is no group; nil: there is none.
-func (c *Client) halfGroup(ctx context.Context, path string) error {
+func halfGroup(ctx context.Context, c *zkclient.Client, path string) error {
 	_, err := c.Stat(ctx, path)
 	switch {
 	case errors.Is(err, zkclient.ErrNoNode):
@@ -135,8 +135,8 @@ func (c *Client) halfGroup(ctx context.Context, path string) error {
 }
 
 // GroupState returns a group as it stands, or *GroupNotFoundError.
-func (c *Client) GroupState(ctx context.Context, name string) (GroupState, error) {
-	state, err := c.groupState(ctx, name)
+func GroupStateOf(ctx context.Context, c *zkclient.Client, name string) (GroupState, error) {
+	state, err := groupStateOf(ctx, c, name)
 	var bad *zkclient.RequestError
 	switch {
 	case err == nil:
@@ -149,8 +149,8 @@ func (c *Client) GroupState(ctx context.Context, name string) (GroupState, error
 	return state, fmt.Errorf("group %q not read: %w", name, err)
 }
 
-func (c *Client) groupState(ctx context.Context, name string) (state GroupState, err error) {
-	path, err := c.groupPath(name)
+func groupStateOf(ctx context.Context, c *zkclient.Client, name string) (state GroupState, err error) {
+	path, err := groupPath(c, name)
 	if err != nil {
 		return state, err
 	}
@@ -209,7 +209,7 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 			rec = memberRecord{Host: "<unreadable>"}
 		}
 		there[child.guid] = &peer{groupChild: child, record: rec, read: true}
-		state.Members = append(state.Members, GroupMember{
+		state.Members = append(state.Members, GroupMemberState{
 			ID: child.guid, Name: child.name, Host: rec.Host, PID: rec.PID, Since: time.UnixMilli(stat.Ctime), Session: stat.EphemeralOwner,
 			Controller: len(state.Members) == 0, Leaving: rec.Leaving, Waiting: names[child.name],
 		})
@@ -226,7 +226,7 @@ func (c *Client) groupState(ctx context.Context, name string) (state GroupState,
 func notMembers(members string, nodes []string, children []groupChild) (left []zkclient.Unreadable) {
 	for _, node := range nodes {
 		if !slices.ContainsFunc(children, func(c groupChild) bool { return c.node == node }) {
-			left = append(left, zkclient.Misplaced(members+node, notAMember))
+			left = append(left, zkclient.Misplaced(members+node, NotAMember))
 		}
 	}
 	return left

@@ -62,7 +62,7 @@ func (c *Client) locks(ctx context.Context) (states []LockState, left []zkclient
 		work.SetLimit(16)
 		for _, bucket := range buckets {
 			work.Go(func() error {
-				if !isBucket(bucket) {
+				if !IsBucket(bucket) {
 					return nil
 				}
 				path := c.Root() + "/locks/" + bucket
@@ -78,7 +78,7 @@ func (c *Client) locks(ctx context.Context) (states []LockState, left []zkclient
 					return err
 				}
 				for _, name := range names {
-					scope, why := scopeIn(c.Root(), path, name)
+					scope, why := ScopeIn(c.Root(), path, name)
 					if why != "" {
 						mu.Lock()
 						left = append(left, zkclient.Misplaced(path+"/"+name, why))
@@ -104,18 +104,6 @@ func (c *Client) locks(ctx context.Context) (states []LockState, left []zkclient
 	})
 	slices.SortFunc(states, func(a, b LockState) int { return strings.Compare(a.Scope, b.Scope) })
 	return states, zkclient.ByPath(left), err
-}
-
-// scopeIn returns the scope of a node in a bucket, or why it is no lock.
-func scopeIn(root, bucket, name string) (scope, why string) {
-	scope, ok := znode.UnescapeScope(name)
-	if !ok {
-		return "", notAScope
-	}
-	if right := lockPath(root, name); right != bucket+"/"+name {
-		return "", inWrongBucket(right)
-	}
-	return scope, ""
 }
 
 // lockAt reads G and who is there: of one moment, unless the lock changes hands

@@ -38,7 +38,7 @@ func (r *lookRoot) look(ctx context.Context, s *zkclient.Session, at *site) erro
 
 func (r *lookRoot) tell(at *site) {
 	for _, name := range r.names {
-		if !isBucket(name) {
+		if !IsBucket(name) {
 			continue
 		}
 		path := at.path + "/" + name
@@ -99,7 +99,7 @@ func (b *lookBucket) tell(at *site) {
 	defer func() { at.v.leaveOut(at.path, left) }()
 	for _, name := range b.names {
 		path := at.path + "/" + name
-		scope, why := scopeIn(at.v.c.Root(), at.path, name)
+		scope, why := ScopeIn(at.v.c.Root(), at.path, name)
 		if why != "" {
 			left = append(left, zkclient.Misplaced(path, why))
 			continue

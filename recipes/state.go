@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // LockState is one lock as a single look at ZooKeeper shows it.

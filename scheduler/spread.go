@@ -45,7 +45,7 @@ type clientSpreader struct {
 }
 
 func (c clientSpreader) Join(ctx context.Context, spec recipes.GroupSpec, handler recipes.GroupHandler, notify func(recipes.GroupNotice)) (func(context.Context) error, error) {
-	group, err := c.client.Group(spec, recipes.GroupOptions{Notify: notify})
+	group, err := recipes.NewGroup(c.client.Client, spec, recipes.GroupOptions{Notify: notify})
 	if err != nil {
 		return nil, err
 	}

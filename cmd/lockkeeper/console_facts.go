@@ -85,7 +85,7 @@ func (f *consoleFacts) job(ctx context.Context, name string) (views.JobDetail, e
 }
 
 func (f *consoleFacts) groups(ctx context.Context) ([]views.Group, []recipes.Unreadable, error) {
-	states, left, err := f.client.Groups(ctx)
+	states, left, err := recipes.AllGroups(ctx, f.client.Client)
 	if err != nil {
 		return nil, nil, err
 	}

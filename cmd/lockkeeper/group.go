@@ -56,7 +56,7 @@ func (p *program) listGroups(c *cobra.Command, file jobsFile) error {
 	var states []recipes.GroupState
 	var left []recipes.Unreadable
 	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
-		states, left, err = client.Groups(ctx)
+		states, left, err = recipes.AllGroups(ctx, client.Client)
 		return err
 	})
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *program) showGroup(c *cobra.Command, file jobsFile, args []string) erro
 	}
 	var state recipes.GroupState
 	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
-		state, err = client.GroupState(ctx, args[0])
+		state, err = recipes.GroupStateOf(ctx, client.Client, args[0])
 		return err
 	})
 	if err != nil {

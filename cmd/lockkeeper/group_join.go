@@ -152,7 +152,7 @@ func runs(argv []string) string {
 
 func (p *program) participate(ctx context.Context, client *recipes.Client, handler *participant, argv []string, timeout time.Duration) error {
 	spec := handler.group
-	group, err := client.Group(spec, recipes.GroupOptions{Notify: p.groupNotice})
+	group, err := recipes.NewGroup(client.Client, spec, recipes.GroupOptions{Notify: p.groupNotice})
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (p *program) lookAtGroup(ctx context.Context, cfg *config.Config, spec reci
 	defer stop()
 	ctx, cancel := context.WithTimeout(stopped, planPatience)
 	defer cancel()
-	state, err = client.GroupState(ctx, spec.Name)
+	state, err = recipes.GroupStateOf(ctx, client.Client, spec.Name)
 	var missing *recipes.GroupNotFoundError
 	var unavailable *recipes.UnavailableError
 	switch {

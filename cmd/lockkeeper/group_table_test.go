@@ -18,7 +18,7 @@ func busy() recipes.GroupState {
 	since := time.Date(2026, 11, 21, 18, 0, 0, 0, time.FixedZone("", 3600))
 	return recipes.GroupState{
 		Spec: recipes.GroupSpec{Name: "g", Strategy: "mine", Holders: 2},
-		Members: []recipes.GroupMember{
+		Members: []recipes.GroupMemberState{
 			{ID: "1", Name: "a", Host: "h", PID: 7, Since: since, Controller: true, Leaving: true},
 			{ID: "2", Name: "b\x1b[31m", Host: "h", PID: 8, Since: since},
 			{ID: "3", Name: "a", Host: "h", PID: 9, Since: since, Waiting: true},

@@ -30,7 +30,7 @@ func join(ctx context.Context, cfg recipes.Config, spec recipes.GroupSpec, name 
 		return nil, err
 	}
 	p.client = client
-	group, err := client.Group(spec)
+	group, err := recipes.NewGroup(client.Client, spec)
 	if err == nil {
 		p.member, err = group.Join(ctx, name, p)
 	}

@@ -129,7 +129,7 @@ func settled(ctx context.Context, client *recipes.Client, spec recipes.GroupSpec
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for {
-		state, err := client.GroupState(ctx, spec.Name)
+		state, err := recipes.GroupStateOf(ctx, client.Client, spec.Name)
 		if _, missing := errors.AsType[*recipes.GroupNotFoundError](err); err != nil && !missing {
 			return nil, err
 		}

@@ -68,7 +68,7 @@ func (v *spoiled) settle() {
 	v.token = hold("good/break").Token()
 	_, err := v.client.TickLedger("past").RecordSkip(ctx, "good", "first", time.Now().Add(-time.Hour))
 	require.NoError(v, err)
-	group, err := v.client.Group(recipes.GroupSpec{Name: "good", Locks: []string{"a", "b"}})
+	group, err := recipes.NewGroup(v.client.Client, recipes.GroupSpec{Name: "good", Locks: []string{"a", "b"}})
 	require.NoError(v, err)
 	_, err = group.Apply(ctx)
 	require.NoError(v, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
+	"github.com/lockkeeper/lockkeeper/recipes/survey"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -31,7 +32,7 @@ func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
 			trail, err := c.AuditLog(0)
 			require.NoError(t, err)
 			spec := recipes.GroupSpec{Name: "g", Locks: []string{"a"}}
-			group, err := c.Group(spec)
+			group, err := recipes.NewGroup(c.Client, spec)
 			require.NoError(t, err)
 			tick := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 			for node, use := range map[string]func() error{
@@ -70,7 +71,7 @@ func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
 			_, err = ledger.Finish(ctx, claim.Run, ticks.End{Outcome: ticks.Ran})
 			require.NoError(t, err)
 			spec.Name = "other"
-			group, err = c.Group(spec)
+			group, err = recipes.NewGroup(c.Client, spec)
 			require.NoError(t, err)
 			_, err = group.Apply(ctx)
 			require.NoError(t, err)
@@ -153,7 +154,7 @@ func TestOverridesThatCannotBeReadAreInForceForNobodyAndKept(t *testing.T) {
 func TestForeignParticipantsOfAGroupHoldNothingUp(t *testing.T) {
 	h := newFixture(t)
 	c := h.Client()
-	group, err := c.Group(recipes.GroupSpec{Name: "g", Locks: []string{"a", "b"}})
+	group, err := recipes.NewGroup(c.Client, recipes.GroupSpec{Name: "g", Locks: []string{"a", "b"}})
 	require.NoError(t, err)
 	_, err = group.Apply(t.Context())
 	require.NoError(t, err)
@@ -183,7 +184,7 @@ func TestForeignParticipantsOfAGroupHoldNothingUp(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []string{"a", "b"}, locks)
-	states, left, err := c.Groups(ctx)
+	states, left, err := recipes.AllGroups(ctx, c.Client)
 	require.NoError(t, err)
 	require.Len(t, states, 1)
 	require.Len(t, states[0].Members, 1)
@@ -206,10 +207,10 @@ func TestSurveyNamesWhatDoesNotBelong(t *testing.T) {
 	for _, path := range strangers {
 		h.put(h.Root+path, "", 0, world)
 	}
-	survey, err := h.Client().Survey(t.Context(), recipes.SurveyOptions{})
+	below, err := survey.Take(t.Context(), h.Client().Client, survey.Options{})
 	require.NoError(t, err)
 	var found []string
-	for _, s := range survey.Strangers {
+	for _, s := range below.Strangers {
 		require.NotEmpty(t, s.Why)
 		found = append(found, strings.TrimPrefix(s.Path, h.Root))
 	}

@@ -37,7 +37,7 @@ func beChild() error {
 	if err != nil {
 		return err
 	}
-	g, err := c.Group(spec(12))
+	g, err := recipes.NewGroup(c.Client, spec(12))
 	if err != nil {
 		return err
 	}

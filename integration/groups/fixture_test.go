@@ -82,7 +82,7 @@ func strategy(name string) func(*recipes.GroupSpec) {
 // apply writes a spec, as an administrator does, and reports whether that changed anything.
 func (f *fixture) apply(s recipes.GroupSpec) bool {
 	f.Helper()
-	g, err := f.watcher.Group(s)
+	g, err := recipes.NewGroup(f.watcher.Client, s)
 	require.NoError(f, err)
 	changed, err := g.Apply(f.Context())
 	require.NoError(f, err)
@@ -132,7 +132,7 @@ func (f *fixture) player(name string, c *recipes.Client) *player {
 
 func (p *player) group(s recipes.GroupSpec, options ...recipes.GroupOptions) *recipes.Group {
 	p.f.Helper()
-	g, err := p.c.Group(s, append([]recipes.GroupOptions{{Notify: p.Add}}, options...)...)
+	g, err := recipes.NewGroup(p.c.Client, s, append([]recipes.GroupOptions{{Notify: p.Add}}, options...)...)
 	require.NoError(p.f, err)
 	return g
 }
@@ -244,7 +244,7 @@ func (p *player) locks() (locks []string) {
 // state reads the group as an onlooker does.
 func (f *fixture) state() recipes.GroupState {
 	f.Helper()
-	state, err := f.watcher.GroupState(f.Context(), groupName)
+	state, err := recipes.GroupStateOf(f.Context(), f.watcher.Client, groupName)
 	require.NoError(f, err)
 	return state
 }

@@ -35,7 +35,7 @@ func (f *fixture) grow(s recipes.GroupSpec) (g growth) {
 	var members []*recipes.Member
 	join := func() {
 		f.Helper()
-		g, err := f.client().Group(s, recipes.GroupOptions{Notify: rounds.Add})
+		g, err := recipes.NewGroup(f.client().Client, s, recipes.GroupOptions{Notify: rounds.Add})
 		require.NoError(f, err)
 		m, err := g.Join(context.Background(), fmt.Sprint("node", len(members)), quiet{})
 		require.NoError(f, err)

@@ -24,7 +24,7 @@ func TestSpecThatIsInForceIsNotWrittenAgain(t *testing.T) {
 
 	_, after := f.Get(f.path())
 	require.Equal(t, before.Mzxid, after.Mzxid)
-	g, err := f.watcher.Group(spec(12))
+	g, err := recipes.NewGroup(f.watcher.Client, spec(12))
 	require.NoError(t, err)
 	require.Equal(t, g.Spec(), f.state().Spec)
 	require.True(t, f.apply(spec(13)))
@@ -160,7 +160,7 @@ func TestOnlyDeclaredParticipantsJoinAGroupThatDeclaresThem(t *testing.T) {
 func TestEverythingWrongWithAGroupIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	f := share(t)
-	_, err := f.watcher.Group(recipes.GroupSpec{
+	_, err := recipes.NewGroup(f.watcher.Client, recipes.GroupSpec{
 		Name: "/", Locks: []string{"a", "a", ""}, Holders: -1, Limit: -1, Strategy: "none", CleanupTimeout: -1, Debounce: -1, MaxMoves: -1,
 		Participants: []string{"p", " q"}, Weights: map[string]float64{"p": -1}, Pins: map[string]string{"b": "x"}, Zones: map[string]string{"y": "z"},
 	}, recipes.GroupOptions{Strategies: map[string]assignment.Strategy{"mod": nil}})
@@ -183,28 +183,28 @@ func TestEverythingWrongWithAGroupIsToldAtOnce(t *testing.T) {
 		"cleanup_timeout", "debounce", "holders", "limit", "locks", "locks", "max_moves", "name", "participants", "pins", "pins", "strategies", "strategy", "weights", "zones",
 	}, fields)
 
-	_, err = f.watcher.Group(recipes.GroupSpec{Name: "none"})
+	_, err = recipes.NewGroup(f.watcher.Client, recipes.GroupSpec{Name: "none"})
 	require.ErrorContains(t, err, "locks")
-	_, err = f.watcher.Group(recipes.GroupSpec{Name: "large", Locks: recipes.NumberedLocks(strings.Repeat("x", 100), 10_000)})
+	_, err = recipes.NewGroup(f.watcher.Client, recipes.GroupSpec{Name: "large", Locks: recipes.NumberedLocks(strings.Repeat("x", 100), 10_000)})
 	require.ErrorContains(t, err, "one node of ZooKeeper")
-	_, err = f.watcher.Group(recipes.GroupSpec{Name: "fits", Locks: recipes.NumberedLocks("lock", 10_000)})
+	_, err = recipes.NewGroup(f.watcher.Client, recipes.GroupSpec{Name: "fits", Locks: recipes.NumberedLocks("lock", 10_000)})
 	require.NoError(t, err)
 }
 
 func TestGroupThatIsNotThereIsSaidToBe(t *testing.T) {
 	t.Parallel()
 	f := share(t)
-	groups, _, err := f.watcher.Groups(t.Context())
+	groups, _, err := recipes.AllGroups(t.Context(), f.watcher.Client)
 	require.NoError(t, err)
 	require.Empty(t, groups)
-	_, err = f.watcher.GroupState(t.Context(), "none")
+	_, err = recipes.GroupStateOf(t.Context(), f.watcher.Client, "none")
 	var missing *recipes.GroupNotFoundError
 	require.ErrorAs(t, err, &missing)
 	require.Equal(t, "none", missing.Group)
 
 	one := f.join(spec(2), "node1")
 	f.share(2, one)
-	groups, _, err = f.watcher.Groups(t.Context())
+	groups, _, err = recipes.AllGroups(t.Context(), f.watcher.Client)
 	require.NoError(t, err)
 	require.Len(t, groups, 1)
 	require.Equal(t, "node1", groups[0].Controller())

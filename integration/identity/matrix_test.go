@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
+	"github.com/lockkeeper/lockkeeper/recipes/survey"
 )
 
 // named connects somebody who has the three lists: Ana operates, Keeper and
@@ -245,10 +246,10 @@ func TestReadersSeeAllAndAreToldWhichRightTheyLack(t *testing.T) {
 	report, err := f.audit(c).Verify(f.Context())
 	require.NoError(t, err)
 	require.Nil(t, report.Untrusted)
-	survey, err := c.Survey(f.Context(), recipes.SurveyOptions{})
+	below, err := survey.Take(f.Context(), c.Client, survey.Options{})
 	require.NoError(t, err)
-	require.Empty(t, survey.Refused)
-	require.Empty(t, survey.Strangers)
+	require.Empty(t, below.Refused)
+	require.Empty(t, below.Strangers)
 
 	for what, right := range map[string]recipes.Permission{
 		"queue": recipes.PermissionCreate, "take another lock": recipes.PermissionCreate, "ask for a decision": recipes.PermissionCreate,

@@ -65,7 +65,7 @@ func newClub(h *fixture, spec recipes.GroupSpec) *club {
 }
 
 func (c *club) join(i int) {
-	g, err := c.client().Group(c.spec, recipes.GroupOptions{Notify: func(n recipes.GroupNotice) { c.told(i, n) }})
+	g, err := recipes.NewGroup(c.client().Client, c.spec, recipes.GroupOptions{Notify: func(n recipes.GroupNotice) { c.told(i, n) }})
 	if err == nil {
 		var m *recipes.Member
 		if m, err = g.Join(c.Context(), fmt.Sprint("participant-", i), visitor{c, i}); err == nil {

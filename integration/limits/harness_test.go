@@ -20,6 +20,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/survey"
 )
 
 var shared testbed.Shared
@@ -110,7 +111,7 @@ func (h *fixture) eventually(is func() bool, what string, args ...any) {
 // scopes counts the locks that have a node.
 func (h *fixture) scopes(c *recipes.Client) int {
 	h.Helper()
-	found, err := c.Survey(h.Context(), recipes.SurveyOptions{Nodes: 1_000_000})
+	found, err := survey.Take(h.Context(), c.Client, survey.Options{Nodes: 1_000_000})
 	require.NoError(h, err)
 	require.True(h, found.Complete)
 	require.Empty(h, found.Strangers)

@@ -20,7 +20,7 @@ func shares(ts *testscript.TestScript, neg bool, args []string) {
 	eventually(ts, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 		defer cancel()
-		state, err := storyOf(ts).client.GroupState(ctx, args[0])
+		state, err := recipes.GroupStateOf(ctx, storyOf(ts).client.Client, args[0])
 		if err != nil {
 			return err
 		}

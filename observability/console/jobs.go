@@ -315,7 +315,7 @@ type groupModel struct {
 }
 
 type memberRow struct {
-	views.GroupMember
+	views.GroupMemberState
 	Since   template.HTML
 	Percent int
 }

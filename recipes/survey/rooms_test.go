@@ -1,4 +1,4 @@
-package recipes
+package survey
 
 import (
 	"context"
@@ -9,15 +9,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestSurveyKnowsWhatBelongsIntoEachRoom(t *testing.T) {
 	t.Parallel()
 	server := zktest.RunT(t)
-	c, err := NewClient(Config{
-		Servers: []string{server.Addr()}, Auth: &Digest{User: "ana", Password: "secret"},
-		Operators: []string{DigestID("ana", "secret")}, Contenders: []string{"world:anyone"},
+	c, err := recipes.NewClient(recipes.Config{
+		Servers: []string{server.Addr()}, Auth: &recipes.Digest{User: "ana", Password: "secret"},
+		Operators: []string{recipes.DigestID("ana", "secret")}, Contenders: []string{"world:anyone"},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })

@@ -1,4 +1,6 @@
-package recipes
+// Package survey looks at all that lies below the root: how much there is, what does not belong there, what cannot be read,
+// and who may do what with it. Doctor judges it.
+package survey
 
 import (
 	"cmp"
@@ -14,14 +16,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
-	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
-// SurveyOptions say what a survey looks for.
-type SurveyOptions struct {
+// Options say what a survey looks for.
+type Options struct {
 	// IdleSince: a scope without requests counts as idle when it was last locked
 	// before that, by the servers' clock. Zero: none does.
 	IdleSince time.Time
@@ -46,7 +49,7 @@ type Survey struct {
 	// Emergencies are the requests at priority.Emergency, by path.
 	Emergencies []EmergencyRequest
 
-	Idle      int // scopes, see SurveyOptions
+	Idle      int // scopes, see Options
 	Longest   ChildList
 	Strangers []Stranger // by path
 
@@ -84,14 +87,14 @@ type NodeACL struct {
 	ACL  []zkclient.ACL
 }
 
-const surveyNodes = 20_000
+const defaultNodes = 20_000
 
-// Survey looks at what lies below the root, without writing. When ctx ends
+// Take looks at what lies below the root of a client, without writing. When ctx ends
 // first, what was seen until then is returned, and is not complete. The error is
 // an *UnavailableError, or tells why the root cannot be read.
-func (c *Client) Survey(ctx context.Context, o SurveyOptions) (Survey, error) {
+func Take(ctx context.Context, c *zkclient.Client, o Options) (Survey, error) {
 	v := &surveyor{o: o, survey: Survey{Root: c.Root(), Complete: true}}
-	v.o.Nodes = cmp.Or(o.Nodes, surveyNodes)
+	v.o.Nodes = cmp.Or(o.Nodes, defaultNodes)
 	_, err := c.Stat(ctx, c.Root())
 	switch {
 	case errors.Is(err, zkclient.ErrNoNode):
@@ -102,7 +105,7 @@ func (c *Client) Survey(ctx context.Context, o SurveyOptions) (Survey, error) {
 	v.survey.Exists = true
 	// What is under way when ctx ends has no need to be waited for: it goes on
 	// with a survey that nobody reads.
-	_, err = zkclient.Promptly(ctx, c.Client, func() (struct{}, error) {
+	_, err = zkclient.Promptly(ctx, c, func() (struct{}, error) {
 		s, err := c.UsableFor(ctx, false)
 		if err != nil {
 			return struct{}{}, err
@@ -120,7 +123,7 @@ func (c *Client) Survey(ctx context.Context, o SurveyOptions) (Survey, error) {
 // A surveyor walks through the tree, level by level.
 type surveyor struct {
 	s *zkclient.Session
-	o SurveyOptions
+	o Options
 
 	mu     sync.Mutex
 	survey Survey
@@ -347,21 +350,21 @@ func recordAt(path string) func(data []byte) error {
 	case room == "audit" && deep == 2:
 		return opstore.CheckAuditNode
 	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "frozen/"):
-		return func(data []byte) error { _, err := decodeFrozen(data, new(zkclient.Stat)); return err }
+		return recipes.CheckFrozenRecord
 	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "notes/"):
 		return decodeErrandNote
 	case room == "groups" && deep == 1:
-		return func(data []byte) error { _, err := decodeSpec(data); return err }
+		return recipes.CheckSpec
 	case room == "groups" && deep == 2 && last == "assignment":
-		return func(data []byte) error { _, err := decodeAssignment(data, new(zkclient.Stat)); return err }
+		return recipes.CheckAssignment
 	case room == "groups" && deep == 3:
-		return func(data []byte) error { _, err := decodeMember(data); return err }
+		return recipes.CheckMember
 	case room == zkclient.RoomIdentities && deep == 0:
 		return zkclient.CheckIdentitiesRecord
 	case room == "locks" && deep == 2:
-		return func(data []byte) error { _, err := decodeLock(data); return err }
+		return recipes.CheckLockRecord
 	case room == "locks" && deep == 3:
-		return func(data []byte) error { _, err := decodeContender(data); return err }
+		return recipes.CheckRequestRecord
 	case room == "overrides" && deep == 0:
 		return opstore.CheckOverrides
 	case room == "requests" && deep == 1:
@@ -418,18 +421,14 @@ func childOfEmergency(_ *surveyor, _ visit, name string) (nodeKind, string) {
 }
 
 func childOfLocks(_ *surveyor, _ visit, name string) (nodeKind, string) {
-	if isBucket(name) {
+	if recipes.IsBucket(name) {
 		return childOfBucket, ""
 	}
 	return nil, "not one of the 256 buckets of the locks"
 }
 
-func isBucket(name string) bool {
-	return len(name) == 2 && strings.Trim(name, "0123456789abcdef") == ""
-}
-
 func childOfBucket(v *surveyor, parent visit, name string) (nodeKind, string) {
-	if _, why := scopeIn(v.survey.Root, parent.path, name); why != "" {
+	if _, why := recipes.ScopeIn(v.survey.Root, parent.path, name); why != "" {
 		return nil, why
 	}
 	v.note(func(s *Survey) { s.Scopes++ })
@@ -437,14 +436,14 @@ func childOfBucket(v *surveyor, parent visit, name string) (nodeKind, string) {
 }
 
 func childOfLock(v *surveyor, parent visit, name string) (nodeKind, string) {
-	c, ok := parseChild(name)
+	id, level, ok := recipes.ParseRequestName(name)
 	if !ok {
 		return nil, "neither holds nor waits for the lock: its name is no request's"
 	}
 	v.note(func(s *Survey) {
 		s.Requests++
-		if scope, ok := znode.UnescapeScope(path.Base(parent.path)); ok && c.level() == priority.Emergency {
-			s.Emergencies = append(s.Emergencies, EmergencyRequest{Path: parent.path + "/" + name, Scope: scope, ID: c.guid})
+		if scope, ok := znode.UnescapeScope(path.Base(parent.path)); ok && level == priority.Emergency {
+			s.Emergencies = append(s.Emergencies, EmergencyRequest{Path: parent.path + "/" + name, Scope: scope, ID: id})
 		}
 	})
 	return nil, ""
@@ -466,7 +465,7 @@ func childOfJob(_ *surveyor, _ visit, name string) (nodeKind, string) {
 
 func childOfGroups(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if _, ok := znode.UnescapeScope(name); !ok {
-		return nil, notAGroup
+		return nil, recipes.NotAGroup
 	}
 	return childOfGroup, ""
 }
@@ -482,8 +481,8 @@ func childOfGroup(_ *surveyor, _ visit, name string) (nodeKind, string) {
 }
 
 func childOfMembers(_ *surveyor, _ visit, name string) (nodeKind, string) {
-	if _, ok := parseMember(name); !ok {
-		return nil, notAMember
+	if !recipes.IsMember(name) {
+		return nil, recipes.NotAMember
 	}
 	return nil, ""
 }
