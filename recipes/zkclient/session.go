@@ -320,6 +320,9 @@ func (s *Session) disconnectedIf(concerned func() bool) {
 			t.Blink()
 		}
 	}
+	if s.Usable() { // the next connection is settled already: what its watchers have read since may be older than this
+		s.watches.reconnected()
+	}
 	if fresh && !s.IsOver() {
 		attrs := []any{"session", sessionName(id)}
 		if cause != nil { // the server may have hung up without a word

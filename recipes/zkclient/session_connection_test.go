@@ -169,3 +169,40 @@ func TestTheEndOfAConnectionSaysNothingOfTheNext(t *testing.T) {
 		require.True(t, s.Usable())
 	}
 }
+
+// A lateTenant hears that the connection is gone after the next one has been settled.
+type lateTenant struct {
+	fakeTenant
+
+	settle func()
+	blind  bool
+}
+
+func (*lateTenant) Blind(Instant) bool { return false }
+
+func (l *lateTenant) Blink() {
+	l.settle()
+	l.blind = true
+}
+
+// The end of a connection may be told so late that the next one has made all watchers read again.
+func TestAHolderThatHearsLateOfTheEndOfAConnectionReadsAgain(t *testing.T) {
+	t.Parallel()
+	held := &lateTenant{}
+	looks := Watcher(func(WatchKind) { held.blind = false })
+	s := &Session{
+		c: &Client{}, clock: newClock(), watches: newWatchTable(), isReady: true, down: true, tenants: map[Tenant]struct{}{held: {}},
+		ready: make(chan struct{}), cut: make(chan struct{}), over: make(chan struct{}),
+	}
+	s.watches.entry(watchKey{path: "/own"}).readers[&looks] = struct{}{}
+	held.settle = func() {
+		s.mu.Lock()
+		s.isReady = true
+		s.mu.Unlock()
+		s.watches.reconnected()
+	}
+
+	s.disconnected()
+
+	require.False(t, held.blind, "nobody reads its node again before the deadline")
+}
