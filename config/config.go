@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -60,7 +61,7 @@ type Config struct {
 
 	// Groups are the lock groups, in the order of the file. Each is valid, with
 	// its defaults filled in.
-	Groups []recipes.GroupSpec
+	Groups []group.Spec
 
 	// Jobs are in the order of the file. Each is valid. A file with groups may
 	// have none.
@@ -204,7 +205,7 @@ var fileShape = shape{
 		apart("defaults", like(&defaultsShape), "", "What jobs have that do not say otherwise."),
 		compared(apart("scopes", named(like(&scopeShape)), "", "What the locks protect. Once there is a scope here, jobs can use no others."), func(c *Config) []Scope { return c.Scopes }, nil),
 		apart("jobs", named(like(&jobShape)), "", "The jobs, by name."),
-		compared(apart("groups", someOf(like(&groupShape)), "", "Locks that are spread over the processes that join."), func(c *Config) []recipes.GroupSpec { return c.Groups }, nil),
+		compared(apart("groups", someOf(like(&groupShape)), "", "Locks that are spread over the processes that join."), func(c *Config) []group.Spec { return c.Groups }, nil),
 		in("scheduler", &schedulerShape, "How the daemons share the jobs.", func(c *Config) *Scheduler { return &c.Scheduler }, (*reader).checkScheduler),
 		in("drain", &drainShape, "What happens when the daemon stops.", func(c *Config) *scheduler.Drain { return &c.Drain }, func(r *reader, o object, _ *scheduler.Drain) { r.drainFinish = o.get("finish") }),
 		by("drain_timeout", aDuration, scheduler.DefaultDrainFinish, "Short for drain.finish.", (*reader).shortDrain),

@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -45,9 +46,9 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 	require.Equal(t, time.Minute, cfg.Drain.Finish)
 	require.Equal(t, Log{Format: "json", Level: slog.LevelInfo}, cfg.Log)
 
-	require.Equal(t, []recipes.GroupSpec{
+	require.Equal(t, []group.Spec{
 		{
-			CleanupTimeout: 10 * time.Second, Debounce: 100 * time.Millisecond, Holders: 1, Locks: recipes.NumberedLocks("lock-group", 12), Name: "lock-group",
+			CleanupTimeout: 10 * time.Second, Debounce: 100 * time.Millisecond, Holders: 1, Locks: group.NumberedLocks("lock-group", 12), Name: "lock-group",
 			Participants: []string{"localhost_12001", "localhost_12002", "localhost_12003"}, Pins: map[string]string{"lock-group_3": "localhost_12001"},
 			Strategy: "balanced",
 		},

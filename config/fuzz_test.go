@@ -33,7 +33,7 @@ func FuzzParse(f *testing.F) {
 		"%YAML 1.2\n---\nversion: !!int 1\n", "? |\n  x\n: >\n  y\n", "a: \"\\u0000\\n\"\n", "\ufeffversion: 1\r\n", "a:\rb:\u2028c: @",
 		job("run: {temporal: {workflow: W, task_queue: q, args: [[.inf, 0x10, ~]]}}"), job("run: {http: {url: 'http://a', headers: {A: b}}, cleanup: {http: {url: x}}}"),
 		job("blackout: [{schedule: 'H H * * *', for: 1h}]\nretry: {max: 1}\non_preempt: requeue"), file(policyDefaults),
-		group("weights: {a: 1e400, b: .nan, 1: 1}, pins: {l1: a, l1: b}, locks: 9"), "version: 1\ngroups: [&g {name: a, locks: 2}, *g, {<<: *g, name: b}]\n",
+		groupOf("weights: {a: 1e400, b: .nan, 1: 1}, pins: {l1: a, l1: b}, locks: 9"), "version: 1\ngroups: [&g {name: a, locks: 2}, *g, {<<: *g, name: b}]\n",
 		"\"a\\nb\\e[31m\": 1\njobs: {\"x\\ny\": {schedule: \"a\\nb\"}}\n",
 	} {
 		f.Add(text)

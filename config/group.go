@@ -10,8 +10,8 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 const groupsExample = "write a list like [{name: lock-group, locks: 12}]"
@@ -23,9 +23,9 @@ var groupShape = shape{
 		needed(by("name", aText, "", "The name of the group.", (*reader).groupName), "write for example name: lock-group"),
 		needed(by("locks", oneOf(wholeNumber(1, maxGroupLocks), someOf(aText)), "", "How many locks there are, or their names.", (*reader).groupLocks), locksInstead),
 		to("holders", number[int](1, 1000, "write how many participants hold each lock at the same time, 1 or more"), 1, "How many participants hold each lock at the same time.", func(g *groupEntry) *int { return &g.Holders }),
-		to("strategy", of[string]{kind: aText, read: (*reader).strategy}, filled(recipes.DefaultGroupStrategy), "How the locks are spread: "+strings.Join(assignment.Names(), ", ")+", or one of the program's own.", func(g *groupEntry) *string { return &g.Strategy }),
-		to("cleanup_timeout", positive, recipes.DefaultGroupCleanupTimeout, "How long a participant needs to put things right when a lock moves away from it.", func(g *groupEntry) *time.Duration { return &g.CleanupTimeout }),
-		to("debounce", of[time.Duration]{kind: aDuration, read: (*reader).groupDebounce}, recipes.DefaultGroupDebounce, "How long the participants must be the same ones before locks move.", func(g *groupEntry) *time.Duration { return &g.Debounce }),
+		to("strategy", of[string]{kind: aText, read: (*reader).strategy}, filled(group.DefaultStrategy), "How the locks are spread: "+strings.Join(assignment.Names(), ", ")+", or one of the program's own.", func(g *groupEntry) *string { return &g.Strategy }),
+		to("cleanup_timeout", positive, group.DefaultCleanupTimeout, "How long a participant needs to put things right when a lock moves away from it.", func(g *groupEntry) *time.Duration { return &g.CleanupTimeout }),
+		to("debounce", of[time.Duration]{kind: aDuration, read: (*reader).groupDebounce}, group.DefaultDebounce, "How long the participants must be the same ones before locks move.", func(g *groupEntry) *time.Duration { return &g.Debounce }),
 		to("max_moves", number[int](0, math.MaxInt32, "write how many locks may move in one round, or 0 for no limit"), 0, "How many locks are taken in one round from participants that are there; 0: no limit.", func(g *groupEntry) *int { return &g.MaxMoves }),
 		to("limit", number[int](0, math.MaxInt32, "write how many locks a participant holds at most, or 0 for no limit"), 0, "How many locks a participant holds at most; 0: no limit.", func(g *groupEntry) *int { return &g.Limit }),
 		by("participants", someOf(aText), "", "Who may join; without it, anybody.", (*reader).participants),
@@ -50,7 +50,7 @@ const (
 
 // A groupEntry is a group and where its settings stand.
 type groupEntry struct {
-	recipes.GroupSpec
+	group.Spec
 	name       value
 	lockAt     map[string]value // by name; empty for a number
 	members    map[string]value // who may join; nil: anybody
@@ -59,7 +59,7 @@ type groupEntry struct {
 }
 
 // readGroups reads the groups, in the order of the file.
-func (r *reader) readGroups(v value) []recipes.GroupSpec {
+func (r *reader) readGroups(v value) []group.Spec {
 	if !v.exists() {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (r *reader) readGroups(v value) []recipes.GroupSpec {
 	if len(items) == 0 {
 		r.missing(v, "the list is empty", "remove it, or "+groupsExample)
 	}
-	var groups []recipes.GroupSpec
+	var groups []group.Spec
 	first := map[string]value{}
 	for _, item := range items {
 		if !item.exists() {
@@ -89,7 +89,7 @@ func (r *reader) readGroups(v value) []recipes.GroupSpec {
 		if r.problems() == before && !r.torn {
 			r.refused(item, g.Validate()) // what only the whole can tell: its size
 		}
-		groups = append(groups, g.GroupSpec)
+		groups = append(groups, g.Spec)
 	}
 	return groups
 }
@@ -114,7 +114,7 @@ func (r *reader) group(v value) (groupEntry, bool) {
 func (r *reader) strategy(v value) (string, bool) {
 	name, ok := r.word(v, append(assignment.Names(), r.strategies...)...)
 	if !ok {
-		return recipes.DefaultGroupStrategy, false
+		return group.DefaultStrategy, false
 	}
 	return name, true
 }
@@ -167,7 +167,7 @@ func (r *reader) groupLocks(v value, g *groupEntry) {
 			r.missing(v, "the list is empty", locksInstead)
 		}
 	} else if n, ok := r.between(v, 1, maxGroupLocks, locksInstead); ok {
-		g.Locks = recipes.NumberedLocks(g.Name, int(n))
+		g.Locks = group.NumberedLocks(g.Name, int(n))
 		g.lockAt = map[string]value{}
 		for _, lock := range g.Locks {
 			g.lockAt[lock] = v
@@ -217,7 +217,7 @@ func (r *reader) names(v value, what, instead string) ([]string, map[string]valu
 
 // checkGroupName asks the recipe whether something can have a name.
 func (r *reader) checkGroupName(v value, name, what string) {
-	probe := recipes.GroupSpec{Name: "group", Locks: []string{"lock"}}
+	probe := group.Spec{Name: "group", Locks: []string{"lock"}}
 	if what == "a lock" {
 		probe.Locks[0] = name
 	} else {

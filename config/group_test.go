@@ -5,14 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/stretchr/testify/require"
-
-	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// group makes a file of the settings of one group, which stand in line 3 from
+// groupOf makes a file of the settings of one group, which stand in line 3 from
 // column 32 on.
-func group(settings string) string {
+func groupOf(settings string) string {
 	return "version: 1\ngroups:\n  - {name: g, locks: [l1, l2], " + settings + "}\n"
 }
 
@@ -20,16 +19,16 @@ func TestGroupsHaveDefaultsAndNeedNoJobs(t *testing.T) {
 	cfg := mustParse(t, "version: 1\ngroups: [{name: g, locks: 3}, {name: h, locks: [x]}]\n")
 
 	require.Empty(t, cfg.Jobs)
-	require.Equal(t, []recipes.GroupSpec{
+	require.Equal(t, []group.Spec{
 		{Name: "g", Locks: []string{"g_0", "g_1", "g_2"}, Holders: 1, Strategy: "balanced", CleanupTimeout: 10 * time.Second, Debounce: 100 * time.Millisecond},
 		{Name: "h", Locks: []string{"x"}, Holders: 1, Strategy: "balanced", CleanupTimeout: 10 * time.Second, Debounce: 100 * time.Millisecond},
 	}, cfg.Groups)
 }
 
 func TestSettingsOfAGroup(t *testing.T) {
-	cfg := mustParse(t, group("holders: 2, strategy: weighted, cleanup_timeout: 1m, debounce: 1s, max_moves: 5, limit: 7, participants: [a, b], weights: {a: 2, b: 0.5}, pins: {l1: a}, zones: {a: x}"))
+	cfg := mustParse(t, groupOf("holders: 2, strategy: weighted, cleanup_timeout: 1m, debounce: 1s, max_moves: 5, limit: 7, participants: [a, b], weights: {a: 2, b: 0.5}, pins: {l1: a}, zones: {a: x}"))
 
-	require.Equal(t, []recipes.GroupSpec{{
+	require.Equal(t, []group.Spec{{
 		Name: "g", Locks: []string{"l1", "l2"}, Holders: 2, Strategy: "weighted", CleanupTimeout: time.Minute, Debounce: time.Second, MaxMoves: 5, Limit: 7,
 		Participants: []string{"a", "b"}, Weights: map[string]float64{"a": 2, "b": 0.5}, Pins: map[string]string{"l1": "a"}, Zones: map[string]string{"a": "x"},
 	}}, cfg.Groups)
@@ -38,7 +37,7 @@ func TestSettingsOfAGroup(t *testing.T) {
 func TestAGroupCanHaveAStrategyOfTheProgram(t *testing.T) {
 	opts := testOptions()
 	opts.Strategies = []string{"nearest"}
-	cfg, err := Parse(fileName, []byte(group("strategy: nearest")), opts)
+	cfg, err := Parse(fileName, []byte(groupOf("strategy: nearest")), opts)
 	require.NoError(t, err)
 	require.Equal(t, "nearest", cfg.Groups[0].Strategy)
 }
@@ -135,7 +134,7 @@ func TestWhatAStrategyDoesNotLookAtIsAWarning(t *testing.T) {
 		"strategy: rendezvous, weights: {a: 2}, pins: {l1: a}":                          nil,
 		"strategy: weighted, weights: {a: 2}, pins: {l1: a}, holders: 2, zones: {a: x}": nil,
 	} {
-		_, problems, warnings := parse(t, group(settings))
+		_, problems, warnings := parse(t, groupOf(settings))
 		require.Empty(t, problems)
 		require.Equal(t, want, warnings, settings)
 	}

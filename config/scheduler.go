@@ -1,8 +1,8 @@
 package config
 
 import (
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // Scheduler says how the daemon shares its jobs with others.
@@ -25,7 +25,7 @@ var schedulerShape = shape{
 	example: "write it like {spread: true, strategy: balanced}",
 	keys: []key{
 		to("spread", yesOrNo, false, "Each job belongs to one of the daemons, which alone claims its ticks.", func(s *Scheduler) *bool { return &s.Spread }),
-		to("strategy", choice[string](assignment.Names()...), filled(recipes.DefaultGroupStrategy), "How the jobs are spread.", func(s *Scheduler) *string { return &s.Strategy }),
+		to("strategy", choice[string](assignment.Names()...), filled(group.DefaultStrategy), "How the jobs are spread.", func(s *Scheduler) *string { return &s.Strategy }),
 		to("name", of[string]{kind: aText, read: (*reader).schedulerName}, "host:pid", "Tells the daemons apart; each has another one.", func(s *Scheduler) *string { return &s.Name }),
 	},
 	later: []string{"lateness", "pins", "weights", "participants"},

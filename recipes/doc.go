@@ -1,5 +1,5 @@
-// Package recipes holds ZooKeeper recipes: one Client for each process, and
-// locks, elections and groups on it.
+// Package recipes holds the priority lock on ZooKeeper, and the Client that each
+// process has one of.
 //
 // The idea: whoever holds a lock can be sure of it. A Client knows when the
 // server last heard of its session, so it ends what is held before the server
@@ -15,19 +15,16 @@
 //	...
 //	err = grant.Release(ctx)
 //
-// Beside the PriorityLock there are Group (locks spread over participants) and
-// ticks.Ledger (each tick once); and, on the nodes of Apache Curator and Kazoo, so
-// that processes in Go, Java and Python exclude each other: Mutex, RWMutex,
-// Semaphore, Election, Barrier and DoubleBarrier. docs/recipes.md tells them
-// apart.
+// The rooms, each on those below it:
 //
-// The rooms, and what they stand on:
-//
-//	recipes     PriorityLock, Group, classic recipes, boards of operators, what looks at them
-//	  ticks     each tick of a job once
-//	  zkclient  sessions with a deadline, watches, transactions; the only one that knows go-zookeeper
-//	  internal/znode  names of nodes, and records as they stand in them
-//	zkwire      ZooKeeper's protocol as bytes
+//	survey      all that lies below the root, for package doctor
+//	group       locks spread over participants; assignment has the strategies
+//	classic     the recipes of Curator and Kazoo, on their nodes
+//	recipes     the PriorityLock, and what looks at it: state, plan, who waits for whom
+//	opstore     what operators leave in ZooKeeper: overrides, approvals, audit
+//	ticks       each tick of a job once
+//	zkclient    sessions with a deadline, watches, transactions; the only one that knows go-zookeeper
+//	internal    call: what all calls for a lock have in common; znode: names of nodes, and records as they stand in them
 //
 // Most programs use package lockguard, which runs work under a context that
 // ends with the lock, or with the first of several.

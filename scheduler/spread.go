@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // A Spreader makes the daemon take part in a group of locks, one for each job.
@@ -21,7 +22,7 @@ type Spreader interface {
 	// daemon's, notify what happens in the group. *recipes.RequestError and
 	// *recipes.NotParticipantError end the scheduler; after other errors it
 	// tries again.
-	Join(ctx context.Context, spec recipes.GroupSpec, handler recipes.GroupHandler, notify func(recipes.GroupNotice)) (leave func(context.Context) error, err error)
+	Join(ctx context.Context, spec group.Spec, handler group.Handler, notify func(group.Notice)) (leave func(context.Context) error, err error)
 }
 
 // SpreadOver spreads jobs over the daemons that share the client's ZooKeeper
@@ -44,8 +45,8 @@ type clientSpreader struct {
 	name   string
 }
 
-func (c clientSpreader) Join(ctx context.Context, spec recipes.GroupSpec, handler recipes.GroupHandler, notify func(recipes.GroupNotice)) (func(context.Context) error, error) {
-	group, err := recipes.NewGroup(c.client.Client, spec, recipes.GroupOptions{Notify: notify})
+func (c clientSpreader) Join(ctx context.Context, spec group.Spec, handler group.Handler, notify func(group.Notice)) (func(context.Context) error, error) {
+	group, err := group.New(c.client.Client, spec, group.Options{Notify: notify})
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +66,8 @@ const (
 // spreadSpec declares the group of all jobs that have a schedule. Daemons with
 // other jobs are in another group: none is then given a job that it does not
 // have, and the ledger decides between the owners in both.
-func (s *Scheduler) spreadSpec(defs map[string]*definition) recipes.GroupSpec {
-	spec := recipes.GroupSpec{Strategy: s.cfg.SpreadStrategy, Debounce: spreadDebounce}
+func (s *Scheduler) spreadSpec(defs map[string]*definition) group.Spec {
+	spec := group.Spec{Strategy: s.cfg.SpreadStrategy, Debounce: spreadDebounce}
 	for name, def := range defs {
 		if def.schedule != Manual() {
 			spec.Locks = append(spec.Locks, name)
@@ -90,7 +91,7 @@ func (s *Scheduler) spread() error {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(s.firing, spreadJoin)
-		leave, err := s.cfg.Spread.Join(ctx, spec, owner{s}, func(n recipes.GroupNotice) { s.logSpread(log, n) })
+		leave, err := s.cfg.Spread.Join(ctx, spec, owner{s}, func(n group.Notice) { s.logSpread(log, n) })
 		cancel()
 		if err != nil {
 			if isPermanent(err) {
@@ -132,25 +133,25 @@ func (s *Scheduler) spreadAnew() {
 // isPermanent reports whether a group refuses this daemon as it is configured.
 func isPermanent(err error) bool {
 	_, refused := errors.AsType[*recipes.RequestError](err)
-	_, stranger := errors.AsType[*recipes.NotParticipantError](err)
+	_, stranger := errors.AsType[*group.NotParticipantError](err)
 	return refused || stranger
 }
 
 func (s *Scheduler) logSpread(log interface {
 	Info(msg string, args ...any)
 	Warn(msg string, args ...any)
-}, n recipes.GroupNotice,
+}, n group.Notice,
 ) {
 	switch n := n.(type) {
-	case recipes.GroupController:
+	case group.Controller:
 		log.Info("this daemon decides which one owns which job", "decides", n.Gained)
-	case recipes.GroupRoundDone:
+	case group.RoundDone:
 		log.Info("jobs are spread", "moved", n.Moves, "took", n.Took.Round(time.Millisecond))
-	case recipes.GroupStrategyFailed:
+	case group.StrategyFailed:
 		log.Warn("jobs are not spread anew; they stay where they are", "strategy", n.Strategy, "error", n.Err)
-	case recipes.GroupLost:
+	case group.Lost:
 		log.Warn("this daemon owns no job any more until it is back", "error", n.Err)
-	case recipes.GroupFault:
+	case group.Fault:
 		log.Warn("this daemon cannot take part in the spread of jobs; trying again", "error", n.Err)
 	}
 }
@@ -158,9 +159,9 @@ func (s *Scheduler) logSpread(log interface {
 // owner tells lanes what is theirs.
 type owner struct{ s *Scheduler }
 
-var _ recipes.GroupHandler = owner{}
+var _ group.Handler = owner{}
 
-func (o owner) OnLocked(ctx context.Context, grant recipes.LockGrant) {
+func (o owner) OnLocked(ctx context.Context, grant group.LockGrant) {
 	if l := o.s.laneOf(grant.Lock); l != nil {
 		l.own(ctx)
 	}

@@ -13,14 +13,15 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // seat is one daemon's part in a group whose locks the test hands out.
 type seat struct {
 	refusals int   // this many joins fail
 	refusal  error // of all joins, if it is set
-	spec     recipes.GroupSpec
-	handler  recipes.GroupHandler
+	spec     group.Spec
+	handler  group.Handler
 	joined   chan struct{}
 	left     bool
 	held     map[string]context.CancelFunc
@@ -30,7 +31,7 @@ func newSeat() *seat {
 	return &seat{joined: make(chan struct{}), held: map[string]context.CancelFunc{}}
 }
 
-func (s *seat) Join(_ context.Context, spec recipes.GroupSpec, handler recipes.GroupHandler, notify func(recipes.GroupNotice)) (func(context.Context) error, error) {
+func (s *seat) Join(_ context.Context, spec group.Spec, handler group.Handler, notify func(group.Notice)) (func(context.Context) error, error) {
 	if s.refusal != nil {
 		return nil, s.refusal
 	}
@@ -39,7 +40,7 @@ func (s *seat) Join(_ context.Context, spec recipes.GroupSpec, handler recipes.G
 		return nil, errors.New("refused")
 	}
 	s.spec, s.handler = spec, handler
-	notify(recipes.GroupController{Gained: true})
+	notify(group.Controller{Gained: true})
 	close(s.joined)
 	return func(context.Context) error {
 		for job := range s.held {
@@ -55,7 +56,7 @@ func (s *seat) give(job string) {
 	<-s.joined
 	ctx, cancel := context.WithCancel(context.Background())
 	s.held[job] = cancel
-	s.handler.OnLocked(ctx, recipes.LockGrant{Lock: job, Token: 1})
+	s.handler.OnLocked(ctx, group.LockGrant{Lock: job, Token: 1})
 }
 
 func (s *seat) take(job string) {
@@ -128,7 +129,7 @@ func TestDaemonThatItsGroupRefusesStopsAndSaysWhy(t *testing.T) {
 	for name, refusal := range map[string]error{
 		"bad name":  &recipes.RequestError{Field: "participant", Reason: "is too long"},
 		"a request": fmt.Errorf("group not joined: %w", errors.Join(&recipes.RequestError{Field: "limit"})),
-		"stranger":  &recipes.NotParticipantError{Group: "g", Name: "x", Participants: []string{"y"}},
+		"stranger":  &group.NotParticipantError{Group: "g", Name: "x", Participants: []string{"y"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

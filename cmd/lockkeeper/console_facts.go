@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -85,7 +86,7 @@ func (f *consoleFacts) job(ctx context.Context, name string) (views.JobDetail, e
 }
 
 func (f *consoleFacts) groups(ctx context.Context) ([]views.Group, []recipes.Unreadable, error) {
-	states, left, err := recipes.AllGroups(ctx, f.client.Client)
+	states, left, err := group.All(ctx, f.client.Client)
 	if err != nil {
 		return nil, nil, err
 	}

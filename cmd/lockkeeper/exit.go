@@ -10,6 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -85,11 +86,11 @@ func exitCode(err error) int {
 		return e.ExitCode()
 	}
 	switch {
-	case isOneOf(err, new(*usageError), new(*config.Errors), new(*recipes.RequestError), new(*recipes.AccessError), new(*recipes.NotParticipantError),
+	case isOneOf(err, new(*usageError), new(*config.Errors), new(*recipes.RequestError), new(*recipes.AccessError), new(*group.NotParticipantError),
 		new(*recipes.IdentityError), new(*recipes.ListsError), new(*recipes.UntrustedError), new(*opstore.NoOverrideError), new(*opstore.NoApprovalError),
 		new(*recipes.StaleTokenError), new(*recipes.NotHeldError), new(*recipes.NoRootError), new(*recipes.EmergencyError)):
 		return exitConfig
-	case isOneOf(err, new(*recipes.UnavailableError), new(*silentError), new(*recipes.NameTakenError)):
+	case isOneOf(err, new(*recipes.UnavailableError), new(*silentError), new(*group.NameTakenError)):
 		return exitNotAcquired
 	}
 	return exitFailed

@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 func (p *program) lockGroup() *cobra.Command {
@@ -53,10 +54,10 @@ many locks have changed hands.`,
 }
 
 func (p *program) listGroups(c *cobra.Command, file jobsFile) error {
-	var states []recipes.GroupState
+	var states []group.State
 	var left []recipes.Unreadable
 	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
-		states, left, err = recipes.AllGroups(ctx, client.Client)
+		states, left, err = group.All(ctx, client.Client)
 		return err
 	})
 	if err != nil {
@@ -81,9 +82,9 @@ func (p *program) showGroup(c *cobra.Command, file jobsFile, args []string) erro
 		_, err := recipes.EscapeScope(args[0])
 		p.problems.addRequest(err, func(string) string { return "NAME" })
 	}
-	var state recipes.GroupState
+	var state group.State
 	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
-		state, err = recipes.GroupStateOf(ctx, client.Client, args[0])
+		state, err = group.StateOf(ctx, client.Client, args[0])
 		return err
 	})
 	if err != nil {
@@ -95,7 +96,7 @@ func (p *program) showGroup(c *cobra.Command, file jobsFile, args []string) erro
 }
 
 // groupSpec finds the group that is meant in a file.
-func groupSpec(cfg *config.Config, name string) (recipes.GroupSpec, error) {
+func groupSpec(cfg *config.Config, name string) (group.Spec, error) {
 	names := make([]string, len(cfg.Groups))
 	for i, g := range cfg.Groups {
 		if g.Name == name || name == "" && len(cfg.Groups) == 1 {
@@ -110,5 +111,5 @@ func groupSpec(cfg *config.Config, name string) (recipes.GroupSpec, error) {
 	case name == "":
 		what = "--group is missing; " + cfg.File + " has " + strings.Join(names, ", ")
 	}
-	return recipes.GroupSpec{}, &usageError{command: "lockkeeper group", problems: problems{what}}
+	return group.Spec{}, &usageError{command: "lockkeeper group", problems: problems{what}}
 }

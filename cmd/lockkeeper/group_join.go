@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 type groupJoinFlags struct {
@@ -100,7 +101,7 @@ func (p *program) groupArgv(c *cobra.Command, args []string) []string {
 }
 
 // joinGroup takes part until a signal comes.
-func (p *program) joinGroup(ctx context.Context, cfg *config.Config, spec recipes.GroupSpec, name string, argv []string, timeout time.Duration) (err error) {
+func (p *program) joinGroup(ctx context.Context, cfg *config.Config, spec group.Spec, name string, argv []string, timeout time.Duration) (err error) {
 	exports := p.telemetry(ctx)
 	flush := exports.end
 	defer func() { flush() }() // when the locks are away
@@ -152,7 +153,7 @@ func runs(argv []string) string {
 
 func (p *program) participate(ctx context.Context, client *recipes.Client, handler *participant, argv []string, timeout time.Duration) error {
 	spec := handler.group
-	group, err := recipes.NewGroup(client.Client, spec, recipes.GroupOptions{Notify: p.groupNotice})
+	group, err := group.New(client.Client, spec, group.Options{Notify: p.groupNotice})
 	if err != nil {
 		return err
 	}
@@ -181,16 +182,16 @@ func (p *program) participate(ctx context.Context, client *recipes.Client, handl
 type participant struct {
 	program *program
 	name    string
-	group   recipes.GroupSpec
+	group   group.Spec
 	command *jobs.Command // nil: none
 	spans   *groupSpans
 
 	mu sync.Mutex // lines stay whole
 }
 
-var _ recipes.GroupHandler = (*participant)(nil)
+var _ group.Handler = (*participant)(nil)
 
-func (h *participant) OnLocked(ctx context.Context, grant recipes.LockGrant) {
+func (h *participant) OnLocked(ctx context.Context, grant group.LockGrant) {
 	ctx = h.spans.begin(ctx, grant)
 	h.tell("acquired", grant.Lock)
 	if h.command == nil {
@@ -202,7 +203,7 @@ func (h *participant) OnLocked(ctx context.Context, grant recipes.LockGrant) {
 	if parent := lockguard.Traceparent(ctx); parent != "" {
 		command.Env = append(command.Env, "TRACEPARENT="+parent)
 	}
-	err := command.Run(ctx, jobs.Run{Logger: h.program.quiet(), Lost: recipes.LockGone(ctx)})
+	err := command.Run(ctx, jobs.Run{Logger: h.program.quiet(), Lost: group.LockGone(ctx)})
 	if _, told := errors.AsType[*jobs.StoppedError](err); told {
 		return
 	}
@@ -214,8 +215,8 @@ func (h *participant) OnLocked(ctx context.Context, grant recipes.LockGrant) {
 }
 
 func (h *participant) OnReleased(ctx context.Context, lock string) {
-	h.spans.end(lock, recipes.ReleaseCause(ctx))
-	if _, lost := errors.AsType[*recipes.LostError](recipes.ReleaseCause(ctx)); lost {
+	h.spans.end(lock, group.ReleaseCause(ctx))
+	if _, lost := errors.AsType[*recipes.LostError](group.ReleaseCause(ctx)); lost {
 		h.tell("lost", lock)
 		return
 	}
@@ -231,19 +232,19 @@ func (h *participant) tell(what, lock string) {
 }
 
 // groupNotice tells people what they should know about a group.
-func (p *program) groupNotice(notice recipes.GroupNotice) {
+func (p *program) groupNotice(notice group.Notice) {
 	switch n := notice.(type) {
-	case recipes.GroupStrategyFailed:
+	case group.StrategyFailed:
 		p.say("the strategy %s gave no plan, all stays as it is: %s", n.Strategy, firstLine(n.Err.Error()))
-	case recipes.GroupCleanupOverrun:
+	case group.CleanupOverrun:
 		p.say("lock:%s is still being cleaned up after %s; nobody else gets it before that ends", n.Lock, human(n.After))
-	case recipes.GroupAtRisk:
+	case group.AtRisk:
 		p.say("ZooKeeper does not answer; all locks are lost in %s unless it does before", human(time.Until(n.Deadline)))
-	case recipes.GroupLost:
+	case group.Lost:
 		p.say("all locks are lost: %v; joining again", n.Err)
-	case recipes.GroupFault:
+	case group.Fault:
 		p.say("cannot take part at the moment: %v; trying again", n.Err)
-	case recipes.GroupPanicked, recipes.GroupController, recipes.GroupRoundDone, recipes.GroupJoined:
+	case group.Panicked, group.Controller, group.RoundDone, group.Joined:
 		p.quiet().Debug("group", "notice", fmt.Sprintf("%#v", n))
 	}
 }

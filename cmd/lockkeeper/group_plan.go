@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 type groupPlanFlags struct {
@@ -93,7 +94,7 @@ func (p *program) plan(c *cobra.Command, f *groupPlanFlags) error {
 }
 
 // lookAtGroup returns the group as it stands; false if nobody knows.
-func (p *program) lookAtGroup(ctx context.Context, cfg *config.Config, spec recipes.GroupSpec) (state recipes.GroupState, known bool, err error) {
+func (p *program) lookAtGroup(ctx context.Context, cfg *config.Config, spec group.Spec) (state group.State, known bool, err error) {
 	cfg.Client.Logger = p.quiet()
 	client, err := recipes.NewClient(cfg.Client)
 	if err != nil {
@@ -104,8 +105,8 @@ func (p *program) lookAtGroup(ctx context.Context, cfg *config.Config, spec reci
 	defer stop()
 	ctx, cancel := context.WithTimeout(stopped, planPatience)
 	defer cancel()
-	state, err = recipes.GroupStateOf(ctx, client.Client, spec.Name)
-	var missing *recipes.GroupNotFoundError
+	state, err = group.StateOf(ctx, client.Client, spec.Name)
+	var missing *group.NotFoundError
 	var unavailable *recipes.UnavailableError
 	switch {
 	case err == nil:
@@ -128,7 +129,7 @@ type standing struct {
 	planned assignment.Assignment
 }
 
-func newStanding(state recipes.GroupState) standing {
+func newStanding(state group.State) standing {
 	s := standing{planned: assignment.Assignment{}}
 	for _, m := range state.Members {
 		if !m.Leaving && !m.Waiting {
@@ -144,13 +145,13 @@ func newStanding(state recipes.GroupState) standing {
 }
 
 // begun is a group that all its participants have joined.
-func begun(spec recipes.GroupSpec) (standing, error) {
+func begun(spec group.Spec) (standing, error) {
 	planned, err := assign(spec, spec.Participants, nil)
 	return standing{live: spec.Participants, planned: planned}, err
 }
 
 // assign asks the strategy of a group.
-func assign(spec recipes.GroupSpec, live []string, previous assignment.Assignment) (assignment.Assignment, error) {
+func assign(spec group.Spec, live []string, previous assignment.Assignment) (assignment.Assignment, error) {
 	strategy, err := assignment.Named(spec.Strategy)
 	if err != nil {
 		return nil, err
@@ -158,12 +159,12 @@ func assign(spec recipes.GroupSpec, live []string, previous assignment.Assignmen
 	return assignment.Run(strategy, spec.Locks, live, previous, planHints(spec))
 }
 
-func planHints(spec recipes.GroupSpec) assignment.Hints {
+func planHints(spec group.Spec) assignment.Hints {
 	return assignment.Hints{Holders: spec.Holders, Limit: spec.Limit, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones}
 }
 
 // change returns who would be there.
-func (f *groupPlanFlags) change(spec recipes.GroupSpec, live []string) ([]string, error) {
+func (f *groupPlanFlags) change(spec group.Spec, live []string) ([]string, error) {
 	var bad problems
 	next := slices.Clone(live)
 	for _, name := range f.leave {
@@ -224,7 +225,7 @@ type planCountView struct {
 	State  string `json:"state"` // stays, joins or leaves
 }
 
-func newPlan(spec recipes.GroupSpec, before standing, live []string) (planView, error) {
+func newPlan(spec group.Spec, before standing, live []string) (planView, error) {
 	v := planView{Group: spec.Name, Strategy: spec.Strategy, Moves: []moveView{}, Members: []planCountView{}}
 	at := before.planned
 	final, err := assign(spec, live, at)
@@ -271,7 +272,7 @@ func newPlan(spec recipes.GroupSpec, before standing, live []string) (planView, 
 	return v, nil
 }
 
-func writePlan(w io.Writer, v planView, spec recipes.GroupSpec) {
+func writePlan(w io.Writer, v planView, spec group.Spec) {
 	if len(v.Moves) > 0 {
 		row(w, "lock", "from", "to")
 		for _, m := range v.Moves {

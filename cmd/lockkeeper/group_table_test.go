@@ -9,24 +9,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // busy is a group in which everything happens at once.
-func busy() recipes.GroupState {
+func busy() group.State {
 	since := time.Date(2026, 11, 21, 18, 0, 0, 0, time.FixedZone("", 3600))
-	return recipes.GroupState{
-		Spec: recipes.GroupSpec{Name: "g", Strategy: "mine", Holders: 2},
-		Members: []recipes.GroupMemberState{
+	return group.State{
+		Spec: group.Spec{Name: "g", Strategy: "mine", Holders: 2},
+		Members: []group.MemberState{
 			{ID: "1", Name: "a", Host: "h", PID: 7, Since: since, Controller: true, Leaving: true},
 			{ID: "2", Name: "b\x1b[31m", Host: "h", PID: 8, Since: since},
 			{ID: "3", Name: "a", Host: "h", PID: 9, Since: since, Waiting: true},
 		},
-		Locks: []recipes.GroupLock{
-			{Lock: "g_2", State: recipes.GroupLocked, Holders: []recipes.GroupHolder{{ID: "1", Name: "a", Token: 5, Releasing: true}, {ID: "2", Name: "b\x1b[31m", Token: 6}}, Planned: []string{"b\x1b[31m"}},
-			{Lock: "g_10", State: recipes.GroupReleased},
-			{Lock: "old", State: recipes.GroupDropped, Holders: []recipes.GroupHolder{{ID: "1", Name: "a", Token: 1, Releasing: true}}},
+		Locks: []group.Lock{
+			{Lock: "g_2", State: group.Locked, Holders: []group.Holder{{ID: "1", Name: "a", Token: 5, Releasing: true}, {ID: "2", Name: "b\x1b[31m", Token: 6}}, Planned: []string{"b\x1b[31m"}},
+			{Lock: "g_10", State: group.Released},
+			{Lock: "old", State: group.Dropped, Holders: []group.Holder{{ID: "1", Name: "a", Token: 1, Releasing: true}}},
 		},
 		Generation: 3, Moved: 2, MovedTotal: 17, StrategyError: "strategy panicked: no\nstack",
 	}
@@ -60,7 +60,7 @@ the strategy gave no plan, all stays as it is: strategy panicked: no …
 }
 
 func TestTableOfGroups(t *testing.T) {
-	empty := views.NewGroup(recipes.GroupState{Spec: recipes.GroupSpec{Name: "e", Strategy: "mod", Holders: 1}})
+	empty := views.NewGroup(group.State{Spec: group.Spec{Name: "e", Strategy: "mod", Holders: 1}})
 	var out bytes.Buffer
 	writeGroups(&out, []views.Group{views.NewGroup(busy()), empty}, true)
 	require.Equal(t, strings.TrimLeft(`
@@ -71,7 +71,7 @@ e	mod	0	0	0	-	0	0	1	0	-
 }
 
 func TestPlanTellsHowManyRoundsItTakes(t *testing.T) {
-	spec := recipes.GroupSpec{Name: "g", Strategy: "balanced", Holders: 1, Locks: recipes.NumberedLocks("g", 12)}
+	spec := group.Spec{Name: "g", Strategy: "balanced", Holders: 1, Locks: group.NumberedLocks("g", 12)}
 	before := standing{live: []string{"a", "b"}}
 	planned, err := assignment.Run(assignment.Balanced{}, spec.Locks, before.live, nil, assignment.Hints{})
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestPlanTellsHowManyRoundsItTakes(t *testing.T) {
 }
 
 func TestPlanOfALoneLeaver(t *testing.T) {
-	spec := recipes.GroupSpec{Name: "g", Strategy: "balanced", Holders: 1, Locks: []string{"x"}}
+	spec := group.Spec{Name: "g", Strategy: "balanced", Holders: 1, Locks: []string{"x"}}
 	v, err := newPlan(spec, standing{live: []string{"a"}, planned: assignment.Assignment{"x": {"a"}}}, nil)
 	require.NoError(t, err)
 	require.Equal(t, []moveView{{Lock: "x", From: "a"}}, v.Moves)

@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // groupSpans are the spans group.hold of a participant: one for each lock that it
@@ -35,7 +36,7 @@ func newGroupSpans(ctx context.Context, exports *telemetry, group, name string) 
 }
 
 // begin returns the context of a hold with its span.
-func (s *groupSpans) begin(ctx context.Context, grant recipes.LockGrant) context.Context {
+func (s *groupSpans) begin(ctx context.Context, grant group.LockGrant) context.Context {
 	ctx, span := s.tracer.Start(trace.ContextWithSpanContext(ctx, s.root), "group.hold", trace.WithAttributes(
 		attribute.String("lockkeeper.group", s.group), attribute.String("lockkeeper.group.lock", grant.Lock),
 		attribute.String("lockkeeper.owner", s.name), attribute.String("lockkeeper.token", grant.Token.String())))

@@ -25,6 +25,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -79,21 +80,21 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 // load reads the file.
-func (s settings) load() (recipes.Config, recipes.GroupSpec, error) {
+func (s settings) load() (recipes.Config, group.Spec, error) {
 	name, text := "lock-manager.yaml", sample
 	if s.file != "" {
 		var err error
 		if text, err = os.ReadFile(s.file); err != nil {
-			return recipes.Config{}, recipes.GroupSpec{}, err
+			return recipes.Config{}, group.Spec{}, err
 		}
 		name = s.file
 	}
 	file, err := config.Parse(name, text, config.Options{})
 	if err != nil {
-		return recipes.Config{}, recipes.GroupSpec{}, err
+		return recipes.Config{}, group.Spec{}, err
 	}
 	if len(file.Groups) == 0 || len(file.Groups[0].Participants) < 2 {
-		return recipes.Config{}, recipes.GroupSpec{}, fmt.Errorf("%s names no group with two participants or more; write groups: [{name: ..., locks: ..., participants: [...]}]", name)
+		return recipes.Config{}, group.Spec{}, fmt.Errorf("%s names no group with two participants or more; write groups: [{name: ..., locks: ..., participants: [...]}]", name)
 	}
 	spec := file.Groups[0]
 	if s.strategy != "" {
@@ -101,7 +102,7 @@ func (s settings) load() (recipes.Config, recipes.GroupSpec, error) {
 	}
 	if s.zk != "" {
 		if file.Client.Servers, file.Client.Chroot, err = recipes.ParseServers(s.zk); err != nil {
-			return recipes.Config{}, recipes.GroupSpec{}, err
+			return recipes.Config{}, group.Spec{}, err
 		}
 	}
 	if s.root != "" {

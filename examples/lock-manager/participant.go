@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // A participant has a client of its own, as a process of its own would, and
@@ -16,13 +17,13 @@ type participant struct {
 	name   string
 	out    io.Writer // each line is one write
 	client *recipes.Client
-	member *recipes.Member
+	member *group.Member
 }
 
-var _ recipes.GroupHandler = (*participant)(nil)
+var _ group.Handler = (*participant)(nil)
 
 // join starts a participant.
-func join(ctx context.Context, cfg recipes.Config, spec recipes.GroupSpec, name string, out io.Writer) (*participant, error) {
+func join(ctx context.Context, cfg recipes.Config, spec group.Spec, name string, out io.Writer) (*participant, error) {
 	p := &participant{name: name, out: out}
 	p.tell("STARTING %s", name)
 	client, err := recipes.NewClient(cfg)
@@ -30,7 +31,7 @@ func join(ctx context.Context, cfg recipes.Config, spec recipes.GroupSpec, name 
 		return nil, err
 	}
 	p.client = client
-	group, err := recipes.NewGroup(client.Client, spec)
+	group, err := group.New(client.Client, spec)
 	if err == nil {
 		p.member, err = group.Join(ctx, name, p)
 	}
@@ -43,7 +44,7 @@ func join(ctx context.Context, cfg recipes.Config, spec recipes.GroupSpec, name 
 
 // OnLocked could work under ctx, which ends when the lock moves away. Whatever
 // it writes to gets the token.
-func (p *participant) OnLocked(_ context.Context, grant recipes.LockGrant) {
+func (p *participant) OnLocked(_ context.Context, grant group.LockGrant) {
 	p.tell("%s acquired lock:%s", p.name, grant.Lock)
 }
 
@@ -74,7 +75,7 @@ func (p *participant) close(ctx context.Context) error {
 
 // participate is one participant as a process: it leaves when ctx or stdin
 // ends, so that it does not outlive the one that has started it.
-func participate(ctx context.Context, cfg recipes.Config, spec recipes.GroupSpec, name string, stdin io.Reader, stdout io.Writer) error {
+func participate(ctx context.Context, cfg recipes.Config, spec group.Spec, name string, stdin io.Reader, stdout io.Writer) error {
 	p, err := join(ctx, cfg, spec, name, stdout)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // patience is how long the locks may take to be where they belong, beside the
@@ -33,7 +34,7 @@ type runner interface {
 }
 
 // show runs the participants, stops the first one and tells what happens.
-func show(ctx context.Context, cfg recipes.Config, spec recipes.GroupSpec, s settings, stdout io.Writer) (result outcome, err error) {
+func show(ctx context.Context, cfg recipes.Config, spec group.Spec, s settings, stdout io.Writer) (result outcome, err error) {
 	out := &lines{w: stdout, acquired: map[string]string{}}
 	client, err := recipes.NewClient(cfg)
 	if err != nil {
@@ -98,7 +99,7 @@ func show(ctx context.Context, cfg recipes.Config, spec recipes.GroupSpec, s set
 
 // startAll starts all participants at once. Those that were started are
 // returned with an error, too.
-func startAll(ctx context.Context, cfg recipes.Config, spec recipes.GroupSpec, s settings, out *lines) ([]runner, error) {
+func startAll(ctx context.Context, cfg recipes.Config, spec group.Spec, s settings, out *lines) ([]runner, error) {
 	all := make([]runner, len(spec.Participants))
 	var work errgroup.Group
 	for i, name := range spec.Participants {
@@ -123,14 +124,14 @@ func startAll(ctx context.Context, cfg recipes.Config, spec recipes.GroupSpec, s
 
 // settled waits until these participants are there and nobody else, and each
 // lock is held by the one that shall hold it. It returns who that is.
-func settled(ctx context.Context, client *recipes.Client, spec recipes.GroupSpec, names []string, out *lines) (map[string]string, error) {
+func settled(ctx context.Context, client *recipes.Client, spec group.Spec, names []string, out *lines) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for {
-		state, err := recipes.GroupStateOf(ctx, client.Client, spec.Name)
-		if _, missing := errors.AsType[*recipes.GroupNotFoundError](err); err != nil && !missing {
+		state, err := group.StateOf(ctx, client.Client, spec.Name)
+		if _, missing := errors.AsType[*group.NotFoundError](err); err != nil && !missing {
 			return nil, err
 		}
 		if holders := holdersOf(state, names); holders != nil && out.told(holders) {
@@ -145,7 +146,7 @@ func settled(ctx context.Context, client *recipes.Client, spec recipes.GroupSpec
 }
 
 // holdersOf returns who holds each lock; nil while anything is on its way.
-func holdersOf(state recipes.GroupState, names []string) map[string]string {
+func holdersOf(state group.State, names []string) map[string]string {
 	var there []string
 	for _, m := range state.Members {
 		there = append(there, m.Name)

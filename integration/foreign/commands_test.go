@@ -22,6 +22,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -68,7 +69,7 @@ func (v *spoiled) settle() {
 	v.token = hold("good/break").Token()
 	_, err := v.client.TickLedger("past").RecordSkip(ctx, "good", "first", time.Now().Add(-time.Hour))
 	require.NoError(v, err)
-	group, err := recipes.NewGroup(v.client.Client, recipes.GroupSpec{Name: "good", Locks: []string{"a", "b"}})
+	group, err := group.New(v.client.Client, group.Spec{Name: "good", Locks: []string{"a", "b"}})
 	require.NoError(v, err)
 	_, err = group.Apply(ctx)
 	require.NoError(v, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/survey"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
@@ -31,8 +32,8 @@ func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
 			ledger := c.TickLedger("daemon")
 			trail, err := c.AuditLog(0)
 			require.NoError(t, err)
-			spec := recipes.GroupSpec{Name: "g", Locks: []string{"a"}}
-			group, err := recipes.NewGroup(c.Client, spec)
+			spec := group.Spec{Name: "g", Locks: []string{"a"}}
+			g, err := group.New(c.Client, spec)
 			require.NoError(t, err)
 			tick := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 			for node, use := range map[string]func() error{
@@ -49,7 +50,7 @@ func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
 					return err
 				},
 				h.Root + "/groups/g": func() error {
-					_, err := group.Apply(ctx)
+					_, err := g.Apply(ctx)
 					return err
 				},
 			} {
@@ -71,9 +72,9 @@ func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
 			_, err = ledger.Finish(ctx, claim.Run, ticks.End{Outcome: ticks.Ran})
 			require.NoError(t, err)
 			spec.Name = "other"
-			group, err = recipes.NewGroup(c.Client, spec)
+			g, err = group.New(c.Client, spec)
 			require.NoError(t, err)
-			_, err = group.Apply(ctx)
+			_, err = g.Apply(ctx)
 			require.NoError(t, err)
 		})
 	}
@@ -154,9 +155,9 @@ func TestOverridesThatCannotBeReadAreInForceForNobodyAndKept(t *testing.T) {
 func TestForeignParticipantsOfAGroupHoldNothingUp(t *testing.T) {
 	h := newFixture(t)
 	c := h.Client()
-	group, err := recipes.NewGroup(c.Client, recipes.GroupSpec{Name: "g", Locks: []string{"a", "b"}})
+	spread, err := group.New(c.Client, group.Spec{Name: "g", Locks: []string{"a", "b"}})
 	require.NoError(t, err)
-	_, err = group.Apply(t.Context())
+	_, err = spread.Apply(t.Context())
 	require.NoError(t, err)
 	members := h.Root + "/groups/g/members/"
 	h.put(members+"ghost-"+guid(1)+"-0000000000", `{"format":1,"name":"ghost"}`, 0, world)
@@ -169,7 +170,7 @@ func TestForeignParticipantsOfAGroupHoldNothingUp(t *testing.T) {
 	held := make(chan string, 10)
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
-	member, err := group.Join(ctx, "me", handler(func(ctx context.Context, grant recipes.LockGrant) {
+	member, err := spread.Join(ctx, "me", handler(func(ctx context.Context, grant group.LockGrant) {
 		held <- grant.Lock
 		<-ctx.Done()
 	}))
@@ -184,7 +185,7 @@ func TestForeignParticipantsOfAGroupHoldNothingUp(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []string{"a", "b"}, locks)
-	states, left, err := recipes.AllGroups(ctx, c.Client)
+	states, left, err := group.All(ctx, c.Client)
 	require.NoError(t, err)
 	require.Len(t, states, 1)
 	require.Len(t, states[0].Members, 1)
@@ -235,8 +236,8 @@ func TestForeignNodesInALineAreIgnoredByClassicRecipes(t *testing.T) {
 }
 
 // A handler is told which locks it holds.
-type handler func(ctx context.Context, grant recipes.LockGrant)
+type handler func(ctx context.Context, grant group.LockGrant)
 
-func (f handler) OnLocked(ctx context.Context, grant recipes.LockGrant) { f(ctx, grant) }
-func (handler) OnReleased(context.Context, string)                      {}
-func (handler) OnDropped(context.Context, string)                       {}
+func (f handler) OnLocked(ctx context.Context, grant group.LockGrant) { f(ctx, grant) }
+func (handler) OnReleased(context.Context, string)                    {}
+func (handler) OnDropped(context.Context, string)                     {}

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 const first = groupName + "_0"
 
 func TestLockStaysUntilItsCleanupHasReturnedHoweverLateThatIs(t *testing.T) {
 	virtually(t, func(t *testing.T, f *fixture) {
-		s := spec(2, func(s *recipes.GroupSpec) { s.CleanupTimeout = 100 * time.Millisecond })
+		s := spec(2, func(s *group.Spec) { s.CleanupTimeout = 100 * time.Millisecond })
 
 		// given a participant whose cleanup of one lock takes longer than its timeout
 		one := f.player("node1", f.client())
@@ -34,7 +34,7 @@ func TestLockStaysUntilItsCleanupHasReturnedHoweverLateThatIs(t *testing.T) {
 		lock := <-slow
 
 		// then the overrun is told, and nobody else has the lock
-		overrun := harness.Await[recipes.GroupCleanupOverrun](t, one.Notices)
+		overrun := harness.Await[group.CleanupOverrun](t, one.Notices)
 		require.Equal(t, lock, overrun.Lock)
 		require.Equal(t, 100*time.Millisecond, overrun.After)
 		pass(time.Minute)
@@ -90,12 +90,12 @@ func TestCallbackThatPanicsOrEndsItsGoroutineCountsAsReturned(t *testing.T) {
 			s := spec(1)
 			one := f.player("node1", f.client())
 			entered := make(chan struct{})
-			one.locked = func(context.Context, recipes.LockGrant) { close(entered); end("OnLocked") }
+			one.locked = func(context.Context, group.LockGrant) { close(entered); end("OnLocked") }
 			one.onRelease(func(context.Context, string) { f.referee.clear(first); end("OnReleased") })
 			one.join(s)
 			harness.Receive(t, entered, "OnLocked is not called")
 			if name == "panic" {
-				panicked := harness.Await[recipes.GroupPanicked](t, one.Notices)
+				panicked := harness.Await[group.Panicked](t, one.Notices)
 				require.Equal(t, "OnLocked", panicked.Callback)
 				require.Equal(t, "in OnLocked", panicked.Value)
 				require.Contains(t, panicked.Stack, "callback_test.go")
@@ -105,9 +105,9 @@ func TestCallbackThatPanicsOrEndsItsGoroutineCountsAsReturned(t *testing.T) {
 			one.leave()
 
 			if name == "panic" {
-				require.Equal(t, "OnReleased", harness.Await[recipes.GroupPanicked](t, one.Notices).Callback)
+				require.Equal(t, "OnReleased", harness.Await[group.Panicked](t, one.Notices).Callback)
 			} else {
-				require.Empty(t, harness.All[recipes.GroupPanicked](one.Notices))
+				require.Empty(t, harness.All[group.Panicked](one.Notices))
 			}
 			f.share(1, f.join(s, "node2"))
 		})
@@ -121,7 +121,7 @@ func TestLockThatIsTakenBackBeforeItWasToldIsNeverTold(t *testing.T) {
 	// given a lock whose OnLocked is still under way from an earlier session
 	one := f.player("node1", f.client())
 	entered, proceed := make(chan struct{}, 10), make(chan struct{})
-	one.locked = func(context.Context, recipes.LockGrant) {
+	one.locked = func(context.Context, group.LockGrant) {
 		entered <- struct{}{}
 		<-proceed
 	}
@@ -130,8 +130,8 @@ func TestLockThatIsTakenBackBeforeItWasToldIsNeverTold(t *testing.T) {
 
 	// when its session expires, and it is granted the lock anew and leaves
 	f.Expire(one.c)
-	harness.Await[recipes.GroupLost](t, one.Notices)
-	harness.Await[recipes.GroupJoined](t, one.Notices)
+	harness.Await[group.Lost](t, one.Notices)
+	harness.Await[group.Joined](t, one.Notices)
 	harness.Eventually(t, func() bool { return len(one.locks()) == 1 }, "it is not granted anew")
 	left := one.leaves()
 	harness.Eventually(t, func() bool { return len(one.locks()) == 0 }, "it keeps the lock")
@@ -155,7 +155,7 @@ func TestParticipantThatLeavesTakesUpNothingThatItWasGivenMeanwhile(t *testing.T
 	// A lock that it is told of: one that it has never heard of has nothing to clean up.
 	harness.Eventually(t, func() bool { return len(p.locks()) == 1 && len(p.history(p.locks()[0])) == 1 }, "it has no lock")
 	own := p.locks()[0]
-	held := func(by string, state ...recipes.GroupLockState) func() bool {
+	held := func(by string, state ...group.LockState) func() bool {
 		return func() bool {
 			n := 0
 			for _, l := range f.state().Locks {
@@ -178,10 +178,10 @@ func TestParticipantThatLeavesTakesUpNothingThatItWasGivenMeanwhile(t *testing.T
 	require.NoError(t, network.Pass())
 
 	// then it gives them back untold, while it still cleans up
-	harness.Eventually(t, held("controller", recipes.GroupLocked), "it keeps them")
+	harness.Eventually(t, held("controller", group.Locked), "it keeps them")
 	close(clean)
 	left.Granted()
-	for _, lock := range recipes.NumberedLocks(groupName, 12) {
+	for _, lock := range group.NumberedLocks(groupName, 12) {
 		if lock != own {
 			require.Empty(t, p.history(lock), lock)
 		}
@@ -190,8 +190,8 @@ func TestParticipantThatLeavesTakesUpNothingThatItWasGivenMeanwhile(t *testing.T
 
 func TestParticipantAtItsLimitGetsALockOnlyWhenItHasReleasedAnother(t *testing.T) {
 	virtually(t, func(t *testing.T, f *fixture) {
-		pinned := func(a, b string) recipes.GroupSpec {
-			return spec(0, func(s *recipes.GroupSpec) {
+		pinned := func(a, b string) group.Spec {
+			return spec(0, func(s *group.Spec) {
 				s.Limit, s.Locks, s.Pins = 1, []string{"A", "B"}, map[string]string{"A": a, "B": b}
 			})
 		}
@@ -227,9 +227,9 @@ func TestParticipantWhoseNotifyIsBlockedLosesItsLocksBeforeAnybodyElseHasThem(t 
 	network := newNetwork(f)
 	one := f.player("node1", f.client(harness.Servers(network.Addr()), harness.SessionTimeout(2*time.Second)))
 	blocked, proceed := make(chan struct{}, 10), make(chan struct{})
-	one.join(s, recipes.GroupOptions{Notify: func(n recipes.GroupNotice) {
+	one.join(s, group.Options{Notify: func(n group.Notice) {
 		one.Add(n)
-		if _, ok := n.(recipes.GroupAtRisk); ok { // a busy machine may put it at risk as well
+		if _, ok := n.(group.AtRisk); ok { // a busy machine may put it at risk as well
 			blocked <- struct{}{}
 			<-proceed
 		}
@@ -249,12 +249,12 @@ func TestParticipantWhoseNotifyIsBlockedLosesItsLocksBeforeAnybodyElseHasThem(t 
 	f.share(4, two)
 	require.Empty(t, one.locks())
 	harness.Receive(t, beside.Lost(), "the lock beside the group is not lost")
-	require.Empty(t, harness.All[recipes.GroupLost](one.Notices))
+	require.Empty(t, harness.All[group.Lost](one.Notices))
 
 	// and it is told afterwards, and comes back
 	close(proceed)
 	require.NoError(t, network.Pass())
-	harness.Await[recipes.GroupLost](t, one.Notices)
+	harness.Await[group.Lost](t, one.Notices)
 	f.share(2, one, two)
 }
 
@@ -263,8 +263,8 @@ func TestLeaveWaitsUntilTheLastNoticeIsTold(t *testing.T) {
 	f := share(t)
 	one := f.player("node1", f.client())
 	told, proceed := make(chan struct{}), make(chan struct{})
-	one.join(spec(1), recipes.GroupOptions{Notify: func(n recipes.GroupNotice) {
-		if _, ok := n.(recipes.GroupJoined); ok {
+	one.join(spec(1), group.Options{Notify: func(n group.Notice) {
+		if _, ok := n.(group.Joined); ok {
 			close(told)
 			<-proceed
 		}
@@ -288,7 +288,7 @@ func TestContextOfALockEndsWithTheReasonWhenTheLockMoves(t *testing.T) {
 		// given a participant whose callbacks work as long as their contexts live
 		one := f.player("node1", f.client())
 		causes, deadlines := make(chan error, 2), make(chan time.Duration, 2)
-		one.locked = func(ctx context.Context, _ recipes.LockGrant) {
+		one.locked = func(ctx context.Context, _ group.LockGrant) {
 			<-ctx.Done()
 			causes <- context.Cause(ctx)
 		}
@@ -304,18 +304,18 @@ func TestContextOfALockEndsWithTheReasonWhenTheLockMoves(t *testing.T) {
 		f.share(1, one, two)
 
 		// then one lock's context has ended, with the reason
-		asked, ok := errors.AsType[*recipes.ReleaseAskedError](<-causes)
+		asked, ok := errors.AsType[*group.ReleaseAskedError](<-causes)
 		require.True(t, ok)
-		require.Equal(t, recipes.ReleaseMoved, asked.Reason)
+		require.Equal(t, group.ReleaseMoved, asked.Reason)
 		require.Equal(t, []string{asked.Lock}, two.locks())
 		require.Greater(t, two.m.Locks()[0].Token, asked.Token)
 		require.Equal(t, 10*time.Second, <-deadlines)
 
 		// and the other one's ends when the participant leaves
 		one.leave()
-		asked, ok = errors.AsType[*recipes.ReleaseAskedError](<-causes)
+		asked, ok = errors.AsType[*group.ReleaseAskedError](<-causes)
 		require.True(t, ok)
-		require.Equal(t, recipes.ReleaseLeft, asked.Reason)
+		require.Equal(t, group.ReleaseLeft, asked.Reason)
 		f.share(2, two)
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // The child is this test binary, run again as a process that can be killed.
@@ -24,7 +25,7 @@ const childSession = 2 * time.Second
 // childHandler says what it holds.
 type childHandler struct{}
 
-func (childHandler) OnLocked(_ context.Context, grant recipes.LockGrant) {
+func (childHandler) OnLocked(_ context.Context, grant group.LockGrant) {
 	fmt.Println("locked", grant.Lock)
 }
 func (childHandler) OnReleased(_ context.Context, lock string) { fmt.Println("released", lock) }
@@ -37,7 +38,7 @@ func beChild() error {
 	if err != nil {
 		return err
 	}
-	g, err := recipes.NewGroup(c.Client, spec(12))
+	g, err := group.New(c.Client, spec(12))
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -29,7 +30,7 @@ func TestNoLockHasTwoHoldersWhateverHappens(t *testing.T) {
 			t.Run(fmt.Sprint(c.name, " ", seed), func(t *testing.T) {
 				virtually(t, func(t *testing.T, f *fixture) {
 					f.referee.holders = c.holders
-					s := spec(12, debounce(20*time.Millisecond), func(s *recipes.GroupSpec) { s.Strategy, s.Holders = c.strategy, c.holders })
+					s := spec(12, debounce(20*time.Millisecond), func(s *group.Spec) { s.Strategy, s.Holders = c.strategy, c.holders })
 					f.churn(s, rand.New(rand.NewPCG(seed, 1)))
 				})
 			})
@@ -43,7 +44,7 @@ type seat struct {
 	left bool // it was told to leave, and has not joined again
 }
 
-func (f *fixture) churn(s recipes.GroupSpec, dice *rand.Rand) {
+func (f *fixture) churn(s group.Spec, dice *rand.Rand) {
 	// given participants with callbacks that take their time
 	const crowd, session, steps = 4, 1200 * time.Millisecond, 60
 	var seats []*seat
@@ -52,7 +53,7 @@ func (f *fixture) churn(s recipes.GroupSpec, dice *rand.Rand) {
 		name := fmt.Sprint("node", i)
 		p := f.player(name, harness.NewClient(f, recipes.Config{Dialer: f.zk.Dialer(name), Root: f.Root, SessionTimeout: session}))
 		wait := time.Duration(i) * 3 * time.Millisecond
-		p.locked = func(ctx context.Context, _ recipes.LockGrant) {
+		p.locked = func(ctx context.Context, _ group.LockGrant) {
 			if wait > 0 {
 				<-ctx.Done()
 			}
@@ -103,7 +104,7 @@ func (f *fixture) connected(name string) bool {
 }
 
 // again leaves and joins, as far as that is done soon.
-func (x *seat) again(s recipes.GroupSpec) {
+func (x *seat) again(s group.Spec) {
 	x.left = true
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()

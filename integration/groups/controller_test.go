@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -64,7 +65,7 @@ func TestControllerThatDiesAtAnyStepOfARoundIsReplaced(t *testing.T) {
 			four := f.join(s, "node4")
 			reached(t, rule)
 			mine.Partition()
-			harness.Await[recipes.GroupLost](t, one.Notices)
+			harness.Await[group.Lost](t, one.Notices)
 			harness.Eventually(t, func() bool { return len(f.Ephemerals()) == 3 }, "its session goes on")
 			rule.Release()
 
@@ -72,7 +73,7 @@ func TestControllerThatDiesAtAnyStepOfARoundIsReplaced(t *testing.T) {
 			f.share(4, two, three, four)
 			require.Empty(t, one.locks())
 			mine.Heal()
-			harness.Await[recipes.GroupJoined](t, one.Notices)
+			harness.Await[group.Joined](t, one.Notices)
 			f.share(3, one, two, three, four)
 			state := f.state()
 			require.Equal(t, "node2", state.Controller())
@@ -100,8 +101,8 @@ func TestWriteOfAControllerThatIsGoneIsRefused(t *testing.T) {
 	held.Release()
 
 	// then it is refused, and the participant comes back
-	harness.Await[recipes.GroupLost](t, one.Notices)
-	harness.Await[recipes.GroupJoined](t, one.Notices)
+	harness.Await[group.Lost](t, one.Notices)
+	harness.Await[group.Joined](t, one.Notices)
 	reached(t, again)
 	_, after := f.Get(f.path("assignment"))
 	require.Equal(t, before.Mzxid, after.Mzxid)
@@ -164,7 +165,7 @@ func TestParticipantWhoseNodeIsDeletedLosesItsLocksAndComesBack(t *testing.T) {
 
 		require.NoError(t, f.zk.Delete(f.path("members", fmt.Sprintf("node2-%s-0000000001", f.state().Members[1].ID))))
 
-		require.Equal(t, recipes.LossDeleted, harness.Await[recipes.GroupLost](t, two.Notices).Err.Reason)
+		require.Equal(t, recipes.LossDeleted, harness.Await[group.Lost](t, two.Notices).Err.Reason)
 		f.share(2, one, two)
 		require.Equal(t, gave, given(one, two))
 	})
@@ -190,8 +191,8 @@ func TestGroupWhoseNodesAreDeletedIsMadeAnew(t *testing.T) {
 
 			// then all lose their locks, and the group goes on. Whoever hears of the assignment
 			// only when another one has made it anew is not named in it, and is out of its locks.
-			lost := func() []recipes.GroupLost {
-				return append(harness.All[recipes.GroupLost](one.Notices), harness.All[recipes.GroupLost](two.Notices)...)
+			lost := func() []group.Lost {
+				return append(harness.All[group.Lost](one.Notices), harness.All[group.Lost](two.Notices)...)
 			}
 			harness.Eventually(t, func() bool { return len(lost()) >= least }, "the loss is not told")
 			for _, l := range lost() {
@@ -199,8 +200,8 @@ func TestGroupWhoseNodesAreDeletedIsMadeAnew(t *testing.T) {
 			}
 			f.share(2, one, two)
 			require.Len(t, f.state().Members, 2)
-			require.Empty(t, harness.All[recipes.GroupFault](one.Notices))
-			require.Less(t, len(harness.All[recipes.GroupLost](one.Notices)), 5)
+			require.Empty(t, harness.All[group.Fault](one.Notices))
+			require.Less(t, len(harness.All[group.Lost](one.Notices)), 5)
 		})
 	}
 }

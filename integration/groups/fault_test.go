@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -55,8 +56,8 @@ func TestWriteWhoseAnswerIsLostIsNotRepeatedAndNotForgotten(t *testing.T) {
 				again, _ := one.c.Session()
 				require.Equal(t, id, again)
 				require.Len(t, f.Ephemerals(), 1)
-				require.Len(t, harness.All[recipes.GroupJoined](one.Notices), 1)
-				require.Empty(t, harness.All[recipes.GroupLost](one.Notices))
+				require.Len(t, harness.All[group.Joined](one.Notices), 1)
+				require.Empty(t, harness.All[group.Lost](one.Notices))
 			})
 		}
 	}
@@ -84,7 +85,7 @@ func TestParticipantThatIsCutOffStopsBeforeTheServerGivesItsLocksAway(t *testing
 			require.NoError(t, fault(network))
 
 			// then all its contexts have ended before another one has its locks: the referee knows
-			require.Equal(t, recipes.LossSession, harness.Await[recipes.GroupLost](t, cut.Notices).Err.Reason)
+			require.Equal(t, recipes.LossSession, harness.Await[group.Lost](t, cut.Notices).Err.Reason)
 			require.Empty(t, cut.locks())
 			f.share(6, two, three)
 			cut.mu.Lock()
@@ -106,8 +107,8 @@ func (p *player) expires() {
 	p.f.Helper()
 	id, _ := p.c.Session()
 	require.True(p.f, p.f.zk.Expire(id))
-	harness.Await[recipes.GroupLost](p.f, p.Notices)
-	harness.Await[recipes.GroupJoined](p.f, p.Notices)
+	harness.Await[group.Lost](p.f, p.Notices)
+	harness.Await[group.Joined](p.f, p.Notices)
 }
 
 func TestSessionThatExpiresCostsItsLocksAndTheParticipantComesBack(t *testing.T) {
@@ -123,7 +124,7 @@ func TestSessionThatExpiresCostsItsLocksAndTheParticipantComesBack(t *testing.T)
 				// when a session expires and its participant is back within the debounce
 				victim, other := players[i], players[1-i]
 				held, gave := victim.locks(), given(other)
-				harness.Await[recipes.GroupJoined](t, victim.Notices) // the first one
+				harness.Await[group.Joined](t, victim.Notices) // the first one
 				victim.expires()
 				f.share(6, victim, other)
 

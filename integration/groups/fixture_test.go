@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -63,26 +64,26 @@ func pass(d time.Duration) {
 }
 
 // spec declares n locks.
-func spec(n int, change ...func(*recipes.GroupSpec)) recipes.GroupSpec {
-	s := recipes.GroupSpec{Name: groupName, Locks: recipes.NumberedLocks(groupName, n)}
+func spec(n int, change ...func(*group.Spec)) group.Spec {
+	s := group.Spec{Name: groupName, Locks: group.NumberedLocks(groupName, n)}
 	for _, apply := range change {
 		apply(&s)
 	}
 	return s
 }
 
-func debounce(d time.Duration) func(*recipes.GroupSpec) {
-	return func(s *recipes.GroupSpec) { s.Debounce = d }
+func debounce(d time.Duration) func(*group.Spec) {
+	return func(s *group.Spec) { s.Debounce = d }
 }
 
-func strategy(name string) func(*recipes.GroupSpec) {
-	return func(s *recipes.GroupSpec) { s.Strategy = name }
+func strategy(name string) func(*group.Spec) {
+	return func(s *group.Spec) { s.Strategy = name }
 }
 
 // apply writes a spec, as an administrator does, and reports whether that changed anything.
-func (f *fixture) apply(s recipes.GroupSpec) bool {
+func (f *fixture) apply(s group.Spec) bool {
 	f.Helper()
-	g, err := recipes.NewGroup(f.watcher.Client, s)
+	g, err := group.New(f.watcher.Client, s)
 	require.NoError(f, err)
 	changed, err := g.Apply(f.Context())
 	require.NoError(f, err)
@@ -91,24 +92,24 @@ func (f *fixture) apply(s recipes.GroupSpec) bool {
 
 // A player is one participant under the eyes of the referee.
 type player struct {
-	*harness.Notices[recipes.GroupNotice]
+	*harness.Notices[group.Notice]
 	f    *fixture
 	name string
 	c    *recipes.Client
-	m    *recipes.Member
+	m    *group.Member
 
 	mu       sync.Mutex
 	log      []string // callbacks
 	released func(ctx context.Context, lock string)
-	locked   func(ctx context.Context, grant recipes.LockGrant)
+	locked   func(ctx context.Context, grant group.LockGrant)
 	gave     []string        // locks that it was asked to release
 	lost     map[string]bool // locks whose contexts ended with a loss
 }
 
-var _ recipes.GroupHandler = (*player)(nil)
+var _ group.Handler = (*player)(nil)
 
 // join makes a participant with a client of its own join, and leave at the end.
-func (f *fixture) join(s recipes.GroupSpec, name string, change ...func(*recipes.Config)) *player {
+func (f *fixture) join(s group.Spec, name string, change ...func(*recipes.Config)) *player {
 	f.Helper()
 	p := f.player(name, f.client(change...))
 	p.join(s)
@@ -116,7 +117,7 @@ func (f *fixture) join(s recipes.GroupSpec, name string, change ...func(*recipes
 }
 
 func (f *fixture) player(name string, c *recipes.Client) *player {
-	p := &player{Notices: harness.NewNotices[recipes.GroupNotice](f.History, name), f: f, name: name, c: c, lost: map[string]bool{}}
+	p := &player{Notices: harness.NewNotices[group.Notice](f.History, name), f: f, name: name, c: c, lost: map[string]bool{}}
 	f.Cleanup(func() { // before the client is closed
 		if p.m == nil {
 			return
@@ -130,14 +131,14 @@ func (f *fixture) player(name string, c *recipes.Client) *player {
 	return p
 }
 
-func (p *player) group(s recipes.GroupSpec, options ...recipes.GroupOptions) *recipes.Group {
+func (p *player) group(s group.Spec, options ...group.Options) *group.Group {
 	p.f.Helper()
-	g, err := recipes.NewGroup(p.c.Client, s, append([]recipes.GroupOptions{{Notify: p.Add}}, options...)...)
+	g, err := group.New(p.c.Client, s, append([]group.Options{{Notify: p.Add}}, options...)...)
 	require.NoError(p.f, err)
 	return g
 }
 
-func (p *player) join(s recipes.GroupSpec, options ...recipes.GroupOptions) {
+func (p *player) join(s group.Spec, options ...group.Options) {
 	p.f.Helper()
 	ctx, cancel := context.WithTimeout(p.f.Context(), harness.Patience)
 	defer cancel()
@@ -167,7 +168,7 @@ func (p *player) note(what, lock string) {
 	p.log = append(p.log, what+" "+lock)
 }
 
-func (p *player) OnLocked(ctx context.Context, grant recipes.LockGrant) {
+func (p *player) OnLocked(ctx context.Context, grant group.LockGrant) {
 	p.note("locked", grant.Lock)
 	leave := p.f.referee.enter(grant, p.name)
 	context.AfterFunc(ctx, func() {
@@ -187,7 +188,7 @@ func (p *player) OnLocked(ctx context.Context, grant recipes.LockGrant) {
 }
 
 func (p *player) OnReleased(ctx context.Context, lock string) {
-	cause := recipes.ReleaseCause(ctx)
+	cause := group.ReleaseCause(ctx)
 	p.mu.Lock()
 	call := p.released
 	p.mu.Unlock()
@@ -195,7 +196,7 @@ func (p *player) OnReleased(ctx context.Context, lock string) {
 		call(ctx, lock)
 	}
 	p.note("released", lock)
-	if asked, ok := errors.AsType[*recipes.ReleaseAskedError](cause); ok {
+	if asked, ok := errors.AsType[*group.ReleaseAskedError](cause); ok {
 		p.mu.Lock()
 		p.gave = append(p.gave, lock)
 		p.mu.Unlock()
@@ -242,9 +243,9 @@ func (p *player) locks() (locks []string) {
 }
 
 // state reads the group as an onlooker does.
-func (f *fixture) state() recipes.GroupState {
+func (f *fixture) state() group.State {
 	f.Helper()
-	state, err := recipes.GroupStateOf(f.Context(), f.watcher.Client, groupName)
+	state, err := group.StateOf(f.Context(), f.watcher.Client, groupName)
 	require.NoError(f, err)
 	return state
 }
@@ -277,7 +278,7 @@ type referee struct {
 	fouls  []string
 }
 
-func (r *referee) enter(grant recipes.LockGrant, who string) (leave func()) {
+func (r *referee) enter(grant group.LockGrant, who string) (leave func()) {
 	r.history.Add(who, "locked %s, token %s", grant.Lock, grant.Token)
 	r.mu.Lock()
 	defer r.mu.Unlock()

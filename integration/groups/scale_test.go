@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // quiet does nothing with its locks.
 type quiet struct{}
 
-func (quiet) OnLocked(context.Context, recipes.LockGrant) {}
-func (quiet) OnReleased(context.Context, string)          {}
-func (quiet) OnDropped(context.Context, string)           {}
+func (quiet) OnLocked(context.Context, group.LockGrant) {}
+func (quiet) OnReleased(context.Context, string)        {}
+func (quiet) OnDropped(context.Context, string)         {}
 
 // A growth is what it costs when an eleventh participant joins ten.
 type growth struct {
@@ -29,13 +29,13 @@ type growth struct {
 	writes int64 // transactions of ZooKeeper, all in all
 }
 
-func (f *fixture) grow(s recipes.GroupSpec) (g growth) {
+func (f *fixture) grow(s group.Spec) (g growth) {
 	f.Helper()
-	rounds := harness.NewNotices[recipes.GroupNotice](f.History, "the group")
-	var members []*recipes.Member
+	rounds := harness.NewNotices[group.Notice](f.History, "the group")
+	var members []*group.Member
 	join := func() {
 		f.Helper()
-		g, err := recipes.NewGroup(f.client().Client, s, recipes.GroupOptions{Notify: rounds.Add})
+		g, err := group.New(f.client().Client, s, group.Options{Notify: rounds.Add})
 		require.NoError(f, err)
 		m, err := g.Join(context.Background(), fmt.Sprint("node", len(members)), quiet{})
 		require.NoError(f, err)
@@ -47,7 +47,7 @@ func (f *fixture) grow(s recipes.GroupSpec) (g growth) {
 		members = append(members, m)
 	}
 	// A round is told after its last lock is in place.
-	settled := func() (last recipes.GroupRoundDone) {
+	settled := func() (last group.RoundDone) {
 		f.Helper()
 		least := len(s.Locks) / len(members)
 		harness.Eventually(f, func() bool {
@@ -63,7 +63,7 @@ func (f *fixture) grow(s recipes.GroupSpec) (g growth) {
 		}, "the locks are not spread")
 		generation := f.state().Generation
 		for last.Generation < generation {
-			last = harness.Await[recipes.GroupRoundDone](f, rounds)
+			last = harness.Await[group.RoundDone](f, rounds)
 		}
 		return last
 	}
@@ -96,7 +96,7 @@ func (f *fixture) zxid() int64 {
 func (g growth) String() string {
 	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	return fmt.Sprintf("10 participants have all %s after the first came; an 11th joins: %d moves, all in place %s after the join began (the debounce, %s, and the round, %s, included); %d transactions of ZooKeeper",
-		ms(g.spread), g.moves, ms(g.took), recipes.DefaultGroupDebounce, ms(g.round), g.writes)
+		ms(g.spread), g.moves, ms(g.took), group.DefaultDebounce, ms(g.round), g.writes)
 }
 
 func TestThousandLocksOverTenParticipantsMoveNinetyWhenOneJoins(t *testing.T) {

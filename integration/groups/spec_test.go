@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 func TestSpecThatIsInForceIsNotWrittenAgain(t *testing.T) {
@@ -20,11 +21,11 @@ func TestSpecThatIsInForceIsNotWrittenAgain(t *testing.T) {
 	require.True(t, f.apply(spec(12)))
 	_, before := f.Get(f.path())
 
-	require.False(t, f.apply(spec(12, strategy("balanced"), func(s *recipes.GroupSpec) { s.Holders = 1 })))
+	require.False(t, f.apply(spec(12, strategy("balanced"), func(s *group.Spec) { s.Holders = 1 })))
 
 	_, after := f.Get(f.path())
 	require.Equal(t, before.Mzxid, after.Mzxid)
-	g, err := recipes.NewGroup(f.watcher.Client, spec(12))
+	g, err := group.New(f.watcher.Client, spec(12))
 	require.NoError(t, err)
 	require.Equal(t, g.Spec(), f.state().Spec)
 	require.True(t, f.apply(spec(13)))
@@ -64,7 +65,7 @@ func TestGroupThatGrowsAndShrinksGivesAndDropsLocks(t *testing.T) {
 	f.referee.mu.Lock()
 	f.referee.holders = 2
 	f.referee.mu.Unlock()
-	f.apply(spec(2, func(s *recipes.GroupSpec) { s.Holders = 2 }))
+	f.apply(spec(2, func(s *group.Spec) { s.Holders = 2 }))
 	f.share(2, one, two)
 }
 
@@ -72,7 +73,7 @@ func TestLocksWithSeveralHoldersNeverHaveMore(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	f.referee.holders = 2
-	s := spec(12, func(s *recipes.GroupSpec) { s.Holders = 2 })
+	s := spec(12, func(s *group.Spec) { s.Holders = 2 })
 	var players []*player
 	for i, each := range []int{12, 12, 8, 6} { // first there are fewer participants than holders
 		players = append(players, f.join(s, fmt.Sprint("node", i+1)))
@@ -94,7 +95,7 @@ func TestNameThatIsTakenIsWaitedFor(t *testing.T) {
 
 	// given another one that wants the same name, in vain
 	second := f.player("node1", f.client())
-	join := func(ctx context.Context) (*recipes.Member, error) { return second.group(s).Join(ctx, "node1", second) }
+	join := func(ctx context.Context) (*group.Member, error) { return second.group(s).Join(ctx, "node1", second) }
 	waits := func() bool {
 		state := f.state()
 		return len(state.Members) == 2 && state.Members[1].Waiting && !state.Members[1].Controller
@@ -105,7 +106,7 @@ func TestNameThatIsTakenIsWaitedFor(t *testing.T) {
 
 	// then it is told who has it, and has left nothing behind
 	err := vain.Refused()
-	var taken *recipes.NameTakenError
+	var taken *group.NameTakenError
 	require.ErrorAs(t, err, &taken)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotEmpty(t, taken.Host)
@@ -124,7 +125,7 @@ func TestNameThatIsTakenIsWaitedFor(t *testing.T) {
 
 	// and whose client is closed at once leaves nothing behind
 	third := f.player("node1", f.client())
-	brief := harness.Begin(t, "the join", func(ctx context.Context) (*recipes.Member, error) { return third.group(s).Join(ctx, "node1", third) })
+	brief := harness.Begin(t, "the join", func(ctx context.Context) (*group.Member, error) { return third.group(s).Join(ctx, "node1", third) })
 	harness.Eventually(t, waits, "it does not wait")
 	brief.Cancel()
 	require.ErrorIs(t, brief.Refused(), context.Canceled)
@@ -135,15 +136,15 @@ func TestNameThatIsTakenIsWaitedFor(t *testing.T) {
 func TestOnlyDeclaredParticipantsJoinAGroupThatDeclaresThem(t *testing.T) {
 	t.Parallel()
 	f := share(t)
-	declared := func(names ...string) recipes.GroupSpec {
-		return spec(4, func(s *recipes.GroupSpec) { s.Participants = names })
+	declared := func(names ...string) group.Spec {
+		return spec(4, func(s *group.Spec) { s.Participants = names })
 	}
 	s := declared("node1", "node2")
 	one := f.join(s, "node1")
 	f.share(4, one)
 
 	_, err := one.group(s).Join(t.Context(), "stranger", one)
-	var refused *recipes.NotParticipantError
+	var refused *group.NotParticipantError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, []string{"node1", "node2"}, refused.Participants)
 	_, err = one.group(s).Join(t.Context(), "a//b", one)
@@ -160,10 +161,10 @@ func TestOnlyDeclaredParticipantsJoinAGroupThatDeclaresThem(t *testing.T) {
 func TestEverythingWrongWithAGroupIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	f := share(t)
-	_, err := recipes.NewGroup(f.watcher.Client, recipes.GroupSpec{
+	_, err := group.New(f.watcher.Client, group.Spec{
 		Name: "/", Locks: []string{"a", "a", ""}, Holders: -1, Limit: -1, Strategy: "none", CleanupTimeout: -1, Debounce: -1, MaxMoves: -1,
 		Participants: []string{"p", " q"}, Weights: map[string]float64{"p": -1}, Pins: map[string]string{"b": "x"}, Zones: map[string]string{"y": "z"},
-	}, recipes.GroupOptions{Strategies: map[string]assignment.Strategy{"mod": nil}})
+	}, group.Options{Strategies: map[string]assignment.Strategy{"mod": nil}})
 	var fields []string
 	var collect func(error)
 	collect = func(err error) {
@@ -183,31 +184,31 @@ func TestEverythingWrongWithAGroupIsToldAtOnce(t *testing.T) {
 		"cleanup_timeout", "debounce", "holders", "limit", "locks", "locks", "max_moves", "name", "participants", "pins", "pins", "strategies", "strategy", "weights", "zones",
 	}, fields)
 
-	_, err = recipes.NewGroup(f.watcher.Client, recipes.GroupSpec{Name: "none"})
+	_, err = group.New(f.watcher.Client, group.Spec{Name: "none"})
 	require.ErrorContains(t, err, "locks")
-	_, err = recipes.NewGroup(f.watcher.Client, recipes.GroupSpec{Name: "large", Locks: recipes.NumberedLocks(strings.Repeat("x", 100), 10_000)})
+	_, err = group.New(f.watcher.Client, group.Spec{Name: "large", Locks: group.NumberedLocks(strings.Repeat("x", 100), 10_000)})
 	require.ErrorContains(t, err, "one node of ZooKeeper")
-	_, err = recipes.NewGroup(f.watcher.Client, recipes.GroupSpec{Name: "fits", Locks: recipes.NumberedLocks("lock", 10_000)})
+	_, err = group.New(f.watcher.Client, group.Spec{Name: "fits", Locks: group.NumberedLocks("lock", 10_000)})
 	require.NoError(t, err)
 }
 
 func TestGroupThatIsNotThereIsSaidToBe(t *testing.T) {
 	t.Parallel()
 	f := share(t)
-	groups, _, err := recipes.AllGroups(t.Context(), f.watcher.Client)
+	groups, _, err := group.All(t.Context(), f.watcher.Client)
 	require.NoError(t, err)
 	require.Empty(t, groups)
-	_, err = recipes.GroupStateOf(t.Context(), f.watcher.Client, "none")
-	var missing *recipes.GroupNotFoundError
+	_, err = group.StateOf(t.Context(), f.watcher.Client, "none")
+	var missing *group.NotFoundError
 	require.ErrorAs(t, err, &missing)
 	require.Equal(t, "none", missing.Group)
 
 	one := f.join(spec(2), "node1")
 	f.share(2, one)
-	groups, _, err = recipes.AllGroups(t.Context(), f.watcher.Client)
+	groups, _, err = group.All(t.Context(), f.watcher.Client)
 	require.NoError(t, err)
 	require.Len(t, groups, 1)
 	require.Equal(t, "node1", groups[0].Controller())
-	require.Equal(t, recipes.GroupLocked, groups[0].Locks[1].State)
+	require.Equal(t, group.Locked, groups[0].Locks[1].State)
 	require.Equal(t, one.m.Locks()[1].Token, groups[0].Locks[1].Holders[0].Token)
 }

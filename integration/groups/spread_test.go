@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // three has 12 locks spread over three participants.
-func three(f *fixture, s recipes.GroupSpec) []*player {
+func three(f *fixture, s group.Spec) []*player {
 	f.Helper()
 	players := []*player{f.join(s, "node1"), f.join(s, "node2"), f.join(s, "node3")}
 	f.share(4, players...)
@@ -74,24 +74,24 @@ func TestParticipantThatJoinsIsGivenItsShareAndNoMore(t *testing.T) {
 	state := f.state()
 	require.EqualValues(t, 13, state.MovedTotal)
 	require.Equal(t, "node1", state.Controller())
-	require.Positive(t, harness.Await[recipes.GroupRoundDone](t, players[0].Notices).Writes)
+	require.Positive(t, harness.Await[group.RoundDone](t, players[0].Notices).Writes)
 }
 
 func TestMovesOfARoundAreLimitedAndRoundsFollow(t *testing.T) {
 	t.Parallel()
 	f := share(t)
-	s := spec(12, func(s *recipes.GroupSpec) { s.MaxMoves = 2 })
+	s := spec(12, func(s *group.Spec) { s.MaxMoves = 2 })
 
 	// given a participant that holds all, which is not limited: nobody had them
 	one := f.join(s, "node1")
 	f.share(12, one)
-	harness.Await[recipes.GroupRoundDone](t, one.Notices)
+	harness.Await[group.RoundDone](t, one.Notices)
 
 	// when another one joins, 6 locks move, two a round
 	two := f.join(s, "node2")
 	f.share(6, one, two)
 	for range 3 {
-		require.Equal(t, 2, harness.Await[recipes.GroupRoundDone](t, one.Notices).Moves)
+		require.Equal(t, 2, harness.Await[group.RoundDone](t, one.Notices).Moves)
 	}
 	require.EqualValues(t, 6, f.state().MovedTotal)
 
@@ -152,9 +152,9 @@ func TestLocksThatNobodyHoldsWaitForOneDebounceThoughOthersComeAndGo(t *testing.
 		f.join(s, "node5")
 		start := time.Now()
 		players[2].leave()
-		var round recipes.GroupRoundDone
+		var round group.RoundDone
 		for round.Generation <= generation {
-			round = harness.Await[recipes.GroupRoundDone](t, players[0].Notices)
+			round = harness.Await[group.RoundDone](t, players[0].Notices)
 		}
 
 		// then its locks are given away after one debounce, and nothing else has moved
@@ -164,7 +164,7 @@ func TestLocksThatNobodyHoldsWaitForOneDebounceThoughOthersComeAndGo(t *testing.
 
 		// and the others give of theirs at the limit, however long it goes on
 		harness.Eventually(t, func() bool { return given(players[:2]...) > before }, "nothing else moves")
-		const limit = recipes.DebounceLimit * wait
+		const limit = group.DebounceLimit * wait
 		require.WithinRange(t, time.Now(), start.Add(limit-wait), start.Add(limit+2*wait))
 		flapping.Cancel()
 		flapping.Granted()
@@ -173,7 +173,7 @@ func TestLocksThatNobodyHoldsWaitForOneDebounceThoughOthersComeAndGo(t *testing.
 
 func TestStickyStrategyMovesNothingButWhatNobodyHolds(t *testing.T) {
 	virtually(t, func(t *testing.T, f *fixture) {
-		s := spec(12, strategy("sticky"), func(s *recipes.GroupSpec) { s.Limit = 6 })
+		s := spec(12, strategy("sticky"), func(s *group.Spec) { s.Limit = 6 })
 
 		// given one participant with a limit, then a second one
 		one := f.join(s, "node1")

@@ -10,19 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 type assign = func(locks, live []string, previous assignment.Assignment, hints assignment.Hints) (assignment.Assignment, error)
 
 // own is a strategy of the user's.
-func own(f assign) recipes.GroupOptions {
-	return recipes.GroupOptions{Strategies: map[string]assignment.Strategy{"own": assignment.StrategyFunc(f)}}
+func own(f assign) group.Options {
+	return group.Options{Strategies: map[string]assignment.Strategy{"own": assignment.StrategyFunc(f)}}
 }
 
 // members join, one after the other.
-func (f *fixture) members(s recipes.GroupSpec, o recipes.GroupOptions, names ...string) (players []*player) {
+func (f *fixture) members(s group.Spec, o group.Options, names ...string) (players []*player) {
 	f.Helper()
 	for _, name := range names {
 		p := f.player(name, f.client())
@@ -66,7 +66,7 @@ func TestStrategyThatFailsKeepsWhatWasPlannedAndIsToldAndAskedAgain(t *testing.T
 			// when the strategy fails as one leaves
 			fails.Store(true)
 			players[2].leave()
-			failed := harness.Await[recipes.GroupStrategyFailed](t, one.Notices)
+			failed := harness.Await[group.StrategyFailed](t, one.Notices)
 
 			// then the controller is told, all others keep theirs, and what it had is nobody's
 			require.Equal(t, "own", failed.Strategy)
@@ -79,7 +79,7 @@ func TestStrategyThatFailsKeepsWhatWasPlannedAndIsToldAndAskedAgain(t *testing.T
 			require.NotEmpty(t, state.StrategyError)
 			free := 0
 			for _, lock := range state.Locks {
-				if lock.State == recipes.GroupReleased {
+				if lock.State == group.Released {
 					free++
 				}
 			}
@@ -103,7 +103,7 @@ func TestStrategyThatIsNotKnownToOneControllerIsToTheNext(t *testing.T) {
 		old := f.join(spec(4), "old")
 		f.share(4, old)
 		young := f.members(s, o, "young")[0]
-		require.ErrorContains(t, harness.Await[recipes.GroupStrategyFailed](t, old.Notices).Err, "own")
+		require.ErrorContains(t, harness.Await[group.StrategyFailed](t, old.Notices).Err, "own")
 		f.share(4, old)
 		require.Empty(t, young.locks())
 
@@ -166,7 +166,7 @@ func TestLocksGoOnMovingWhileTheStrategyThinks(t *testing.T) {
 	// then they arrive all the same
 	f.share(6, one, two)
 	require.Empty(t, third.locks())
-	require.Empty(t, harness.All[recipes.GroupStrategyFailed](one.Notices))
+	require.Empty(t, harness.All[group.StrategyFailed](one.Notices))
 
 	// and are planned anew once it has answered
 	thinks.Store(false)

@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // Given very many locks that are spread over many participants, when one leaves or
@@ -21,7 +21,7 @@ func TestGroupOfManyLocksAndParticipants(t *testing.T) {
 	h := newAlone(t)
 	locks, participants := size(500, 10_000), size(20, 100)
 	share := locks / participants
-	c := newClub(h, recipes.GroupSpec{Name: "club", Locks: recipes.NumberedLocks("club", locks), CleanupTimeout: soon})
+	c := newClub(h, group.Spec{Name: "club", Locks: group.NumberedLocks("club", locks), CleanupTimeout: soon})
 
 	c.watch("all join", func() { all(participants, c.join) })
 
@@ -45,29 +45,29 @@ func TestGroupOfManyLocksAndParticipants(t *testing.T) {
 // A club is a group of which is known at every moment who is inside of what.
 type club struct {
 	*fixture
-	spec  recipes.GroupSpec
+	spec  group.Spec
 	shell *zk.Conn
 
 	mu      sync.Mutex
-	members map[int]*recipes.Member
+	members map[int]*group.Member
 	inside  map[string]int // who, by lock
 	has     map[int]int    // how many locks, by participant
-	round   recipes.GroupRoundDone
+	round   group.RoundDone
 	decides int
 	news    chan struct{}
 }
 
-func newClub(h *fixture, spec recipes.GroupSpec) *club {
+func newClub(h *fixture, spec group.Spec) *club {
 	return &club{
-		fixture: h, spec: spec, shell: h.Shell(), members: map[int]*recipes.Member{},
+		fixture: h, spec: spec, shell: h.Shell(), members: map[int]*group.Member{},
 		inside: map[string]int{}, has: map[int]int{}, news: make(chan struct{}, 1),
 	}
 }
 
 func (c *club) join(i int) {
-	g, err := recipes.NewGroup(c.client().Client, c.spec, recipes.GroupOptions{Notify: func(n recipes.GroupNotice) { c.told(i, n) }})
+	g, err := group.New(c.client().Client, c.spec, group.Options{Notify: func(n group.Notice) { c.told(i, n) }})
 	if err == nil {
-		var m *recipes.Member
+		var m *group.Member
 		if m, err = g.Join(c.Context(), fmt.Sprint("participant-", i), visitor{c, i}); err == nil {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -103,18 +103,18 @@ func (c *club) end() {
 	crowd.Wait()
 }
 
-func (c *club) told(i int, n recipes.GroupNotice) {
+func (c *club) told(i int, n group.Notice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch n := n.(type) {
-	case recipes.GroupRoundDone:
+	case group.RoundDone:
 		c.round = n
 		c.poke()
-	case recipes.GroupController:
+	case group.Controller:
 		if n.Gained {
 			c.decides = i
 		}
-	case recipes.GroupLost, recipes.GroupFault, recipes.GroupStrategyFailed, recipes.GroupPanicked, recipes.GroupCleanupOverrun:
+	case group.Lost, group.Fault, group.StrategyFailed, group.Panicked, group.CleanupOverrun:
 		c.Errorf("participant %d: %+v", i, n)
 	}
 }
@@ -214,7 +214,7 @@ type visitor struct {
 	i int
 }
 
-func (v visitor) OnLocked(_ context.Context, grant recipes.LockGrant) {
+func (v visitor) OnLocked(_ context.Context, grant group.LockGrant) {
 	v.c.mu.Lock()
 	defer v.c.mu.Unlock()
 	if other, taken := v.c.inside[grant.Lock]; taken {

@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // shares waits until each participant of a group holds so many locks, nobody
@@ -20,7 +21,7 @@ func shares(ts *testscript.TestScript, neg bool, args []string) {
 	eventually(ts, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 		defer cancel()
-		state, err := recipes.GroupStateOf(ctx, storyOf(ts).client.Client, args[0])
+		state, err := group.StateOf(ctx, storyOf(ts).client.Client, args[0])
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -129,7 +130,7 @@ func TestListsAreNeverNull(t *testing.T) {
 			return nil, nil, nil
 		},
 		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) {
-			return []views.Group{views.NewGroup(recipes.GroupState{Spec: recipes.GroupSpec{Name: "x"}, Locks: []recipes.GroupLock{{Lock: "a"}}})}, nil, nil
+			return []views.Group{views.NewGroup(group.State{Spec: group.Spec{Name: "x"}, Locks: []group.Lock{{Lock: "a"}}})}, nil, nil
 		},
 		Job: func(context.Context, string) (views.JobDetail, error) {
 			return views.JobDetail{Job: views.NewJob(ticks.State{}, nil, noon)}, nil

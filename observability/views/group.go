@@ -6,22 +6,23 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // Group is a lock group in JSON and YAML. The names of fields are a promise
 // to scripts.
 type Group struct {
-	Name          string        `json:"name"`
-	Strategy      string        `json:"strategy"`
-	Holders       int           `json:"holders"`
-	Controller    *string       `json:"controller"` // null while nobody is there
+	Name          string             `json:"name"`
+	Strategy      string             `json:"strategy"`
+	Holders       int                `json:"holders"`
+	Controller    *string            `json:"controller"` // null while nobody is there
 	Members       []GroupMemberState `json:"members"`    // in the order in which they came
-	Locks         []GroupLock   `json:"locks"`      // in lexicographic order
-	Held          int           `json:"held"`       // locks that have a holder
-	Generation    int64         `json:"generation"` // how many plans there were
-	Moved         int           `json:"moved"`      // locks that changed hands by the last plan
-	MovedTotal    int64         `json:"moved_total"`
-	StrategyError string        `json:"strategy_error"` // why there was no plan when the strategy was asked last
+	Locks         []GroupLock        `json:"locks"`      // in lexicographic order
+	Held          int                `json:"held"`       // locks that have a holder
+	Generation    int64              `json:"generation"` // how many plans there were
+	Moved         int                `json:"moved"`      // locks that changed hands by the last plan
+	MovedTotal    int64              `json:"moved_total"`
+	StrategyError string             `json:"strategy_error"` // why there was no plan when the strategy was asked last
 }
 
 // GroupMemberState is a participant of a group.
@@ -53,7 +54,7 @@ type GroupHolder struct {
 }
 
 // NewGroup is what one look at a group has shown.
-func NewGroup(state recipes.GroupState) Group {
+func NewGroup(state group.State) Group {
 	v := Group{
 		Name: state.Spec.Name, Strategy: state.Spec.Strategy, Holders: state.Spec.Holders,
 		Members: make([]GroupMemberState, 0, len(state.Members)), Locks: make([]GroupLock, 0, len(state.Locks)),

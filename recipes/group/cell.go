@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A lockHold is one grant of one lock to this participant, from the read that
@@ -58,7 +60,7 @@ func (m *Member) start(inc *incarnation, grant LockGrant) *lockHold {
 // free; and when it is lost while it is cleaned up, that of the cleanup. The
 // caller holds m.mu.
 func (h *lockHold) finish(cause error, cleanup time.Duration) {
-	if _, lost := errors.AsType[*LostError](cause); lost && h.loss == nil {
+	if _, lost := errors.AsType[*recipes.LostError](cause); lost && h.loss == nil {
 		h.loss = cause
 		close(h.gone)
 		if h.cleaning != nil {
@@ -74,7 +76,7 @@ func (h *lockHold) finish(cause error, cleanup time.Duration) {
 	if cell := m.cells[h.grant.Lock]; cell != nil {
 		if cell.current == h {
 			h.overrun = time.AfterFunc(cleanup, func() {
-				m.tell(GroupCleanupOverrun{Lock: h.grant.Lock, After: cleanup})
+				m.tell(CleanupOverrun{Lock: h.grant.Lock, After: cleanup})
 			})
 		}
 		cell.wake()
@@ -109,7 +111,7 @@ func (cell *lockCell) run() {
 			values := context.WithValue(context.WithValue(m.base, releaseCauseKey{}, h.cause), lockGoneKey{}, (<-chan struct{})(h.gone))
 			cleaning, lose := context.WithCancelCause(values)
 			ctx, cancel := context.WithDeadline(cleaning, h.deadline)
-			if _, was := errors.AsType[*LostError](h.cause); h.loss != nil && !was { // since it was asked to release
+			if _, was := errors.AsType[*recipes.LostError](h.cause); h.loss != nil && !was { // since it was asked to release
 				lose(h.loss)
 			}
 			h.cleaning = lose
@@ -149,7 +151,7 @@ func (cell *lockCell) call(name string, f func()) {
 		defer close(returned)
 		defer func() {
 			if v := recover(); v != nil {
-				m.tell(GroupPanicked{Lock: cell.lock, Callback: name, Value: v, Stack: string(debug.Stack())})
+				m.tell(Panicked{Lock: cell.lock, Callback: name, Value: v, Stack: string(debug.Stack())})
 			}
 		}()
 		f()

@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ type controller struct {
 	// What it has read. Its goroutine's alone, but for the news.
 	a        *groupAssignment
 	version  int32
-	spec     GroupSpec
+	spec     Spec
 	declared map[string]bool
 	specAt   int32
 	peers    peers
@@ -92,8 +92,8 @@ func (c *controller) heard(version int32) {
 
 func (c *controller) run() {
 	inc := c.inc
-	inc.m.tell(GroupController{Gained: true})
-	defer inc.m.tell(GroupController{})
+	inc.m.tell(Controller{Gained: true})
+	defer inc.m.tell(Controller{})
 	defer func() {
 		c.drop()
 		inc.s.Unwatch(inc.m.g.path, &c.specWatch)
@@ -120,7 +120,7 @@ func (c *controller) run() {
 			_ = inc.gone("its session has ended")
 			return
 		default:
-			inc.m.tell(GroupFault{Err: err})
+			inc.m.tell(Fault{Err: err})
 			wait = time.Second
 		}
 		if wait == 0 {
@@ -170,7 +170,7 @@ func (c *controller) turn() (wait time.Duration, err error) {
 		return 0, errGroupLost
 	}
 	changed := false
-	var failed *GroupStrategyFailed
+	var failed *StrategyFailed
 	if kind != planNothing {
 		changed, failed = c.plan(next, kind, live, names, orphans, got)
 	}
@@ -197,7 +197,7 @@ func (c *controller) turn() (wait time.Duration, err error) {
 	}
 	if complete && c.round != nil {
 		if c.round.news && failed == nil {
-			c.inc.m.tell(GroupRoundDone{Generation: c.a.generation, Moves: c.round.moves, Took: time.Since(c.round.since), Writes: c.round.writes})
+			c.inc.m.tell(RoundDone{Generation: c.a.generation, Moves: c.round.moves, Took: time.Since(c.round.since), Writes: c.round.writes})
 		}
 		c.round = nil
 	}
@@ -209,7 +209,7 @@ func (c *controller) turn() (wait time.Duration, err error) {
 
 // plan makes the strategy's answer the plan. It reports whether there is
 // anything to write.
-func (c *controller) plan(next *groupAssignment, kind planKind, live map[string]*peer, names, orphans []string, got answer) (changed bool, failed *GroupStrategyFailed) {
+func (c *controller) plan(next *groupAssignment, kind planKind, live map[string]*peer, names, orphans []string, got answer) (changed bool, failed *StrategyFailed) {
 	previous, full := next.planned(), got.plan
 	if kind == planOrphans {
 		c.patience.tried = names
@@ -228,7 +228,7 @@ func (c *controller) plan(next *groupAssignment, kind planKind, live map[string]
 		if len(next.fault) > maxGroupFault {
 			next.fault = next.fault[:maxGroupFault]
 		}
-		return true, &GroupStrategyFailed{Strategy: c.spec.Strategy, Err: got.err}
+		return true, &StrategyFailed{Strategy: c.spec.Strategy, Err: got.err}
 	}
 	next.fault = ""
 	limited, held := assignment.LimitMoves(previous, full, names, c.spec.hints(), c.spec.MaxMoves)
@@ -303,7 +303,7 @@ func (c *controller) read() error {
 			c.forget(guid)
 			continue
 		case strange: // it is there, and more is not known
-			inc.m.tell(GroupFault{Err: fmt.Errorf("participant %s: %w", w.path, err)})
+			inc.m.tell(Fault{Err: fmt.Errorf("participant %s: %w", w.path, err)})
 			continue
 		case errors.Is(err, zkclient.ErrNoNode):
 			c.forget(guid)
@@ -314,7 +314,7 @@ func (c *controller) read() error {
 		}
 		rec, err := decodeMember(data)
 		if err != nil { // a newer version's: it is there, and more is not known
-			inc.m.tell(GroupFault{Err: fmt.Errorf("participant %s: %w", w.path, err)})
+			inc.m.tell(Fault{Err: fmt.Errorf("participant %s: %w", w.path, err)})
 			continue
 		}
 		p := c.peers[guid]

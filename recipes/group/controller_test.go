@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ func controllerOf(t *testing.T, strategy assignment.StrategyFunc) *controller {
 	t.Cleanup(func() { inc.cancel(errGroupLost) })
 	c := newController(inc)
 	c.a = newAssignment()
-	c.spec = GroupSpec{Name: "g", Locks: []string{"x"}, Strategy: "own"}
+	c.spec = Spec{Name: "g", Locks: []string{"x"}, Strategy: "own"}
 	c.spec.complete()
 	return c
 }
@@ -94,7 +94,7 @@ func TestStrategyThatDoesNotAnswerInTimeHasFailedAndIsNotListenedTo(t *testing.T
 		next := c.a.clone()
 		changed, failed := c.plan(next, kind, nil, names, nil, got)
 		require.True(t, changed)
-		require.Equal(t, &GroupStrategyFailed{Strategy: "own", Err: got.err}, failed)
+		require.Equal(t, &StrategyFailed{Strategy: "own", Err: got.err}, failed)
 		require.Equal(t, got.err.Error(), next.fault)
 		require.Equal(t, a, next.live)
 		require.Empty(t, next.planned())

@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode/znodetest"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -14,9 +15,9 @@ import (
 )
 
 func FuzzGroupRecords(f *testing.F) {
-	spec := GroupSpec{Name: "g", Locks: []string{"a", "b"}, Holders: 1, Strategy: "balanced", Weights: map[string]float64{"a": 1.5}}
+	spec := Spec{Name: "g", Locks: []string{"a", "b"}, Holders: 1, Strategy: "balanced", Weights: map[string]float64{"a": 1.5}}
 	f.Add(spec.encode())
-	f.Add(memberRecord{Format: 1, Name: "m", Released: map[Token][]string{7: {"a"}}}.encode())
+	f.Add(memberRecord{Format: 1, Name: "m", Released: map[recipes.Token][]string{7: {"a"}}}.encode())
 	a := newAssignment()
 	a.locks["a"] = &groupLock{holders: []groupEntry{{guid: znode.NewGUID(), name: "m", token: 5}, {guid: znode.NewGUID(), name: "n", revoking: true}}, plan: []string{"n", "p"}}
 	f.Add(a.encode())
@@ -62,7 +63,7 @@ func FuzzGroupRecords(f *testing.F) {
 	})
 }
 
-func yyFuzzNames(f *testing.F) {
+func FuzzNames(f *testing.F) {
 	guid := znode.NewGUID()
 	for _, name := range []string{memberNode("node%2F1", guid) + "0000000003", memberNode("a-b", guid) + "-000000003", "a-0000000012", "0000000012", "a%", ""} {
 		f.Add(name)
@@ -77,14 +78,14 @@ func yyFuzzNames(f *testing.F) {
 }
 
 // Whatever the numbers, all who see the same nodes find the same order.
-func yyFuzzOrder(f *testing.F) {
+func FuzzOrder(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 0, 0, 0, 2}, uint8(3))
 	f.Add([]byte{0x7f, 0xff, 0xff, 0xff, 0x80, 0, 0, 0, 0x80, 0, 0, 1}, uint8(1))
 	f.Fuzz(func(t *testing.T, data []byte, turn uint8) {
 		var names []string
 		for i := 0; i+4 <= len(data) && i < 4*64; i += 4 {
 			n := int32(uint32(data[i])<<24 | uint32(data[i+1])<<16 | uint32(data[i+2])<<8 | uint32(data[i+3]))
-			names = append(names, memberNode("m", fmt.Sprintf("%032x", i))+znodetest.SequenceName(n))
+			names = append(names, memberNode("m", fmt.Sprintf("%0*x", znode.GUIDLength, i))+znodetest.SequenceName(n))
 		}
 		present := parseMembers(names)
 		require.Len(t, present, len(names))

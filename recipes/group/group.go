@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"bytes"
@@ -48,21 +48,21 @@ import (
 // The nodes must not be deleted while participants are there.
 type Group struct {
 	c          *zkclient.Client
-	spec       GroupSpec
+	spec       Spec
 	data       []byte // of the spec
 	strategies map[string]assignment.Strategy
-	notify     func(GroupNotice)
+	notify     func(Notice)
 	path       string
 }
 
 // GroupOptions is what a process adds to a group, beside the spec that all
 // share.
-type GroupOptions struct {
+type Options struct {
 	// Notify, when set, is told each GroupNotice of the participants that join
 	// through the group. Calls for one participant come one at a time, and hold
 	// up nothing but Member.Leave, which waits for the last one. Up to 1000
 	// notices wait for a call that takes its time, then the oldest are dropped.
-	Notify func(GroupNotice)
+	Notify func(Notice)
 
 	// Strategies are those that are not built in, by the name that
 	// GroupSpec.Strategy gives. Any participant may become the one that
@@ -73,7 +73,7 @@ type GroupOptions struct {
 // Group returns the group that spec declares. It does not ask ZooKeeper. It
 // returns *RequestError values, joined, for a bad spec. Options are merged; the
 // last Notify counts.
-func NewGroup(c *zkclient.Client, spec GroupSpec, options ...GroupOptions) (*Group, error) {
+func New(c *zkclient.Client, spec Spec, options ...Options) (*Group, error) {
 	spec = spec.clone()
 	err := spec.Validate()
 	spec.complete()
@@ -104,7 +104,7 @@ func NewGroup(c *zkclient.Client, spec GroupSpec, options ...GroupOptions) (*Gro
 }
 
 // Spec returns what the group was declared with, defaults filled in.
-func (g *Group) Spec() GroupSpec { return g.spec.clone() }
+func (g *Group) Spec() Spec { return g.spec.clone() }
 
 // Apply makes the spec known to all participants: they act on it at once. It
 // writes nothing when it is in force already, and tells whether it wrote.
@@ -202,13 +202,13 @@ func groupPath(c *zkclient.Client, name string) (string, error) {
 	return c.Root() + "/groups/" + escaped, nil
 }
 
-func (spec GroupSpec) clone() GroupSpec {
+func (spec Spec) clone() Spec {
 	spec.Locks, spec.Participants = slices.Clone(spec.Locks), slices.Clone(spec.Participants)
 	spec.Weights, spec.Pins, spec.Zones = maps.Clone(spec.Weights), maps.Clone(spec.Pins), maps.Clone(spec.Zones)
 	return spec
 }
 
 // hints are what the strategy is told.
-func (spec *GroupSpec) hints() assignment.Hints {
+func (spec *Spec) hints() assignment.Hints {
 	return assignment.Hints{Holders: spec.Holders, Limit: spec.Limit, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones}
 }

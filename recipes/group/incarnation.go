@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -46,7 +47,7 @@ type incarnation struct {
 	controls   sync.WaitGroup
 
 	// Guarded by m.mu.
-	lost    *LostError
+	lost    *recipes.LostError
 	holds   map[LockGrant]*lockHold // what the assignment grants, until it is released
 	let     map[LockGrant]struct{}  // released, and still in the assignment
 	writeAt time.Time               // when the own node is to be written; zero: it is not
@@ -101,7 +102,7 @@ func (inc *incarnation) record() memberRecord {
 	r := memberRecord{Format: znode.RecordFormat, Name: m.name, Host: m.c.Host(), PID: m.c.PID(), Leaving: inc.path != "" && m.leaving}
 	for _, grant := range slices.SortedFunc(maps.Keys(inc.let), func(a, b LockGrant) int { return assignment.Compare(a.Lock, b.Lock) }) {
 		if r.Released == nil {
-			r.Released = map[Token][]string{}
+			r.Released = map[recipes.Token][]string{}
 		}
 		r.Released[grant.Token] = append(r.Released[grant.Token], grant.Lock)
 	}
@@ -117,15 +118,15 @@ func (inc *incarnation) Holding() string { return inc.m.label() }
 func (inc *incarnation) Overdue(zkclient.Instant) bool { return false }
 
 func (inc *incarnation) AtRisk(left time.Duration) {
-	inc.m.tell(GroupAtRisk{Deadline: time.Now().Add(left)})
+	inc.m.tell(AtRisk{Deadline: time.Now().Add(left)})
 }
 
 func (inc *incarnation) SessionLost(cause error) {
-	inc.lose(&LostError{Reason: LossSession, Err: cause})
+	inc.lose(&recipes.LostError{Reason: recipes.LossSession, Err: cause})
 }
 
 // lose ends all locks of the incarnation against its will.
-func (inc *incarnation) lose(loss *LostError) {
+func (inc *incarnation) lose(loss *recipes.LostError) {
 	m := inc.m
 	m.mu.Lock()
 	if inc.lost != nil {
@@ -142,14 +143,14 @@ func (inc *incarnation) lose(loss *LostError) {
 	m.mu.Unlock()
 	inc.cancel(errGroupLost)
 	inc.s.Unhold(inc)
-	m.tell(GroupLost{Err: loss})
+	m.tell(Lost{Err: loss})
 }
 
 // gone ends the incarnation because its node, or what names it, is not there.
 func (inc *incarnation) gone(what string) error {
-	loss := &LostError{Reason: LossDeleted, Err: errors.New(what)}
+	loss := &recipes.LostError{Reason: recipes.LossDeleted, Err: errors.New(what)}
 	if inc.s.IsOver() {
-		loss = &LostError{Reason: LossSession, Err: inc.s.Err()}
+		loss = &recipes.LostError{Reason: recipes.LossSession, Err: inc.s.Err()}
 	}
 	inc.lose(loss)
 	return errGroupLost
@@ -168,7 +169,7 @@ func (inc *incarnation) live() error {
 	m := inc.m
 	err := inc.follow()
 	if err != nil && !errors.Is(err, errGroupLost) { // whatever it is, it cannot go on
-		inc.lose(&LostError{Reason: LossSession, Err: err})
+		inc.lose(&recipes.LostError{Reason: recipes.LossSession, Err: err})
 	}
 	inc.cancel(errGroupLost)
 	inc.controls.Wait()
@@ -232,7 +233,7 @@ func (inc *incarnation) follow() error {
 		case errors.Is(err, zkclient.ErrNoNode):
 			return inc.ruined("the group was deleted")
 		default:
-			m.tell(GroupFault{Err: err})
+			m.tell(Fault{Err: err})
 			inc.rest(timer)
 		}
 	}
@@ -334,8 +335,8 @@ func (inc *incarnation) obey(share groupShare) {
 	for grant, h := range inc.holds {
 		if _, there := listed[grant]; !there { // somebody believes that we are gone
 			delete(inc.holds, grant)
-			h.finish(&LostError{
-				Scope: m.g.spec.Name + "/" + grant.Lock, Token: grant.Token, Reason: LossDeleted,
+			h.finish(&recipes.LostError{
+				Scope: m.g.spec.Name + "/" + grant.Lock, Token: grant.Token, Reason: recipes.LossDeleted,
 				Err: errors.New("the assignment does not name this participant any more"),
 			}, m.cleanup)
 		}

@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -66,14 +67,14 @@ func TestLossOfALockThatIsBeingReleasedIsTold(t *testing.T) {
 		<-ctx.Done()
 		return inc, h, ctx
 	}
-	var lost *LostError
+	var lost *recipes.LostError
 
 	// given one that cleans up, when its session is lost
 	inc, h, _ := begin()
 	close(h.goOn)
 	cleaning := <-h.cleaning
 	require.NoError(t, cleaning.Err())
-	inc.lose(&LostError{Reason: LossSession})
+	inc.lose(&recipes.LostError{Reason: recipes.LossSession})
 
 	// then the cleanup's context ends
 	<-cleaning.Done()
@@ -87,7 +88,7 @@ func TestLossOfALockThatIsBeingReleasedIsTold(t *testing.T) {
 		require.FailNow(t, "it is held")
 	default:
 	}
-	inc.lose(&LostError{Reason: LossSession})
+	inc.lose(&recipes.LostError{Reason: recipes.LossSession})
 
 	// then it is told, and so is its cleanup
 	<-LockGone(ctx)
@@ -117,7 +118,7 @@ func TestIncarnationThatIsLostTakesNothingUpThatItReadsAfterwards(t *testing.T) 
 
 	// when another one is lost, and reads late that it was given a lock
 	late := newIncarnation(m, idleSession(m.c))
-	late.lose(&LostError{Reason: LossSession})
+	late.lose(&recipes.LostError{Reason: recipes.LossSession})
 	late.obey(shareOf(t, granted(late), late))
 
 	// then nothing starts

@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"context"
@@ -21,7 +21,7 @@ type Member struct {
 	c       *zkclient.Client
 	name    string
 	escaped string
-	handler GroupHandler
+	handler Handler
 	base    context.Context // of all its callbacks
 	stopped context.Context // ends with Leave, or when Join gives up
 	stop    context.CancelFunc
@@ -34,8 +34,8 @@ type Member struct {
 	ghosts  ghosts
 
 	telling sync.Mutex
-	untold  []GroupNotice // guarded by telling
-	tells   bool          // guarded by telling: tellAll is under way
+	untold  []Notice // guarded by telling
+	tells   bool     // guarded by telling: tellAll is under way
 
 	mu      sync.Mutex
 	inc     *incarnation // nil while it is not there
@@ -54,7 +54,7 @@ type Member struct {
 // It returns *NameTakenError when ctx ends while the name is taken,
 // *NotParticipantError, *RequestError for a bad name, and *UnavailableError.
 // A call that fails leaves nothing behind.
-func (g *Group) Join(ctx context.Context, name string, handler GroupHandler) (*Member, error) {
+func (g *Group) Join(ctx context.Context, name string, handler Handler) (*Member, error) {
 	escaped, err := g.checkName(name)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ const maxUntold = 1000
 
 // tell tells the user, one thing at a time, and waits for nothing: a session
 // tells of its end in the same breath as it ends what others hold.
-func (m *Member) tell(n GroupNotice) {
+func (m *Member) tell(n Notice) {
 	if m.g.notify == nil {
 		return
 	}
@@ -229,7 +229,7 @@ func (m *Member) run() {
 		inc, err := m.arrive()
 		if err == nil {
 			m.asks(false)
-			m.tell(GroupJoined{ID: inc.guid})
+			m.tell(Joined{ID: inc.guid})
 			if !m.there {
 				m.there = true
 				close(m.joined)
@@ -262,7 +262,7 @@ func (m *Member) run() {
 				m.err = err // Join tells
 				return
 			}
-			m.tell(GroupFault{Err: err})
+			m.tell(Fault{Err: err})
 			m.pause(time.Second)
 		}
 		m.asks(true)

@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"context"
@@ -14,22 +14,22 @@ import (
 )
 
 // aloof returns a participant of a group that no server knows of.
-func aloof(t *testing.T, notify func(GroupNotice)) *Member {
+func aloof(t *testing.T, notify func(Notice)) *Member {
 	t.Helper()
 	refused := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
 	c, err := zkclient.NewClient(zkclient.Config{Servers: []string{"zk1:2181"}, Dialer: refused})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return &Member{g: &Group{c: c, notify: notify, path: "/g", spec: GroupSpec{Name: "g"}}, c: c, base: context.Background(), cells: map[string]*lockCell{}}
+	return &Member{g: &Group{c: c, notify: notify, path: "/g", spec: Spec{Name: "g"}}, c: c, base: context.Background(), cells: map[string]*lockCell{}}
 }
 
-func notice(i int) GroupNotice { return GroupJoined{ID: strconv.Itoa(i)} }
+func notice(i int) Notice { return Joined{ID: strconv.Itoa(i)} }
 
 func TestNoticesAreToldOneAfterTheOtherAndTheOldestAreDroppedWhenTooManyWait(t *testing.T) {
 	t.Parallel()
 	began, proceed := make(chan struct{}, 1), make(chan struct{})
-	var told []GroupNotice
-	m := aloof(t, func(n GroupNotice) {
+	var told []Notice
+	m := aloof(t, func(n Notice) {
 		if len(told) == 0 {
 			began <- struct{}{}
 			<-proceed
@@ -47,7 +47,7 @@ func TestNoticesAreToldOneAfterTheOtherAndTheOldestAreDroppedWhenTooManyWait(t *
 	<-m.work.Done()
 
 	// then the first of those that waited are missing, and all others are in order
-	want := []GroupNotice{notice(0)}
+	want := []Notice{notice(0)}
 	for i := range maxUntold {
 		want = append(want, notice(6+i))
 	}
@@ -56,8 +56,8 @@ func TestNoticesAreToldOneAfterTheOtherAndTheOldestAreDroppedWhenTooManyWait(t *
 
 func TestNoticesAreToldAfterOneThatEndedItsGoroutine(t *testing.T) {
 	t.Parallel()
-	var told []GroupNotice
-	m := aloof(t, func(n GroupNotice) {
+	var told []Notice
+	m := aloof(t, func(n Notice) {
 		told = append(told, n)
 		runtime.Goexit()
 	})
@@ -68,5 +68,5 @@ func TestNoticesAreToldAfterOneThatEndedItsGoroutine(t *testing.T) {
 	case <-time.After(time.Minute):
 		require.FailNow(t, "not all is told")
 	}
-	require.Equal(t, []GroupNotice{notice(0), notice(1)}, told)
+	require.Equal(t, []Notice{notice(0), notice(1)}, told)
 }

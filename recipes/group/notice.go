@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A LockGrant is a lock of a group that a participant holds.
@@ -13,7 +15,7 @@ type LockGrant struct {
 	Lock string
 
 	// Token is the fencing token: it grows with every grant of the lock.
-	Token Token
+	Token recipes.Token
 }
 
 // A GroupHandler does what a participant holds its locks for. A lock is
@@ -23,7 +25,7 @@ type LockGrant struct {
 // of one lock come one after the other, and different locks do not wait for
 // each other. A callback that panics counts as returned (GroupPanicked), and so
 // does one that ends its goroutine (runtime.Goexit).
-type GroupHandler interface {
+type Handler interface {
 	// OnLocked is called when the lock is held. ctx is the lock: it ends when
 	// the lock is to be released, with the cause *ReleaseAskedError, or is lost,
 	// with the cause *LostError and before the server can give it to somebody
@@ -81,7 +83,7 @@ const (
 type ReleaseAskedError struct {
 	Group  string
 	Lock   string
-	Token  Token
+	Token  recipes.Token
 	Reason ReleaseReason
 }
 
@@ -129,9 +131,9 @@ func (e *NotParticipantError) Error() string {
 }
 
 // GroupNotFoundError is returned for a group that was never applied.
-type GroupNotFoundError struct{ Group string }
+type NotFoundError struct{ Group string }
 
-func (e *GroupNotFoundError) Error() string {
+func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("there is no group %q; it is there once somebody applies or joins it", e.Group)
 }
 
@@ -141,15 +143,15 @@ var errGroupTooLarge = errors.New("the assignment does not fit into one node of 
 
 // GroupNotice is one thing that happens in a group, told to one of its
 // participants through GroupOptions.Notify. The set of notices is closed.
-type GroupNotice interface{ groupNotice() }
+type Notice interface{ groupNotice() }
 
 type (
 	// GroupController: this participant decides now who holds what, or does no
 	// more. Exactly one does while any is there.
-	GroupController struct{ Gained bool }
+	Controller struct{ Gained bool }
 
 	// GroupRoundDone is told to the controller: what was planned is in place.
-	GroupRoundDone struct {
+	RoundDone struct {
 		Generation int64
 		Moves      int           // locks that were planned to change hands
 		Took       time.Duration // since the plan, or since this controller took over
@@ -160,20 +162,20 @@ type (
 	// here, returned an error, panicked, answered nonsense or nothing within 30s.
 	// What was planned before stays; the strategy is asked again after the next
 	// change.
-	GroupStrategyFailed struct {
+	StrategyFailed struct {
 		Strategy string
 		Err      error
 	}
 
 	// GroupCleanupOverrun: OnLocked and OnReleased have not returned within the
 	// cleanup timeout. The lock stays here until they do.
-	GroupCleanupOverrun struct {
+	CleanupOverrun struct {
 		Lock  string
 		After time.Duration
 	}
 
 	// GroupPanicked: a callback has panicked. It counts as returned.
-	GroupPanicked struct {
+	Panicked struct {
 		Lock     string
 		Callback string // OnLocked, OnReleased or OnDropped
 		Value    any
@@ -183,26 +185,26 @@ type (
 	// GroupAtRisk: ZooKeeper has not answered for a quarter of the session timeout, or
 	// the deadline is less than a sixteenth of it away. The
 	// locks will be lost at the deadline unless an answer comes before.
-	GroupAtRisk struct{ Deadline time.Time }
+	AtRisk struct{ Deadline time.Time }
 
 	// GroupLost: all locks of this participant were lost. It joins again by
 	// itself.
-	GroupLost struct{ Err *LostError }
+	Lost struct{ Err *recipes.LostError }
 
 	// GroupJoined: the participant is there. Told again after each GroupLost.
-	GroupJoined struct{ ID string }
+	Joined struct{ ID string }
 
 	// GroupFault: something keeps this participant from taking part, such as
 	// refused access or data that it cannot read. It goes on trying.
-	GroupFault struct{ Err error }
+	Fault struct{ Err error }
 )
 
-func (GroupController) groupNotice()     {}
-func (GroupRoundDone) groupNotice()      {}
-func (GroupStrategyFailed) groupNotice() {}
-func (GroupCleanupOverrun) groupNotice() {}
-func (GroupPanicked) groupNotice()       {}
-func (GroupAtRisk) groupNotice()         {}
-func (GroupLost) groupNotice()           {}
-func (GroupJoined) groupNotice()         {}
-func (GroupFault) groupNotice()          {}
+func (Controller) groupNotice()     {}
+func (RoundDone) groupNotice()      {}
+func (StrategyFailed) groupNotice() {}
+func (CleanupOverrun) groupNotice() {}
+func (Panicked) groupNotice()       {}
+func (AtRisk) groupNotice()         {}
+func (Lost) groupNotice()           {}
+func (Joined) groupNotice()         {}
+func (Fault) groupNotice()          {}

@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
@@ -23,7 +24,7 @@ type groupPlace struct {
 // A placeHolder is a holder of it: index of the member, token or 0.
 type placeHolder struct {
 	member   int64
-	token    Token
+	token    recipes.Token
 	revoking bool
 }
 
@@ -124,7 +125,7 @@ func (ps *groupPlaces) unmarshal(data []byte) error {
 		for _, row := range in.Holders {
 			h := placeHolder{member: -1} // nobody's
 			if len(row) > 1 {
-				h = placeHolder{member: row[0], token: Token(row[1]), revoking: len(row) > 2 && row[2] != 0}
+				h = placeHolder{member: row[0], token: recipes.Token(row[1]), revoking: len(row) > 2 && row[2] != 0}
 			}
 			p.holders = append(p.holders, h)
 		}
@@ -252,7 +253,7 @@ func (r *placeReader) holder(h *placeHolder) (ok bool) {
 		return false
 	}
 	token, ok := r.number()
-	h.token = Token(token)
+	h.token = recipes.Token(token)
 	h.revoking = r.skipAll(",1")
 	return ok && r.skip(']')
 }

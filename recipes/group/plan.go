@@ -1,9 +1,10 @@
-package recipes
+package group
 
 import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 )
 
@@ -50,7 +51,7 @@ func (ps peers) deserted() bool {
 // A groupLeave is a grant that its participant has released.
 type groupLeave struct {
 	guid  string
-	token Token
+	token recipes.Token
 	lock  string
 }
 
@@ -85,7 +86,7 @@ func (a *groupAssignment) reap(ps peers) {
 
 // orphans returns the locks that fewer live participants are planned for than
 // could be.
-func (a *groupAssignment) orphans(spec *GroupSpec, live map[string]*peer) []string {
+func (a *groupAssignment) orphans(spec *Spec, live map[string]*peer) []string {
 	var locks []string
 	want := min(spec.Holders, len(live))
 	for _, lock := range spec.Locks {
@@ -105,7 +106,7 @@ func (a *groupAssignment) orphans(spec *GroupSpec, live map[string]*peer) []stri
 }
 
 // adopt replaces the plan, and counts how many locks change hands by it.
-func (a *groupAssignment) adopt(spec *GroupSpec, next assignment.Assignment) {
+func (a *groupAssignment) adopt(spec *Spec, next assignment.Assignment) {
 	changes, moves := assignment.Moves(a.planned(), next), 0
 	for _, m := range changes {
 		if m.From != "" && m.To != "" {
@@ -134,7 +135,7 @@ func (a *groupAssignment) adopt(spec *GroupSpec, next assignment.Assignment) {
 // planned is asked to release, and whoever is planned gets a place that is free.
 // Nobody is ever put beside one that still holds beyond the declared number,
 // nor gets more than the limit while it still releases others. It reports whether anything changed, and whether all is as planned.
-func (a *groupAssignment) advance(spec *GroupSpec, declared map[string]bool, live map[string]*peer) (changed, complete bool) {
+func (a *groupAssignment) advance(spec *Spec, declared map[string]bool, live map[string]*peer) (changed, complete bool) {
 	complete = true
 	held := map[string]int{} // by guid; what is being released counts
 	for _, l := range a.locks {
@@ -243,7 +244,7 @@ func (p *patience) verdict(now time.Time, debounce time.Duration, wanted bool) (
 
 // fill returns the plan with nothing changed but orphans, which get whom the
 // strategy named as far as the limit allows.
-func (a *groupAssignment) fill(orphans []string, live map[string]*peer, full assignment.Assignment, spec *GroupSpec) assignment.Assignment {
+func (a *groupAssignment) fill(orphans []string, live map[string]*peer, full assignment.Assignment, spec *Spec) assignment.Assignment {
 	next := a.planned()
 	counts := next.Counts() // nobody gives anything up
 	for _, lock := range orphans {

@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -55,7 +56,7 @@ func TestAdvanceNeverGrantsBesideAHolder(t *testing.T) {
 	}
 	for seed := range seeds {
 		dice := rand.New(rand.NewPCG(seed, 7))
-		spec := GroupSpec{Name: "g", Locks: NumberedLocks("l", 6), Holders: 1 + int(seed%2)}
+		spec := Spec{Name: "g", Locks: NumberedLocks("l", 6), Holders: 1 + int(seed%2)}
 		a := newAssignment()
 		there := peers{}
 		zxid := int64(0)
@@ -112,7 +113,7 @@ func TestAdvanceNeverGrantsBesideAHolder(t *testing.T) {
 					case dice.IntN(2) == 0:
 						delete(inside[lock], e.guid)
 						if p.record.Released == nil {
-							p.record.Released = map[Token][]string{}
+							p.record.Released = map[recipes.Token][]string{}
 						}
 						p.record.Released[e.token] = append(p.record.Released[e.token], lock)
 					}
@@ -127,7 +128,7 @@ func TestAdvanceNeverGrantsBesideAHolder(t *testing.T) {
 
 func TestWhatIsBeingReleasedCountsForTheLimit(t *testing.T) {
 	t.Parallel()
-	spec := GroupSpec{Name: "g", Locks: []string{"x", "y"}, Limit: 1, Holders: 1}
+	spec := Spec{Name: "g", Locks: []string{"x", "y"}, Limit: 1, Holders: 1}
 	live := map[string]*peer{"a": {groupChild: groupChild{name: "a", guid: "ga"}}, "b": {groupChild: groupChild{name: "b", guid: "gb"}}}
 	a := newAssignment()
 	a.locks["x"] = &groupLock{holders: []groupEntry{{guid: "ga", name: "a", token: 1}}, plan: []string{"b"}}
@@ -162,7 +163,7 @@ func TestLocksThatNobodyHoldsGoToNobodyBeyondTheLimit(t *testing.T) {
 		some := func() []string {
 			return slices.DeleteFunc(slices.Clone(pool), func(string) bool { return dice.IntN(2) == 0 })
 		}
-		spec := GroupSpec{Name: "g", Locks: NumberedLocks("g", 2+dice.IntN(8)), Limit: 1 + dice.IntN(4)}
+		spec := Spec{Name: "g", Locks: NumberedLocks("g", 2+dice.IntN(8)), Limit: 1 + dice.IntN(4)}
 		spec.complete()
 		strategy, err := assignment.Named(assignment.Names()[dice.IntN(len(assignment.Names()))])
 		require.NoError(t, err)

@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -33,7 +34,7 @@ type specRecord struct {
 }
 
 // encode writes a spec that is complete, always in the same way.
-func (spec *GroupSpec) encode() []byte {
+func (spec *Spec) encode() []byte {
 	return znode.Encode(specRecord{
 		Format: znode.RecordFormat, Name: spec.Name, Locks: spec.Locks, Holders: spec.Holders, Limit: spec.Limit, Strategy: spec.Strategy,
 		CleanupTimeout: spec.CleanupTimeout.Microseconds(), Debounce: spec.Debounce.Microseconds(), MaxMoves: spec.MaxMoves,
@@ -41,12 +42,12 @@ func (spec *GroupSpec) encode() []byte {
 	})
 }
 
-func decodeSpec(data []byte) (GroupSpec, error) {
+func decodeSpec(data []byte) (Spec, error) {
 	var r specRecord
 	if err := znode.Decode(data, &r, &r.Format); err != nil {
-		return GroupSpec{}, err
+		return Spec{}, err
 	}
-	return GroupSpec{
+	return Spec{
 		Name: r.Name, Locks: r.Locks, Holders: r.Holders, Limit: r.Limit, Strategy: r.Strategy,
 		CleanupTimeout: time.Duration(r.CleanupTimeout) * time.Microsecond, Debounce: time.Duration(r.Debounce) * time.Microsecond,
 		MaxMoves: r.MaxMoves, Participants: r.Participants, Weights: r.Weights, Pins: r.Pins, Zones: r.Zones,
@@ -59,12 +60,12 @@ func decodeSpec(data []byte) (GroupSpec, error) {
 // has released once it never holds again, so that whoever reads this late only
 // knows less.
 type memberRecord struct {
-	Format   int                `json:"format"`
-	Name     string             `json:"name"`
-	Host     string             `json:"host"`
-	PID      int                `json:"pid"`
-	Leaving  bool               `json:"leaving,omitempty"`
-	Released map[Token][]string `json:"released,omitempty"` // locks by the token of the grant
+	Format   int                        `json:"format"`
+	Name     string                     `json:"name"`
+	Host     string                     `json:"host"`
+	PID      int                        `json:"pid"`
+	Leaving  bool                       `json:"leaving,omitempty"`
+	Released map[recipes.Token][]string `json:"released,omitempty"` // locks by the token of the grant
 }
 
 func decodeMember(data []byte) (r memberRecord, err error) {
@@ -155,7 +156,7 @@ type groupLock struct {
 type groupEntry struct {
 	guid     string
 	name     string
-	token    Token // 0: the zxid of the write that is about to grant it
+	token    recipes.Token // 0: the zxid of the write that is about to grant it
 	revoking bool
 }
 
@@ -315,7 +316,7 @@ func (a *groupAssignment) freeze(stat *zkclient.Stat) {
 	for _, l := range a.locks {
 		for i := range l.holders {
 			if l.holders[i].token == 0 {
-				l.holders[i].token = Token(stat.Mzxid)
+				l.holders[i].token = recipes.Token(stat.Mzxid)
 			}
 		}
 	}
@@ -354,7 +355,7 @@ func decodeShare(data []byte, stat *zkclient.Stat, guid string) (share groupShar
 			}
 			grant := LockGrant{Lock: strings.Clone(p.lock), Token: h.token} // it is kept longer than all others
 			if grant.Token == 0 {
-				grant.Token = Token(stat.Mzxid)
+				grant.Token = recipes.Token(stat.Mzxid)
 			}
 			share.entries = append(share.entries, groupOrder{grant, h.revoking})
 		}

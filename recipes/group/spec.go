@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 
 // A GroupSpec declares a group of locks that are spread over the participants
 // that are there. It is kept in ZooKeeper: participants of one group share it.
-type GroupSpec struct {
+type Spec struct {
 	// Name of the group, at most 200 bytes when escaped (see EscapeScope).
 	Name string
 
@@ -70,9 +70,9 @@ type GroupSpec struct {
 
 // Defaults of a GroupSpec.
 const (
-	DefaultGroupStrategy       = "balanced"
-	DefaultGroupCleanupTimeout = 10 * time.Second
-	DefaultGroupDebounce       = 100 * time.Millisecond
+	DefaultStrategy       = "balanced"
+	DefaultCleanupTimeout = 10 * time.Second
+	DefaultDebounce       = 100 * time.Millisecond
 )
 
 // DebounceLimit is how many times GroupSpec.Debounce a change is put off at
@@ -97,7 +97,7 @@ const maxGroupHolders = 1000
 // Validate returns everything that is wrong with the spec, joined (errors.Join);
 // each problem is a *RequestError. Whether the strategy is known is found out
 // by Client.Group.
-func (spec GroupSpec) Validate() error {
+func (spec Spec) Validate() error {
 	spec.complete()
 	var errs []error
 	bad := func(field, format string, args ...any) {
@@ -219,7 +219,7 @@ func badParticipant(name string) string {
 }
 
 // declared returns the locks that the group has.
-func (spec *GroupSpec) declared() map[string]bool {
+func (spec *Spec) declared() map[string]bool {
 	declared := make(map[string]bool, len(spec.Locks))
 	for _, lock := range spec.Locks {
 		declared[lock] = true
@@ -228,21 +228,21 @@ func (spec *GroupSpec) declared() map[string]bool {
 }
 
 // allows reports whether one that holds n locks may get another one.
-func (spec *GroupSpec) allows(n int) bool { return spec.Limit == 0 || n < spec.Limit }
+func (spec *Spec) allows(n int) bool { return spec.Limit == 0 || n < spec.Limit }
 
 // complete fills in defaults.
-func (spec *GroupSpec) complete() {
+func (spec *Spec) complete() {
 	if spec.Holders == 0 {
 		spec.Holders = 1
 	}
 	if spec.Strategy == "" {
-		spec.Strategy = DefaultGroupStrategy
+		spec.Strategy = DefaultStrategy
 	}
 	if spec.CleanupTimeout == 0 {
-		spec.CleanupTimeout = DefaultGroupCleanupTimeout
+		spec.CleanupTimeout = DefaultCleanupTimeout
 	}
 	if spec.Debounce == 0 {
-		spec.Debounce = DefaultGroupDebounce
+		spec.Debounce = DefaultDebounce
 	}
 }
 
@@ -252,7 +252,7 @@ const maxGroupRecord = 1_000_000
 
 // largest is how many bytes the assignment can need at most: while each lock
 // moves from all its holders to others.
-func (spec *GroupSpec) largest() int {
+func (spec *Spec) largest() int {
 	const (
 		head   = 64 << 10 // counts, and the participants
 		lock   = len(`"":{"h":[],"p":[]},`)

@@ -1,4 +1,4 @@
-package recipes
+package group
 
 import (
 	"cmp"
@@ -8,16 +8,17 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // GroupState is one group as a look at ZooKeeper shows it.
-type GroupState struct {
-	Spec       GroupSpec
-	Members    []GroupMemberState // in the order in which they came
-	Locks      []GroupLock   // in natural order; those that the group has no more come last
+type State struct {
+	Spec       Spec
+	Members    []MemberState // in the order in which they came
+	Locks      []Lock        // in natural order; those that the group has no more come last
 	Generation int64         // how many plans were made, each other than the one before
 	Moved      int           // locks that changed hands by the last plan
 	MovedTotal int64         // and by all plans
@@ -33,7 +34,7 @@ type GroupState struct {
 
 // Controller returns the name of the participant that decides; "" when nobody
 // is there.
-func (s *GroupState) Controller() string {
+func (s *State) Controller() string {
 	for _, m := range s.Members {
 		if m.Controller {
 			return m.Name
@@ -43,7 +44,7 @@ func (s *GroupState) Controller() string {
 }
 
 // GroupMemberState is a participant of a group.
-type GroupMemberState struct {
+type MemberState struct {
 	ID         string // guid, new for every join
 	Name       string
 	Host       string // unreadable, in angle brackets, when this program cannot read its node
@@ -56,34 +57,34 @@ type GroupMemberState struct {
 }
 
 // GroupLock is a lock of a group.
-type GroupLock struct {
+type Lock struct {
 	Lock    string
-	State   GroupLockState
-	Holders []GroupHolder
+	State   LockState
+	Holders []Holder
 	Planned []string // names of those who shall hold it
 }
 
 // GroupLockState is what has become of a lock.
-type GroupLockState string
+type LockState string
 
 // The states of a lock.
 const (
-	GroupLocked   GroupLockState = "LOCKED"   // somebody holds it
-	GroupReleased GroupLockState = "RELEASED" // nobody holds it
-	GroupDropped  GroupLockState = "DROPPED"  // the group has it no more; its holders release it
+	Locked   LockState = "LOCKED"   // somebody holds it
+	Released LockState = "RELEASED" // nobody holds it
+	Dropped  LockState = "DROPPED"  // the group has it no more; its holders release it
 )
 
 // GroupHolder is a participant that holds a lock.
-type GroupHolder struct {
+type Holder struct {
 	ID        string
 	Name      string
-	Token     Token
+	Token     recipes.Token
 	Releasing bool // it was asked to release the lock, and has not yet
 }
 
 // Groups returns all groups, by name, and the nodes that cannot be read, by path:
 // groups, and those of each state.
-func AllGroups(ctx context.Context, c *zkclient.Client) (states []GroupState, left []zkclient.Unreadable, err error) {
+func All(ctx context.Context, c *zkclient.Client) (states []State, left []zkclient.Unreadable, err error) {
 	if _, err := c.Admit(ctx); err != nil {
 		return nil, nil, fmt.Errorf("groups not listed: %w", err)
 	}
@@ -102,8 +103,8 @@ func AllGroups(ctx context.Context, c *zkclient.Client) (states []GroupState, le
 			left = append(left, zkclient.Misplaced(path, NotAGroup))
 			continue
 		}
-		state, err := GroupStateOf(ctx, c, name)
-		if errors.As(err, new(*GroupNotFoundError)) {
+		state, err := StateOf(ctx, c, name)
+		if errors.As(err, new(*NotFoundError)) {
 			err = halfGroup(ctx, c, path)
 			if err == nil {
 				continue // gone since
@@ -135,21 +136,21 @@ func halfGroup(ctx context.Context, c *zkclient.Client, path string) error {
 }
 
 // GroupState returns a group as it stands, or *GroupNotFoundError.
-func GroupStateOf(ctx context.Context, c *zkclient.Client, name string) (GroupState, error) {
+func StateOf(ctx context.Context, c *zkclient.Client, name string) (State, error) {
 	state, err := groupStateOf(ctx, c, name)
 	var bad *zkclient.RequestError
 	switch {
 	case err == nil:
 		return state, nil
 	case errors.Is(err, zkclient.ErrNoNode):
-		return state, &GroupNotFoundError{Group: name}
+		return state, &NotFoundError{Group: name}
 	case errors.As(err, &bad):
 		return state, err
 	}
 	return state, fmt.Errorf("group %q not read: %w", name, err)
 }
 
-func groupStateOf(ctx context.Context, c *zkclient.Client, name string) (state GroupState, err error) {
+func groupStateOf(ctx context.Context, c *zkclient.Client, name string) (state State, err error) {
 	path, err := groupPath(c, name)
 	if err != nil {
 		return state, err
@@ -209,7 +210,7 @@ func groupStateOf(ctx context.Context, c *zkclient.Client, name string) (state G
 			rec = memberRecord{Host: "<unreadable>"}
 		}
 		there[child.guid] = &peer{groupChild: child, record: rec, read: true}
-		state.Members = append(state.Members, GroupMemberState{
+		state.Members = append(state.Members, MemberState{
 			ID: child.guid, Name: child.name, Host: rec.Host, PID: rec.PID, Since: time.UnixMilli(stat.Ctime), Session: stat.EphemeralOwner,
 			Controller: len(state.Members) == 0, Leaving: rec.Leaving, Waiting: names[child.name],
 		})
@@ -233,7 +234,7 @@ func notMembers(members string, nodes []string, children []groupChild) (left []z
 }
 
 // state describes the locks for people: those that are declared, then others.
-func (a *groupAssignment) state(declared []string) []GroupLock {
+func (a *groupAssignment) state(declared []string) []Lock {
 	known := make(map[string]bool, len(declared))
 	for _, lock := range declared {
 		known[lock] = true
@@ -246,20 +247,20 @@ func (a *groupAssignment) state(declared []string) []GroupLock {
 	}
 	slices.SortFunc(others, assignment.Compare)
 	order := slices.SortedFunc(slices.Values(declared), assignment.Compare)
-	locks := make([]GroupLock, 0, len(declared)+len(others))
+	locks := make([]Lock, 0, len(declared)+len(others))
 	for _, lock := range slices.Concat(order, others) {
-		out := GroupLock{Lock: lock, State: GroupReleased}
+		out := Lock{Lock: lock, State: Released}
 		if l := a.locks[lock]; l != nil {
 			out.Planned = slices.Clone(l.plan)
 			for _, e := range l.holders {
-				out.Holders = append(out.Holders, GroupHolder{ID: e.guid, Name: e.name, Token: e.token, Releasing: e.revoking})
+				out.Holders = append(out.Holders, Holder{ID: e.guid, Name: e.name, Token: e.token, Releasing: e.revoking})
 			}
 		}
 		switch {
 		case !known[lock]:
-			out.State = GroupDropped
+			out.State = Dropped
 		case len(out.Holders) > 0:
-			out.State = GroupLocked
+			out.State = Locked
 		}
 		locks = append(locks, out)
 	}

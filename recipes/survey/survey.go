@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
@@ -354,11 +355,11 @@ func recordAt(path string) func(data []byte) error {
 	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "notes/"):
 		return decodeErrandNote
 	case room == "groups" && deep == 1:
-		return recipes.CheckSpec
+		return group.CheckSpec
 	case room == "groups" && deep == 2 && last == "assignment":
-		return recipes.CheckAssignment
+		return group.CheckAssignment
 	case room == "groups" && deep == 3:
-		return recipes.CheckMember
+		return group.CheckMember
 	case room == zkclient.RoomIdentities && deep == 0:
 		return zkclient.CheckIdentitiesRecord
 	case room == "locks" && deep == 2:
@@ -465,7 +466,7 @@ func childOfJob(_ *surveyor, _ visit, name string) (nodeKind, string) {
 
 func childOfGroups(_ *surveyor, _ visit, name string) (nodeKind, string) {
 	if _, ok := znode.UnescapeScope(name); !ok {
-		return nil, recipes.NotAGroup
+		return nil, group.NotAGroup
 	}
 	return childOfGroup, ""
 }
@@ -481,8 +482,8 @@ func childOfGroup(_ *surveyor, _ visit, name string) (nodeKind, string) {
 }
 
 func childOfMembers(_ *surveyor, _ visit, name string) (nodeKind, string) {
-	if !recipes.IsMember(name) {
-		return nil, recipes.NotAMember
+	if !group.IsMember(name) {
+		return nil, group.NotAMember
 	}
 	return nil, ""
 }

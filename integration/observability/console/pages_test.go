@@ -21,6 +21,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -160,16 +161,16 @@ func (w *town) jobs() {
 // keeper has what its group gives to it.
 type keeper struct{}
 
-func (keeper) OnLocked(context.Context, recipes.LockGrant) {}
-func (keeper) OnReleased(context.Context, string)          {}
-func (keeper) OnDropped(context.Context, string)           {}
+func (keeper) OnLocked(context.Context, group.LockGrant) {}
+func (keeper) OnReleased(context.Context, string)        {}
+func (keeper) OnDropped(context.Context, string)         {}
 
 func (w *town) group() {
 	w.Helper()
-	group, err := w.client.Group(recipes.GroupSpec{Name: "shards", Locks: recipes.NumberedLocks("shard", 7)})
+	shards, err := group.New(w.client.Client, group.Spec{Name: "shards", Locks: group.NumberedLocks("shard", 7)})
 	require.NoError(w, err)
 	for _, name := range []string{"node-a", "node-b"} {
-		member, err := group.Join(w.Context(), name, keeper{})
+		member, err := shards.Join(w.Context(), name, keeper{})
 		require.NoError(w, err)
 		w.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -178,7 +179,7 @@ func (w *town) group() {
 		})
 	}
 	harness.Eventually(w, func() bool {
-		state, err := w.client.GroupState(w.Context(), "shards")
+		state, err := group.StateOf(w.Context(), w.client.Client, "shards")
 		return err == nil && len(state.Members) == 2
 	}, "two members")
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -220,7 +221,7 @@ func (w *town) facts() console.Facts {
 		},
 		Audit: w.trail.Read,
 		Groups: func(ctx context.Context) ([]views.Group, []recipes.Unreadable, error) {
-			all, left, err := w.client.Groups(ctx)
+			all, left, err := group.All(ctx, w.client.Client)
 			return each(all, views.NewGroup), left, err
 		},
 		Job: func(ctx context.Context, name string) (views.JobDetail, error) {
