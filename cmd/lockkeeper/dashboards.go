@@ -20,7 +20,7 @@ func (p *program) dashboards() *cobra.Command {
 		Long: `Write dashboards for Grafana, and recording rules and alerts for Prometheus, about
 what the daemons and programs of this version measure.
 
-docs/dashboards.md says how they are imported, and lists the alerts.`,
+docs/observability.md says how they are imported, and lists the alerts.`,
 	}
 	p.group(c)
 	c.AddCommand(p.dashboardsLs(), p.dashboardsPrint(), p.dashboardsWrite())

@@ -16,7 +16,7 @@ import (
 // committed is where the files are that operators import.
 const committed = "../../dashboards"
 
-var update = flag.Bool("update", false, "write "+committed+" and the table of docs/dashboards.md anew")
+var update = flag.Bool("update", false, "write "+committed+" and the table of docs/observability.md anew")
 
 func TestCommittedFilesAreWhatThisPackageSays(t *testing.T) {
 	files, err := Files()
@@ -181,7 +181,7 @@ func TestWhoeverIsAlertedReadsWhatToDo(t *testing.T) {
 }
 
 func TestAlertsOfTheDocumentationAreThese(t *testing.T) {
-	const name, begin, end = "../../docs/dashboards.md", "<!-- alerts: go test ./observability/dashboards -update -->\n", "<!-- end of alerts -->"
+	const name, begin, end = "../../docs/observability.md", "<!-- alerts: go test ./observability/dashboards -update -->\n", "<!-- end of alerts -->"
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	before, rest, found := strings.Cut(string(text), begin)

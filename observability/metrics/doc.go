@@ -23,7 +23,7 @@
 // session is counted by those who do the work, and read when somebody looks.
 //
 // All of that is made in any metric.Meter, also one of a program that exports by OTLP.
-// docs/metrics.md explains what the numbers say. An [Endpoint] has a registry and a
+// docs/observability.md explains what the numbers say. An [Endpoint] has a registry and a
 // meter provider of its own, and touches nothing global. What it shows is bounded: see
 // [WithMaxClasses] and [MaxJobs].
 package metrics

@@ -24,8 +24,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// -update writes the table of docs/metrics.md anew.
-var update = flag.Bool("update", false, "write the table of docs/metrics.md anew")
+// -update writes the table of docs/observability.md anew.
+var update = flag.Bool("update", false, "write the table of docs/observability.md anew")
 
 // withEverything returns an endpoint with every instrument.
 func withEverything(t *testing.T) *Endpoint {
@@ -159,7 +159,7 @@ func TestTwoEndpointsShareNothing(t *testing.T) {
 
 // The table of the documentation is the registry of instruments.
 func TestDocumentationHasEveryInstrument(t *testing.T) {
-	const name, begin, end = "../../docs/metrics.md", "<!-- metrics: go test ./observability/metrics -update -->\n", "<!-- end of metrics -->"
+	const name, begin, end = "../../docs/observability.md", "<!-- metrics: go test ./observability/metrics -update -->\n", "<!-- end of metrics -->"
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	before, rest, found := strings.Cut(string(text), begin)

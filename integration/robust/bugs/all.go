@@ -6,7 +6,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/nemesis"
 )
 
-// All returns all bugs. docs/protocol.md says under "Why each guard" what each does to the protocol.
+// All returns all bugs. docs/protocol.md has the guards that they remove.
 func All() []Bug {
 	return []Bug{
 		{

@@ -2,7 +2,7 @@
 // once, then every configuration to the end. It exits with 1 if a promise is broken.
 //
 //	check                              everything
-//	check -docs FILE                   everything, and the tables of docs/model.md anew
+//	check -docs FILE                   everything, and the tables of recipes/model/results.md anew
 //	check -config NAME                 one configuration
 //	check -config NAME -without GUARD  and the way to what the guard prevents
 package main

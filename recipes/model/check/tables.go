@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/model"
 )
 
-// tables are those of docs/model.md, each between two comments.
+// tables are those of recipes/model/results.md, each between two comments.
 type tables struct{ guards, configurations strings.Builder }
 
 func (t *tables) redundant(p model.Protocol, why string) {
