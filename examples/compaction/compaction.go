@@ -1,5 +1,5 @@
 // Package compaction is a job of a team that uses Lockkeeper, and how they test
-// that it gives way: see compaction_test.go, and docs/testing.md.
+// that it gives way: see compaction_test.go, and docs/howto/test-my-job.md.
 package compaction
 
 import (

@@ -79,9 +79,9 @@ func TestCompactionThatIsGrantedWithoutAnAnswerRunsOnce(t *testing.T) {
 	})
 }
 
-// What docs/testing.md shows is what runs here.
+// What docs/howto/test-my-job.md shows is what runs here.
 func TestDocumentationShowsTheseTests(t *testing.T) {
-	page, err := os.ReadFile("../../docs/testing.md")
+	page, err := os.ReadFile("../../docs/howto/test-my-job.md")
 	require.NoError(t, err)
 	code, err := os.ReadFile("compaction_test.go")
 	require.NoError(t, err)

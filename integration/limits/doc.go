@@ -9,6 +9,6 @@
 // times are told, not judged.
 //
 // As part of all tests the numbers are small. `make limits` plays with all of
-// them, and prints what the tables of docs/operating.md and docs/performance.md
+// them, and prints what the tables of docs/howto/scale.md and docs/performance.md
 // are made of.
 package limits

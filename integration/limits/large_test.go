@@ -130,7 +130,7 @@ func TestHandOverToLargeRequestsFits(t *testing.T) {
 // wait; when one takes it by force, all lose it at once, and know by whom.
 func TestManyReadersLoseTheLockAtOnce(t *testing.T) {
 	h := newFixture(t)
-	const most = 1000 // as docs/operating.md says
+	const most = 1000 // as docs/howto/scale.md says
 	readers := size(120, most+50)
 	c, taker := h.client(), h.client()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -5,5 +5,5 @@
 // disk that writes share, and so many writes a second and no more.
 //
 // `make simulate` runs it for 1,000 daemons and up to 1,000,000 jobs, see
-// docs/scaling.md. A small site is a test.
+// docs/howto/scale.md. A small site is a test.
 package simulation

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Sections of docs/operating.md, which say what to do.
+// Sections of docs/howto/alerts.md, which say what to do.
 const (
-	sectionStarved  = "A lock that nobody gets"
-	sectionHold     = "A lock that is held for too long"
-	sectionForced   = "Holders that have to be forced"
-	sectionSession  = "Sessions that end"
-	sectionOverlap  = "Two at once"
-	sectionBlind    = "Nothing to see"
+	sectionStarved  = "Starved locks"
+	sectionHold     = "Long holds"
+	sectionForced   = "Forced preemptions"
+	sectionSession  = "Lost sessions"
+	sectionOverlap  = "Two holders at once"
+	sectionBlind    = "No data"
 	sectionJobs     = "Jobs that do not run"
-	sectionOrdered  = "Not as ordered"
+	sectionOrdered  = "Refused changes and wrong clocks"
 	sectionOverflow = "Too many series"
 )
 

@@ -156,7 +156,7 @@ func TestPanelsShowOneUnitAndOneShape(t *testing.T) {
 }
 
 func TestWhoeverIsAlertedReadsWhatToDo(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operating.md")
+	text, err := os.ReadFile("../../docs/howto/alerts.md")
 	require.NoError(t, err)
 	label := regexp.MustCompile(`\$labels\.(\w+)`)
 	names := make(map[string]bool)
@@ -198,7 +198,7 @@ func TestAlertsOfTheDocumentationAreThese(t *testing.T) {
 		if a.Window > 0 {
 			looks += " in " + span(a.Window)
 		}
-		want.WriteString("| `" + a.Name + "` | " + string(a.Severity) + " | " + says + " | " + looks + " | " + span(a.For) + " | [" + a.Section + "](operating.md#" + anchor(a.Section) + ") |\n")
+		want.WriteString("| `" + a.Name + "` | " + string(a.Severity) + " | " + says + " | " + looks + " | " + span(a.For) + " | [" + a.Section + "](howto/alerts.md#" + anchor(a.Section) + ") |\n")
 	}
 	want.WriteString("\n")
 	if *update {

@@ -26,7 +26,7 @@ type Alert struct {
 	Severity    Severity
 	Summary     string // what is wrong; {{ $labels.NAME }} and {{ $value }} stand for what is known
 	Description string // what it means and what to do first
-	Section     string // of docs/operating.md: the heading
+	Section     string // of docs/howto/alerts.md: the heading
 
 	proof proof
 }
@@ -53,7 +53,7 @@ func (a Alert) Expr() string {
 func (r Recording) Expr() string { return r.Query.Over(span(r.Window)) }
 
 // manual is where the sections of an alert are.
-const manual = "https://github.com/lockkeeper/lockkeeper/blob/main/docs/operating.md"
+const manual = "https://github.com/lockkeeper/lockkeeper/blob/main/docs/howto/alerts.md"
 
 // Runbook returns the address of what to do.
 func (a Alert) Runbook() string { return manual + "#" + anchor(a.Section) }
