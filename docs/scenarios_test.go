@@ -25,6 +25,9 @@ func TestListOfScenariosIsComplete(t *testing.T) {
 	} {
 		suites[filepath.Base(suite)] = testsIn(t, filepath.Join("..", suite))
 	}
+	for _, room := range []string{"recipes/classic", "recipes/group"} {
+		suites[room] = testsIn(t, filepath.Join("..", room))
+	}
 
 	// then the tests that it names are there
 	rows := regexp.MustCompile(`(?m)^\| ([A-Z]*\d+) \| (.*) \|$`).FindAllStringSubmatch(string(list), -1)
