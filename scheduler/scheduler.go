@@ -64,7 +64,7 @@ type Config struct {
 	// SpreadOver. Defaults to nil: every daemon asks for every tick.
 	Spread Spreader
 
-	// SpreadStrategy is the strategy of the spread, as recipes.GroupSpec has it.
+	// SpreadStrategy is the strategy of the spread, as group.Spec has it.
 	// Defaults to balanced.
 	SpreadStrategy string
 }

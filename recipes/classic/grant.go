@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// A ClassicGrant is one thing of a classic recipe that is held: a mutex, one
+// A Grant is one thing of a classic recipe that is held: a mutex, one
 // side of a read/write lock, a lease of a semaphore. It lasts until Release, or
 // until it is lost: with the session, which it never outlives, or because an
 // administrator deleted its node. All methods may be called from any goroutine.

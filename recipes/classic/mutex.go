@@ -90,7 +90,7 @@ func (m *Mutex) Path() string { return m.l.label }
 
 // Acquire waits for the lock and returns the grant of it, which must be
 // released. With a context that carries a grant of this path, see
-// ClassicGrant.Context, it returns at once with another grant of the same hold:
+// Grant.Context, it returns at once with another grant of the same hold:
 // the lock is free when all are released. Without it the caller is a stranger,
 // even to itself, and waits: Go knows no owner but that.
 //

@@ -42,7 +42,7 @@ func NewRWMutex(c *zkclient.Client, path string, opts MutexOptions) (*RWMutex, e
 func (m *RWMutex) Path() string { return m.l.label }
 
 // AcquireWrite waits for the write side: until everybody has left who came
-// before. With a context that carries the write side, see ClassicGrant.Context,
+// before. With a context that carries the write side, see Grant.Context,
 // it returns at once with another grant of the same hold; with one that carries
 // the read side alone it fails with an *UpgradeError, because it would wait for
 // itself. Its other errors are those of Mutex.Acquire.

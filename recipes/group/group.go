@@ -55,22 +55,22 @@ type Group struct {
 	path       string
 }
 
-// GroupOptions is what a process adds to a group, beside the spec that all
+// Options is what a process adds to a group, beside the spec that all
 // share.
 type Options struct {
-	// Notify, when set, is told each GroupNotice of the participants that join
+	// Notify, when set, is told each Notice of the participants that join
 	// through the group. Calls for one participant come one at a time, and hold
 	// up nothing but Member.Leave, which waits for the last one. Up to 1000
 	// notices wait for a call that takes its time, then the oldest are dropped.
 	Notify func(Notice)
 
 	// Strategies are those that are not built in, by the name that
-	// GroupSpec.Strategy gives. Any participant may become the one that
+	// Spec.Strategy gives. Any participant may become the one that
 	// decides: each should have them. A name that is built in is refused.
 	Strategies map[string]assignment.Strategy
 }
 
-// Group returns the group that spec declares. It does not ask ZooKeeper. It
+// New returns the group that spec declares. It does not ask ZooKeeper. It
 // returns *RequestError values, joined, for a bad spec. Options are merged; the
 // last Notify counts.
 func New(c *zkclient.Client, spec Spec, options ...Options) (*Group, error) {

@@ -18,12 +18,12 @@ type LockGrant struct {
 	Token recipes.Token
 }
 
-// A GroupHandler does what a participant holds its locks for. A lock is
+// A Handler does what a participant holds its locks for. A lock is
 // LOCKED, then RELEASED (it may come back), and at last DROPPED.
 //
 // Each lock has a goroutine of its own while one of its callbacks runs: those
 // of one lock come one after the other, and different locks do not wait for
-// each other. A callback that panics counts as returned (GroupPanicked), and so
+// each other. A callback that panics counts as returned (Panicked), and so
 // does one that ends its goroutine (runtime.Goexit).
 type Handler interface {
 	// OnLocked is called when the lock is held. ctx is the lock: it ends when
@@ -37,7 +37,7 @@ type Handler interface {
 	// returned, to put things right. The lock is still held, unless it was
 	// lost: ReleaseCause tells. The deadline of ctx is that of the group's
 	// cleanup timeout; the lock does not move before OnReleased returns,
-	// however long it takes (GroupCleanupOverrun). When the lock is lost
+	// however long it takes (CleanupOverrun). When the lock is lost
 	// meanwhile, ctx ends with the cause *LostError.
 	OnReleased(ctx context.Context, lock string)
 
@@ -118,7 +118,7 @@ func (e *NameTakenError) Error() string {
 func (e *NameTakenError) Unwrap() error { return e.Err }
 
 // NotParticipantError is returned by Group.Join for a name that is not one of
-// GroupSpec.Participants.
+// Spec.Participants.
 type NotParticipantError struct {
 	Group        string
 	Name         string
@@ -130,7 +130,7 @@ func (e *NotParticipantError) Error() string {
 		e.Group, e.Name, strings.Join(e.Participants, ", "))
 }
 
-// GroupNotFoundError is returned for a group that was never applied.
+// NotFoundError is returned for a group that was never applied.
 type NotFoundError struct{ Group string }
 
 func (e *NotFoundError) Error() string {
@@ -141,16 +141,16 @@ func (e *NotFoundError) Error() string {
 // would not take.
 var errGroupTooLarge = errors.New("the assignment does not fit into one node of ZooKeeper; split the group, or shorten the names of locks and participants")
 
-// GroupNotice is one thing that happens in a group, told to one of its
-// participants through GroupOptions.Notify. The set of notices is closed.
+// Notice is one thing that happens in a group, told to one of its
+// participants through Options.Notify. The set of notices is closed.
 type Notice interface{ groupNotice() }
 
 type (
-	// GroupController: this participant decides now who holds what, or does no
+	// Controller: this participant decides now who holds what, or does no
 	// more. Exactly one does while any is there.
 	Controller struct{ Gained bool }
 
-	// GroupRoundDone is told to the controller: what was planned is in place.
+	// RoundDone is told to the controller: what was planned is in place.
 	RoundDone struct {
 		Generation int64
 		Moves      int           // locks that were planned to change hands
@@ -158,7 +158,7 @@ type (
 		Writes     int           // to ZooKeeper, those of the participants included
 	}
 
-	// GroupStrategyFailed is told to the controller: the strategy is unknown
+	// StrategyFailed is told to the controller: the strategy is unknown
 	// here, returned an error, panicked, answered nonsense or nothing within 30s.
 	// What was planned before stays; the strategy is asked again after the next
 	// change.
@@ -167,14 +167,14 @@ type (
 		Err      error
 	}
 
-	// GroupCleanupOverrun: OnLocked and OnReleased have not returned within the
+	// CleanupOverrun: OnLocked and OnReleased have not returned within the
 	// cleanup timeout. The lock stays here until they do.
 	CleanupOverrun struct {
 		Lock  string
 		After time.Duration
 	}
 
-	// GroupPanicked: a callback has panicked. It counts as returned.
+	// Panicked: a callback has panicked. It counts as returned.
 	Panicked struct {
 		Lock     string
 		Callback string // OnLocked, OnReleased or OnDropped
@@ -182,19 +182,19 @@ type (
 		Stack    string
 	}
 
-	// GroupAtRisk: ZooKeeper has not answered for a quarter of the session timeout, or
+	// AtRisk: ZooKeeper has not answered for a quarter of the session timeout, or
 	// the deadline is less than a sixteenth of it away. The
 	// locks will be lost at the deadline unless an answer comes before.
 	AtRisk struct{ Deadline time.Time }
 
-	// GroupLost: all locks of this participant were lost. It joins again by
+	// Lost: all locks of this participant were lost. It joins again by
 	// itself.
 	Lost struct{ Err *recipes.LostError }
 
-	// GroupJoined: the participant is there. Told again after each GroupLost.
+	// Joined: the participant is there. Told again after each Lost.
 	Joined struct{ ID string }
 
-	// GroupFault: something keeps this participant from taking part, such as
+	// Fault: something keeps this participant from taking part, such as
 	// refused access or data that it cannot read. It goes on trying.
 	Fault struct{ Err error }
 )

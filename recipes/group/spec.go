@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// A GroupSpec declares a group of locks that are spread over the participants
+// A Spec declares a group of locks that are spread over the participants
 // that are there. It is kept in ZooKeeper: participants of one group share it.
 type Spec struct {
 	// Name of the group, at most 200 bytes when escaped (see EscapeScope).
@@ -33,7 +33,7 @@ type Spec struct {
 	Limit int
 
 	// Strategy names what decides who gets which lock: "balanced", "sticky",
-	// "mod", "rendezvous", "weighted", or one that was given to Client.Group.
+	// "mod", "rendezvous", "weighted", or one that was given to New.
 	// Defaults to balanced.
 	Strategy string
 
@@ -68,14 +68,14 @@ type Spec struct {
 	Zones map[string]string
 }
 
-// Defaults of a GroupSpec.
+// Defaults of a Spec.
 const (
 	DefaultStrategy       = "balanced"
 	DefaultCleanupTimeout = 10 * time.Second
 	DefaultDebounce       = 100 * time.Millisecond
 )
 
-// DebounceLimit is how many times GroupSpec.Debounce a change is put off at
+// DebounceLimit is how many times Spec.Debounce a change is put off at
 // most while participants go on coming and going.
 const DebounceLimit = 10
 
@@ -96,7 +96,7 @@ const maxGroupHolders = 1000
 
 // Validate returns everything that is wrong with the spec, joined (errors.Join);
 // each problem is a *RequestError. Whether the strategy is known is found out
-// by Client.Group.
+// by New.
 func (spec Spec) Validate() error {
 	spec.complete()
 	var errs []error

@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// GroupState is one group as a look at ZooKeeper shows it.
+// State is one group as a look at ZooKeeper shows it.
 type State struct {
 	Spec       Spec
 	Members    []MemberState // in the order in which they came
@@ -43,7 +43,7 @@ func (s *State) Controller() string {
 	return ""
 }
 
-// GroupMemberState is a participant of a group.
+// MemberState is a participant of a group.
 type MemberState struct {
 	ID         string // guid, new for every join
 	Name       string
@@ -56,7 +56,7 @@ type MemberState struct {
 	Waiting    bool // for the end of another one of its name
 }
 
-// GroupLock is a lock of a group.
+// Lock is a lock of a group.
 type Lock struct {
 	Lock    string
 	State   LockState
@@ -64,7 +64,7 @@ type Lock struct {
 	Planned []string // names of those who shall hold it
 }
 
-// GroupLockState is what has become of a lock.
+// LockState is what has become of a lock.
 type LockState string
 
 // The states of a lock.
@@ -74,7 +74,7 @@ const (
 	Dropped  LockState = "DROPPED"  // the group has it no more; its holders release it
 )
 
-// GroupHolder is a participant that holds a lock.
+// Holder is a participant that holds a lock.
 type Holder struct {
 	ID        string
 	Name      string
@@ -82,7 +82,7 @@ type Holder struct {
 	Releasing bool // it was asked to release the lock, and has not yet
 }
 
-// Groups returns all groups, by name, and the nodes that cannot be read, by path:
+// All returns all groups, by name, and the nodes that cannot be read, by path:
 // groups, and those of each state.
 func All(ctx context.Context, c *zkclient.Client) (states []State, left []zkclient.Unreadable, err error) {
 	if _, err := c.Admit(ctx); err != nil {
@@ -135,7 +135,7 @@ func halfGroup(ctx context.Context, c *zkclient.Client, path string) error {
 	return &znode.RecordError{Node: path, Err: errors.New("it is empty, or has no members or no assignment below it, as a group that is being made")}
 }
 
-// GroupState returns a group as it stands, or *GroupNotFoundError.
+// StateOf returns a group as it stands, or *NotFoundError.
 func StateOf(ctx context.Context, c *zkclient.Client, name string) (State, error) {
 	state, err := groupStateOf(ctx, c, name)
 	var bad *zkclient.RequestError
