@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
 // groupOf makes a file of the settings of one group, which stand in line 3 from

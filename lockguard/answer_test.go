@@ -3,8 +3,9 @@ package lockguard
 import (
 	"testing"
 
-	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // An approval takes the lock after the grace of its holder, unless it is by force.

@@ -46,10 +46,8 @@ func newPriorityLock(c *Client, scope, path string) *PriorityLock {
 // Scope returns what the lock protects.
 func (l *PriorityLock) Scope() string { return l.scope }
 
-var (
-	// errCrowded: somebody else is there, so the request has to queue.
-	errCrowded = errors.New("somebody else is at the lock")
-)
+// errCrowded: somebody else is there, so the request has to queue.
+var errCrowded = errors.New("somebody else is at the lock")
 
 // Acquire waits for the lock and returns the grant of it, which must be
 // released. When it returns an error, the request is gone from ZooKeeper, or

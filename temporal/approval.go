@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // Names of the approval workflow, as others than this package call it: by

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
@@ -15,6 +14,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	sdk "go.temporal.io/sdk/temporal"
+
+	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // List returns the questions about locks of the Root that wait for a decision, in

@@ -7,8 +7,9 @@ import (
 	"net"
 	"testing"
 
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func lockLine(t *testing.T, naming Naming) *line {

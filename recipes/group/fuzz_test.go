@@ -7,11 +7,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode/znodetest"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
-	"github.com/stretchr/testify/require"
 )
 
 func FuzzGroupRecords(f *testing.F) {

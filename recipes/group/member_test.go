@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // aloof returns a participant of a group that no server knows of.

@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode/znodetest"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
-	"github.com/stretchr/testify/require"
 )
 
 func FuzzBoards(f *testing.F) {
