@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 // A Requirement declares the lock that a piece of work needs. Only Scope has
@@ -56,9 +57,9 @@ func (r Requirement) identity() priority.Identity {
 }
 
 // Plan returns what would become of r if it were made when s was seen, see
-// recipes.Plan.
-func (r Requirement) Plan(s recipes.LockState) recipes.Plan {
-	return s.Plan(r.withDefaults("").request("", nil))
+// inspect.Plan.
+func (r Requirement) Plan(s recipes.LockState) inspect.Plan {
+	return inspect.PlanFor(s, r.withDefaults("").request("", nil))
 }
 
 // refuseHooks returns what is wrong with running these hooks under r.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 func TestEachBadFieldSaysWhatToWriteInstead(t *testing.T) {
@@ -109,7 +110,7 @@ func TestPlanOfARequirementIsThatOfItsRequest(t *testing.T) {
 
 	plan := Requirement{Scope: scope, Terms: priority.Terms{Priority: 9, Forceful: true}}.Plan(state)
 
-	require.Equal(t, recipes.OutcomeTakesOver, plan.Outcome)
+	require.Equal(t, inspect.OutcomeTakesOver, plan.Outcome)
 	require.Equal(t, time.Minute+time.Second, plan.After)
 	require.Equal(t, priority.BarMinRuntime, plan.Obstacles[0].Bar)
 }

@@ -3,7 +3,6 @@ package recipes
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -11,37 +10,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
-
-func member(id string, change ...func(*Contender)) Contender {
-	return aHolder(id, append([]func(*Contender){func(c *Contender) { c.Hold, c.Token = "order-17", 7 }}, change...)...)
-}
-
-// Two exclusive holders are one hold: whoever waits has to wait for both.
-func TestOutlookBehindCompanions(t *testing.T) {
-	boss := aWaiter("boss")
-	boss.Priority, boss.Forceful = 9, true
-	s := lockNamed("l", []Contender{member("agent"), member("activity", func(c *Contender) { c.CleanupTimeout = 2 * time.Minute })}, boss, aWaiter("next"))
-	outlook := s.Outlook()
-	require.Equal(t, fate{"boss", OutcomeTakesOver, 2 * time.Minute}, endsOf(outlook)[0])
-	require.Len(t, outlook[0].Asks, 2)
-	plan, ok := s.PlanOf("boss")
-	require.True(t, ok)
-	require.Equal(t, OutcomeTakesOver, plan.Outcome)
-	require.Len(t, plan.Obstacles, 2)
-}
-
-// A companion that waits for another lock under the hold closes a circle like any
-// holder, whoever else is in the hold.
-func TestCircleThroughACompanion(t *testing.T) {
-	states := []LockState{
-		lockNamed("orders", []Contender{member("agent"), member("activity")}, aWaiter("o2", "u2")),
-		lockNamed("users", []Contender{aHolder("u2")}, aWaiter("u1", "activity")),
-	}
-	g := WaitFor(states)
-	require.Equal(t, []string{"o2>agent", "o2>activity"}, drawn(g.From("o2")))
-	require.Len(t, g.Circles(), 1)
-	require.ElementsMatch(t, []string{"o2>activity", "activity>u1", "u1>u2", "u2>o2"}, drawn(g.Circles()[0].Edges))
-}
 
 func TestDeadMembersOfAHoldAreNamedWithinLimits(t *testing.T) {
 	const first = "aaaaaaaaaaaaaaaaaaaaaaaa"

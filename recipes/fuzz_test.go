@@ -55,7 +55,6 @@ func FuzzContenderRecord(f *testing.F) {
 		if rec.LeaseTimeout > 0 {
 			require.Positive(t, told.LeaseTimeout)
 		}
-		LockState{Scope: "a", Holders: []Contender{told}, Waiters: []Contender{told}, At: time.UnixMilli(now)}.Outlook()
 
 		// as those see it who write it for its owner: nothing else is lost, and
 		// what a write means stays

@@ -237,3 +237,11 @@ func (r *Request) complete(c *Client) error {
 	}
 	return errors.Join(errs...)
 }
+
+// rules is what the rulebook needs to know of a request.
+func (r *Request) rules() priority.Request {
+	return priority.Request{
+		Level: r.Priority, Mode: r.Mode, WaitingTimeout: r.WaitingTimeout, Forceful: r.Forceful,
+		PreemptDelta: r.PreemptDelta, NeverPreempts: r.NeverPreempts,
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 // lockPlanView is what would become of a request for a lock, in JSON and YAML.
@@ -28,7 +29,7 @@ type lockPlanView struct {
 
 	requirement lockguard.Requirement
 	manual      bool          // of a job that no tick starts
-	plan        *recipes.Plan // nil: unknown
+	plan        *inspect.Plan // nil: unknown
 }
 
 // newLockPlan foresees a request; s is nil when nobody knows the lock's state.
@@ -110,7 +111,7 @@ func mannerWords(r lockguard.Requirement, manual bool) string {
 	return text
 }
 
-func writeLockPlan(w io.Writer, p recipes.Plan, r lockguard.Requirement) {
+func writeLockPlan(w io.Writer, p inspect.Plan, r lockguard.Requirement) {
 	for _, h := range p.Beside {
 		line(w, "    held by %s, shared; it may be held together", contender(h))
 	}
@@ -134,7 +135,7 @@ func writeLockPlan(w io.Writer, p recipes.Plan, r lockguard.Requirement) {
 }
 
 // barWords says why a holder is left alone.
-func barWords(o recipes.Obstacle, r lockguard.Requirement) string {
+func barWords(o inspect.Obstacle, r lockguard.Requirement) string {
 	switch o.Bar {
 	case priority.BarLevel:
 		return fmt.Sprintf("not preempted: its %s is not below %s", live.LevelWords(o.Holder.Priority), levelText(r.Priority))
@@ -149,7 +150,7 @@ func barWords(o recipes.Obstacle, r lockguard.Requirement) string {
 	return ""
 }
 
-func askWords(ask recipes.PlannedAsk, now time.Time) string {
+func askWords(ask inspect.PlannedAsk, now time.Time) string {
 	when := "at once"
 	if ask.After > 0 {
 		when = "at " + both(now.Add(ask.After), now)
@@ -167,26 +168,26 @@ func askWords(ask recipes.PlannedAsk, now time.Time) string {
 	return fmt.Sprintf("%s %s; it may clean up for %s, until %s", why, when, human(ask.Grace), clock(now.Add(ask.After+ask.Grace)))
 }
 
-func outcomeWords(p recipes.Plan, r lockguard.Requirement) string {
+func outcomeWords(p inspect.Plan, r lockguard.Requirement) string {
 	end := ""
 	if !p.At.IsZero() {
 		end = both(p.At.Add(p.After), p.At)
 	}
 	switch p.Outcome {
-	case recipes.OutcomeGranted:
+	case inspect.OutcomeGranted:
 		if len(p.Beside) > 0 {
 			return "the job gets it at once, beside those"
 		}
 		return "free: the job gets it at once"
-	case recipes.OutcomeRefused:
+	case inspect.OutcomeRefused:
 		return "the job does not get it, and does not wait (acquire_timeout 0)"
-	case recipes.OutcomeInLine:
+	case inspect.OutcomeInLine:
 		return fmt.Sprintf("the job waits as number %d in line: those ahead decide how long", p.Position)
-	case recipes.OutcomeTakesOver:
+	case inspect.OutcomeTakesOver:
 		return "the job gets it when it is released, and takes it at the latest at " + end
-	case recipes.OutcomeGivesUp:
+	case inspect.OutcomeGivesUp:
 		return "the job gets it if it is released before its waiting_timeout is over; else it gives up at " + end
-	case recipes.OutcomeTimesOut:
+	case inspect.OutcomeTimesOut:
 		return fmt.Sprintf("the job gets it if it is released within its acquire_timeout (%s); else it gives up at %s", human(*r.AcquireTimeout), end)
 	}
 	return string(p.Outcome)

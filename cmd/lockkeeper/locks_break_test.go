@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -67,7 +68,7 @@ func TestPreemptedInWords(t *testing.T) {
 			change(&v)
 		}
 		asked := emergency.Preemption{Scope: v.Scope, By: emergency.By{Name: v.By, Reason: v.Reason}, Force: f.force.is, Grace: f.grace.limit(), Waiting: f.waiting.or(emergency.Politeness)}
-		v.plan = v.before.Plan(asked.Request(v.before, &recipes.Mark{ID: v.Mark, By: v.By, Reason: v.Reason}))
+		v.plan = inspect.PlanFor(v.before, asked.Request(v.before, &recipes.Mark{ID: v.Mark, By: v.By, Reason: v.Reason}))
 		return v
 	}
 	polite, force := preemptFlags{}, preemptFlags{force: yes{is: true}}

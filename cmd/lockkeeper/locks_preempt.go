@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 type preemptFlags struct {
@@ -85,7 +86,7 @@ type preemptedView struct {
 	Now     live.Lock     `json:"now"`
 
 	before, after recipes.LockState
-	plan          recipes.Plan
+	plan          inspect.Plan
 	waiting       time.Duration
 }
 
@@ -141,7 +142,7 @@ func (f *preemptFlags) preempt(ctx context.Context, here *ensemble, home *recipe
 	mark := asked.NewMark()
 	view := preemptedView{
 		Scope: scope, Force: f.force.is, Victims: make([]live.Holder, 0, len(state.Holders)), By: mark.By, Reason: mark.Reason, Mark: mark.ID,
-		Now: here.lock(state), before: state, after: state, plan: state.Plan(asked.Request(state, mark)), waiting: asked.Waiting,
+		Now: here.lock(state), before: state, after: state, plan: inspect.PlanFor(state, asked.Request(state, mark)), waiting: asked.Waiting,
 	}
 	for _, h := range state.Holders {
 		view.Victims = append(view.Victims, live.NewHolder(h))
@@ -248,10 +249,10 @@ func (v preemptedView) asks() bool { return slices.ContainsFunc(v.plan.Obstacles
 
 // goesAtOnce reports whether a holder is asked right away: one at emergency
 // priority is not, before its lease is over.
-func goesAtOnce(o recipes.Obstacle) bool { return len(o.Asks) > 0 && o.Asks[0].After <= 0 }
+func goesAtOnce(o inspect.Obstacle) bool { return len(o.Asks) > 0 && o.Asks[0].After <= 0 }
 
 // wouldWords says what would happen to a holder.
-func wouldWords(o recipes.Obstacle, v preemptedView) string {
+func wouldWords(o inspect.Obstacle, v preemptedView) string {
 	h := o.Holder
 	if !goesAtOnce(o) {
 		return fmt.Sprintf("%s is not preempted: it holds the lock at emergency priority itself; lockkeeper override ls says for whom", h.Owner)

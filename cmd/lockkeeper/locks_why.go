@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -99,7 +100,7 @@ func (p *program) why(c *cobra.Command, f *whyFlags, args []string) error {
 type whyFacts struct {
 	about       string
 	states      []recipes.LockState // all that there are
-	graph       recipes.WaitGraph
+	graph       inspect.WaitGraph
 	now         time.Time // of the servers; zero: nobody is there, and nobody has asked
 	overrides   override.Set
 	approvals   []opstore.Approval
@@ -112,13 +113,13 @@ type whyFacts struct {
 	where       map[string]string       // the ensembles of requests, by ID; nil if there is one alone
 	missing     error                   // the ensembles that may know more, and do not answer
 
-	asked    []recipes.WaitNode                     // requests
-	foreseen map[string]map[string]recipes.Prospect // by scope and ID
+	asked    []inspect.WaitNode                     // requests
+	foreseen map[string]map[string]inspect.Prospect // by scope and ID
 }
 
 // newWhyFacts joins what is known about a scope or a job.
 func newWhyFacts(about string, states []recipes.LockState) *whyFacts {
-	f := &whyFacts{about: about, states: states, graph: recipes.WaitFor(states), foreseen: map[string]map[string]recipes.Prospect{}}
+	f := &whyFacts{about: about, states: states, graph: inspect.WaitFor(states), foreseen: map[string]map[string]inspect.Prospect{}}
 	f.asked = f.requestsOf(f.graph.Nodes())
 	for _, s := range states {
 		if s.At.After(f.now) {
@@ -206,7 +207,7 @@ func whereOf(found []ensembleLocks) map[string]string {
 }
 
 // at says on which ensemble a request is, if there are several.
-func (f *whyFacts) at(n recipes.WaitNode) string {
+func (f *whyFacts) at(n inspect.WaitNode) string {
 	if f.where[n.ID] == "" {
 		return ""
 	}
@@ -297,10 +298,10 @@ func (f *whyFacts) state(scope string) recipes.LockState {
 }
 
 // requests returns those of the job that is asked about: the waiting ones first.
-func (f *whyFacts) requests() []recipes.WaitNode { return f.asked }
+func (f *whyFacts) requests() []inspect.WaitNode { return f.asked }
 
-func (f *whyFacts) requestsOf(all []recipes.WaitNode) []recipes.WaitNode {
-	var waiting, holding []recipes.WaitNode
+func (f *whyFacts) requestsOf(all []inspect.WaitNode) []inspect.WaitNode {
+	var waiting, holding []inspect.WaitNode
 	for _, n := range all {
 		switch {
 		case n.Owner != f.about:
@@ -341,10 +342,10 @@ func (f *whyFacts) jobRequests() []live.Request {
 }
 
 // prospect returns what is foreseen for a waiter.
-func (f *whyFacts) prospect(n recipes.WaitNode) recipes.Prospect {
+func (f *whyFacts) prospect(n inspect.WaitNode) inspect.Prospect {
 	if f.foreseen[n.Scope] == nil {
-		all := f.state(n.Scope).Outlook()
-		f.foreseen[n.Scope] = make(map[string]recipes.Prospect, len(all))
+		all := inspect.Outlook(f.state(n.Scope))
+		f.foreseen[n.Scope] = make(map[string]inspect.Prospect, len(all))
 		for _, p := range all {
 			f.foreseen[n.Scope][p.Waiter.ID] = p
 		}
@@ -352,15 +353,15 @@ func (f *whyFacts) prospect(n recipes.WaitNode) recipes.Prospect {
 	if p, ok := f.foreseen[n.Scope][n.ID]; ok {
 		return p
 	}
-	return recipes.Prospect{Waiter: n.Contender, Outcome: recipes.OutcomeInLine}
+	return inspect.Prospect{Waiter: n.Contender, Outcome: inspect.OutcomeInLine}
 }
 
 // circles returns those that lead through a scope, or through a request of the
 // job.
-func (f *whyFacts) circles() []recipes.Circle {
-	var found []recipes.Circle
+func (f *whyFacts) circles() []inspect.Circle {
+	var found []inspect.Circle
 	for _, c := range f.graph.Circles() {
-		if slices.ContainsFunc(c.Edges, func(e recipes.WaitEdge) bool {
+		if slices.ContainsFunc(c.Edges, func(e inspect.WaitEdge) bool {
 			return e.From.Scope == f.about || f.isJob() && e.From.Owner == f.about
 		}) {
 			found = append(found, c)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 // writeWhyJob says what each request of a job waits for, to the end.
@@ -87,7 +87,7 @@ func (f *whyFacts) ticksWords() string {
 }
 
 // writeChain says what a request waits for, and what that waits for.
-func writeChain(pg page, f *whyFacts, n recipes.WaitNode) {
+func writeChain(pg page, f *whyFacts, n inspect.WaitNode) {
 	s := f.state(n.Scope)
 	if n.Holds {
 		pg.paragraph(lead("holds"), "%s%s, %s, token %s", n.Scope, f.at(n), live.LevelWords(n.Priority), n.Token)
@@ -107,16 +107,16 @@ func writeChain(pg page, f *whyFacts, n recipes.WaitNode) {
 
 // writeObstacles goes on with those in the way of a request; seen have been
 // told.
-func writeObstacles(pg page, f *whyFacts, n recipes.WaitNode, margin string, seen map[string]bool) {
+func writeObstacles(pg page, f *whyFacts, n inspect.WaitNode, margin string, seen map[string]bool) {
 	for _, e := range f.graph.From(n.ID) {
 		s := f.state(e.To.Scope)
 		switch e.Why {
-		case recipes.WaitHeld:
+		case inspect.WaitHeld:
 			pg.paragraph(margin, "held by %s (%s, %s, token %s) since %s; %s", e.To.Owner, live.LevelWords(e.To.Priority), live.Place(e.To.Contender), e.To.Token, short(e.To.Since, s.At), live.Words{State: s}.Lease(e.To.Contender))
-		case recipes.WaitAhead:
+		case inspect.WaitAhead:
 			pg.paragraph(margin, "behind %s (%s), number %d", e.To.Owner, live.LevelWords(e.To.Priority), e.To.Position)
 			continue // who holds it is told beside
-		case recipes.WaitUnder:
+		case inspect.WaitUnder:
 			pg.paragraph(margin, "whose work itself waits for %s as number %d, since %s", e.To.Scope, e.To.Position, short(e.To.Joined, s.At))
 		}
 		if seen[e.To.ID] {
@@ -138,15 +138,15 @@ func writeCircles(pg page, f *whyFacts) {
 		}
 		pg.paragraph(lead(what), "%s", circleSummary(c))
 		for i, e := range c.Edges {
-			if e.Why == recipes.WaitUnder {
+			if e.Why == inspect.WaitUnder {
 				continue
 			}
 			waits := fmt.Sprintf("waits for %s since %s", e.From.Scope, short(e.From.Joined, f.now))
-			if before := c.Edges[(i+len(c.Edges)-1)%len(c.Edges)]; before.Why == recipes.WaitUnder {
+			if before := c.Edges[(i+len(c.Edges)-1)%len(c.Edges)]; before.Why == inspect.WaitUnder {
 				waits = fmt.Sprintf("holds %s (token %s) and %s", before.From.Scope, before.From.Token, waits)
 			}
 			verb := "which is held by"
-			if e.Why == recipes.WaitAhead {
+			if e.Why == inspect.WaitAhead {
 				verb = "behind"
 			}
 			pg.paragraph(whyMargin, "%s %s, %s %s", e.From.Owner, waits, verb, e.To.Owner)
@@ -157,7 +157,7 @@ func writeCircles(pg page, f *whyFacts) {
 	}
 }
 
-func circleSummary(c recipes.Circle) string {
+func circleSummary(c inspect.Circle) string {
 	scopes := map[string]bool{}
 	for _, e := range c.Edges {
 		scopes[e.From.Scope] = true
@@ -169,7 +169,7 @@ func circleSummary(c recipes.Circle) string {
 }
 
 // circleEndWords says what ends a circle if nobody does anything.
-func circleEndWords(c recipes.Circle, now time.Time) string {
+func circleEndWords(c inspect.Circle, now time.Time) string {
 	if c.End == nil {
 		return "nothing ends it by itself"
 	}
@@ -179,20 +179,20 @@ func circleEndWords(c recipes.Circle, now time.Time) string {
 		at = "about now"
 	}
 	switch {
-	case e.Cause == recipes.EndWaiting, e.Cause == recipes.EndAcquire:
+	case e.Cause == inspect.EndWaiting, e.Cause == inspect.EndAcquire:
 		return fmt.Sprintf("it ends by itself %s, when %s gives up %s (%s)", at, e.Waiter.Owner, e.Waiter.Scope, e.Cause)
-	case e.Evicted && e.Cause == recipes.EndLease:
+	case e.Evicted && e.Cause == inspect.EndLease:
 		return fmt.Sprintf("it ends by itself %s, when %s takes %s from %s, whose lease is over", at, e.Waiter.Owner, e.Holder.Scope, e.Holder.Owner)
 	case e.Evicted:
 		return fmt.Sprintf("it ends by itself %s, when %s takes %s from %s by force", at, e.Waiter.Owner, e.Holder.Scope, e.Holder.Owner)
-	case e.Cause == recipes.EndLease:
+	case e.Cause == inspect.EndLease:
 		return fmt.Sprintf("it ends by itself %s, when the lease of %s on %s is over and %s asks it to go", at, e.Holder.Owner, e.Holder.Scope, e.Waiter.Owner)
 	}
 	return fmt.Sprintf("it ends by itself %s, when %s preempts %s on %s", at, e.Waiter.Owner, e.Holder.Owner, e.Holder.Scope)
 }
 
 // cutReason says why the cut is the least loss.
-func cutReason(c recipes.Circle) string {
+func cutReason(c inspect.Circle) string {
 	holders, lowest := 0, 0
 	for _, e := range c.Edges {
 		if e.From.Holds {

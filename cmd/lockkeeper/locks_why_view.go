@@ -6,7 +6,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 // whyView is the answer of locks why in JSON and YAML. The names of fields are a
@@ -74,7 +74,7 @@ func newWhyView(f *whyFacts) whyView {
 	return v
 }
 
-func newWhyRequestView(f *whyFacts, n recipes.WaitNode) whyRequestView {
+func newWhyRequestView(f *whyFacts, n inspect.WaitNode) whyRequestView {
 	v := whyRequestView{Ref: live.NewRef(n), Ensemble: f.where[n.ID], WaitsFor: []live.Edge{}}
 	s := f.state(n.Scope)
 	if n.Holds {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -62,7 +63,7 @@ func writeWhyLock(pg page, f *whyFacts) {
 		pg.line("")
 		pg.paragraph(lead("delayed"), "%s", live.Words{State: s}.Delay(d))
 	}
-	for i, prospect := range s.Outlook() {
+	for i, prospect := range inspect.Outlook(s) {
 		pg.line("")
 		if i == manyWaiters {
 			pg.paragraph(lead("waiting"), "%d more; all of them: lockkeeper locks show %s -o wide", len(s.Waiters)-i, live.ShellWord(s.Scope))
@@ -186,7 +187,7 @@ func writeWhyDetails(say func(string, ...any), c recipes.Contender) {
 	}
 }
 
-func writeWhyWaiter(pg page, s recipes.LockState, p recipes.Prospect) {
+func writeWhyWaiter(pg page, s recipes.LockState, p inspect.Prospect) {
 	w := p.Waiter
 	pg.paragraph(lead(fmt.Sprintf("%s %d", live.WaiterState(s, w), w.Position)), "%s%s", live.Who(w), live.MannerOf(w))
 	say := func(format string, args ...any) { pg.paragraph(whyMargin, format, args...) }

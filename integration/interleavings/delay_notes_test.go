@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -252,7 +253,7 @@ func TestStateDoesNotTellOfADelayThatIsOver(t *testing.T) {
 		w.Pass(2 * delay)
 		state := w.state()
 		require.Empty(w, state.Delays)
-		require.Equal(w, recipes.OutcomeGranted, state.Plan(recipes.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}).Outcome)
+		require.Equal(w, inspect.OutcomeGranted, inspect.PlanFor(state, recipes.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}).Outcome)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -461,10 +462,10 @@ func TestStateTellsOfADelay(t *testing.T) {
 		await[recipes.Delayed](s)
 		state = w.state()
 		require.NotZero(w, state.Delays[0].Until)
-		require.Len(w, state.Outlook(), 1)
-		require.Equal(w, recipes.OutcomeGranted, state.Outlook()[0].Outcome)
-		require.InDelta(w, priority.MaxLockDelay, state.Outlook()[0].After, float64(time.Minute))
-		require.Equal(w, recipes.OutcomeRefused, state.Plan(recipes.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}).Outcome)
+		require.Len(w, inspect.Outlook(state), 1)
+		require.Equal(w, inspect.OutcomeGranted, inspect.Outlook(state)[0].Outcome)
+		require.InDelta(w, priority.MaxLockDelay, inspect.Outlook(state)[0].After, float64(time.Minute))
+		require.Equal(w, inspect.OutcomeRefused, inspect.PlanFor(state, recipes.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}).Outcome)
 		s.Cancel()
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 func TestHolderIsAskedInTheInstantInWhichItsMinimumRuntimeIsOver(t *testing.T) {
@@ -30,7 +31,7 @@ func TestHolderIsAskedInTheInstantInWhichItsMinimumRuntimeIsOver(t *testing.T) {
 		state := urgent.Lock(scope)
 		require.Equal(w, 2*time.Hour, state.Holders[0].MinRuntime)
 		require.InDelta(w, time.Millisecond, state.Holders[0].MinRuntimeLeft, float64(time.Millisecond))
-		plan, ok := state.PlanOf(state.Waiters[0].ID)
+		plan, ok := inspect.PlanOf(state, state.Waiters[0].ID)
 		require.True(w, ok)
 		require.Equal(w, priority.BarMinRuntime, plan.Obstacles[0].Bar)
 

@@ -23,6 +23,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -175,11 +176,11 @@ func busy(now time.Time) live.Snapshot {
 				{ID: "w-report", Label: "daily-report", Scope: orders.Scope, Owner: "daily-report", State: "waits"},
 			},
 			Edges: []live.GraphEdge{
-				{From: "w-dunning", To: "h-export", Why: recipes.WaitHeld},
-				{From: "h-export", To: "w-export", Why: recipes.WaitUnder},
-				{From: "w-hotfix", To: "h-compaction", Why: recipes.WaitHeld},
-				{From: "w-export", To: "w-hotfix", Why: recipes.WaitAhead},
-				{From: "w-report", To: "w-export", Why: recipes.WaitAhead},
+				{From: "w-dunning", To: "h-export", Why: inspect.WaitHeld},
+				{From: "h-export", To: "w-export", Why: inspect.WaitUnder},
+				{From: "w-hotfix", To: "h-compaction", Why: inspect.WaitHeld},
+				{From: "w-export", To: "w-hotfix", Why: inspect.WaitAhead},
+				{From: "w-report", To: "w-export", Why: inspect.WaitAhead},
 			},
 		},
 	}

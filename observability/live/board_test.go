@@ -18,6 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 const users = "users"
@@ -269,7 +270,7 @@ func TestSnapshotSaysWhoWaitsForWhomAndWhy(t *testing.T) {
 		require.Empty(t, n.Waits.Circles)
 		require.Len(t, n.Waits.Nodes, 4)
 		require.ElementsMatch(t, []GraphEdge{
-			{From: "bob-a", To: "ann", Why: recipes.WaitHeld}, {From: "cid", To: "bob", Why: recipes.WaitHeld}, {From: "bob", To: "bob-a", Why: recipes.WaitUnder},
+			{From: "bob-a", To: "ann", Why: inspect.WaitHeld}, {From: "cid", To: "bob", Why: inspect.WaitHeld}, {From: "bob", To: "bob-a", Why: inspect.WaitUnder},
 		}, n.Waits.Edges)
 
 		// and when they wait for each other

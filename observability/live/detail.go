@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 // A Ref names a request.
@@ -99,7 +100,7 @@ const ManyEdges = 100
 type Edge struct {
 	From Ref                `json:"from"`
 	To   Ref                `json:"to"`
-	Why  recipes.WaitReason `json:"why"` // held, ahead, or under: the work of a holder waits for another lock
+	Why  inspect.WaitReason `json:"why"` // held, ahead, or under: the work of a holder waits for another lock
 }
 
 // A Circle is a number of requests that wait for each other.
@@ -113,7 +114,7 @@ type Circle struct {
 
 // A CircleEnd is what ends a circle if nobody does anything.
 type CircleEnd struct {
-	Cause   recipes.EndCause `json:"cause"`
+	Cause   inspect.EndCause `json:"cause"`
 	At      time.Time        `json:"at"`
 	After   int64            `json:"after_ms"`
 	Waiter  Ref              `json:"waiter"`
@@ -130,7 +131,7 @@ func Optional(t time.Time) *time.Time {
 }
 
 // NewLockDetail is a lock in all detail. g is drawn of all locks that there are.
-func NewLockDetail(g recipes.WaitGraph, s recipes.LockState) LockDetail {
+func NewLockDetail(g inspect.WaitGraph, s recipes.LockState) LockDetail {
 	v := LockDetail{
 		Scope: s.Scope, State: StateWord(s), Holders: []HolderDetail{}, Waiters: []WaiterDetail{},
 		Evicted: []Eviction{}, Foreign: append([]string{}, s.Foreign...),
@@ -142,7 +143,7 @@ func NewLockDetail(g recipes.WaitGraph, s recipes.LockState) LockDetail {
 	for _, d := range s.Delays {
 		v.Delays = append(v.Delays, newDelay(d))
 	}
-	for _, p := range s.Outlook() {
+	for _, p := range inspect.Outlook(s) {
 		v.Waiters = append(v.Waiters, NewWaiterDetail(s, p))
 	}
 	for _, e := range s.Evicted {
@@ -152,7 +153,7 @@ func NewLockDetail(g recipes.WaitGraph, s recipes.LockState) LockDetail {
 }
 
 // NewHolderDetail is a holder of a lock.
-func NewHolderDetail(g recipes.WaitGraph, s recipes.LockState, h recipes.Contender) HolderDetail {
+func NewHolderDetail(g inspect.WaitGraph, s recipes.LockState, h recipes.Contender) HolderDetail {
 	v := HolderDetail{
 		Holder: NewHolder(h), HeldFor: s.At.Sub(h.Since).Milliseconds(),
 		LeaseUsed: usedPercent(h.LeaseTimeout-h.LeaseLeft, h.LeaseTimeout), WorkWaitsFor: []Ref{},
@@ -170,16 +171,16 @@ func NewHolderDetail(g recipes.WaitGraph, s recipes.LockState, h recipes.Contend
 }
 
 // NewWaiterDetail is a waiter of a lock, of whom that is foreseen.
-func NewWaiterDetail(s recipes.LockState, p recipes.Prospect) WaiterDetail {
+func NewWaiterDetail(s recipes.LockState, p inspect.Prospect) WaiterDetail {
 	v := WaiterDetail{
 		Waiter: NewWaiter(s, p.Waiter), WaitingFor: s.At.Sub(p.Waiter.Joined).Milliseconds(),
 		Obstacles: []Obstacle{}, Behind: []Ref{}, Prospect: newProspect(s, p),
 	}
 	at := p.Waiter.Position - 1 // in the state that it is of
-	if plan, ok := near(s, at).PlanOf(p.Waiter.ID); ok {
+	if plan, ok := inspect.PlanOf(near(s, at), p.Waiter.ID); ok {
 		v.Obstacles = append(v.Obstacles, NewObstacles(plan)...)
 		for _, a := range plan.Ahead {
-			v.Behind = append(v.Behind, NewRef(recipes.WaitNode{Scope: s.Scope, Contender: a}))
+			v.Behind = append(v.Behind, NewRef(inspect.WaitNode{Scope: s.Scope, Contender: a}))
 		}
 	}
 	return v
@@ -194,9 +195,9 @@ func near(s recipes.LockState, at int) recipes.LockState {
 	return s
 }
 
-func newProspect(s recipes.LockState, p recipes.Prospect) Prospect {
+func newProspect(s recipes.LockState, p inspect.Prospect) Prospect {
 	v := Prospect{Outcome: string(p.Outcome), After: p.After.Milliseconds(), Asks: []ProspectAsk{}, Overdue: p.Overdue.Milliseconds()}
-	if p.Outcome != recipes.OutcomeInLine {
+	if p.Outcome != inspect.OutcomeInLine {
 		v.At = Optional(s.At.Add(p.After))
 	}
 	for _, a := range p.Asks {
@@ -209,7 +210,7 @@ func newProspect(s recipes.LockState, p recipes.Prospect) Prospect {
 }
 
 // NewRef names a request of a graph.
-func NewRef(n recipes.WaitNode) Ref {
+func NewRef(n inspect.WaitNode) Ref {
 	state := "waits"
 	if n.Holds {
 		state = "holds"
@@ -218,7 +219,7 @@ func NewRef(n recipes.WaitNode) Ref {
 }
 
 // NewObstacles are the holders in the way of a request.
-func NewObstacles(plan recipes.Plan) []Obstacle {
+func NewObstacles(plan inspect.Plan) []Obstacle {
 	views := make([]Obstacle, len(plan.Obstacles))
 	for i, o := range plan.Obstacles {
 		views[i] = Obstacle{Holder: NewHolder(o.Holder), Bar: string(o.Bar), Asks: make([]Ask, 0, len(o.Asks))}
@@ -230,12 +231,12 @@ func NewObstacles(plan recipes.Plan) []Obstacle {
 }
 
 // NewEdge is an edge of a graph.
-func NewEdge(e recipes.WaitEdge) Edge {
+func NewEdge(e inspect.WaitEdge) Edge {
 	return Edge{From: NewRef(e.From), To: NewRef(e.To), Why: e.Why}
 }
 
 // NewCircle is a circle of a graph.
-func NewCircle(c recipes.Circle) Circle {
+func NewCircle(c inspect.Circle) Circle {
 	v := Circle{Deadlock: c.Deadlock(), Cut: NewRef(c.Cut), Command: BreakCommand(c.Cut)}
 	for _, e := range c.Edges {
 		v.Edges = append(v.Edges, NewEdge(e))

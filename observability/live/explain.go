@@ -8,6 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 // What is told of a long queue.
@@ -105,7 +106,7 @@ func Explain(s recipes.LockState) Lock {
 	front := s
 	front.Waiters = s.Waiters[:min(len(s.Waiters), ManyWaiters)]
 	words := Words{State: front, Absolute: true}
-	for i, p := range front.Outlook() {
+	for i, p := range inspect.Outlook(front) {
 		v.Waiters[i].Why = strings.Join(words.why(p), "; ")
 	}
 	for i := len(front.Waiters); i < len(v.Waiters); i++ {
@@ -115,7 +116,7 @@ func Explain(s recipes.LockState) Lock {
 }
 
 // why says what a waiter waits for, and what is next.
-func (v Words) why(p recipes.Prospect) []string {
+func (v Words) why(p inspect.Prospect) []string {
 	var parts []string
 	if p.Waiter.Position == 1 {
 		for _, d := range v.State.Delays {

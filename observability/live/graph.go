@@ -4,9 +4,10 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
-// A Graph says who waits for whom, see recipes.WaitFor: the requests that wait or
+// A Graph says who waits for whom, see inspect.WaitFor: the requests that wait or
 // are waited for, bounded. Its order is that of the locks, holders first.
 //
 // Each lock is looked at on its own. A circle over several of them that was not there
@@ -32,7 +33,7 @@ type GraphNode struct {
 type GraphEdge struct {
 	From     string             `json:"from"`
 	To       string             `json:"to"`
-	Why      recipes.WaitReason `json:"why"`      // held, ahead, or under: the work of a holder waits for another lock
+	Why      inspect.WaitReason `json:"why"`      // held, ahead, or under: the work of a holder waits for another lock
 	Deadlock bool               `json:"deadlock"` // it is part of a circle that no priority ends
 }
 
@@ -43,7 +44,7 @@ func (g Graph) Parties() [][][]string {
 	type pair struct{ from, to string }
 	under := map[pair]bool{}
 	for _, e := range g.Edges {
-		if e.Why == recipes.WaitUnder {
+		if e.Why == inspect.WaitUnder {
 			under[pair{e.From, e.To}] = true
 		}
 	}
@@ -85,7 +86,7 @@ func (g Graph) Cut(most int) Graph {
 		}
 	}
 	for _, e := range g.Edges {
-		if e.Why == recipes.WaitUnder && len(chosen) < most-1 {
+		if e.Why == inspect.WaitUnder && len(chosen) < most-1 {
 			chosen[e.From], chosen[e.To] = true, true
 		}
 	}
@@ -126,7 +127,7 @@ const perLock = 20
 
 // waits is who waits for whom, over all locks.
 type waits struct {
-	recipes.WaitGraph
+	inspect.WaitGraph
 	states []recipes.LockState // without those whom nobody waits for, see front
 	hidden int
 }
@@ -138,7 +139,7 @@ func newWaits(states []recipes.LockState) waits {
 		g.hidden += len(s.Waiters) - len(cut.Waiters)
 		g.states[i] = cut
 	}
-	g.WaitGraph = recipes.WaitFor(g.states)
+	g.WaitGraph = inspect.WaitFor(g.states)
 	return g
 }
 
@@ -176,11 +177,11 @@ func (g waits) finish(l *Lock) {
 
 // next is whom a request waits for: of holders one that itself waits, else the one
 // that has held longest.
-func (g waits) next(at recipes.WaitNode) (recipes.WaitNode, bool) {
-	var best recipes.WaitNode
+func (g waits) next(at inspect.WaitNode) (inspect.WaitNode, bool) {
+	var best inspect.WaitNode
 	found, waiting := false, false
 	for _, e := range g.From(at.ID) {
-		if e.Why == recipes.WaitAhead && found {
+		if e.Why == inspect.WaitAhead && found {
 			continue
 		}
 		waits := e.To.Holds && len(g.From(e.To.ID)) > 0
@@ -253,7 +254,7 @@ func (g *Graph) add(s recipes.LockState, all []recipes.Contender, holds bool, ch
 	for _, c := range all {
 		switch {
 		case chosen[c.ID]:
-			n := recipes.WaitNode{Scope: s.Scope, Holds: holds, Contender: c}
+			n := inspect.WaitNode{Scope: s.Scope, Holds: holds, Contender: c}
 			g.Nodes = append(g.Nodes, GraphNode{ID: c.ID, Label: c.Owner + " · " + s.Scope, Scope: s.Scope, Owner: c.Owner, State: NewRef(n).State})
 		case len(s.Waiters) > 0:
 			g.Hidden++

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 // randomLocks draws locks with holders, waiters, and work that waits for one lock
@@ -51,7 +52,7 @@ func randomLocks(t *rapid.T, most int) []recipes.LockState {
 func TestBlockersAreThoseOfTheGraph(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		states := randomLocks(t, 8)
-		g := recipes.WaitFor(states)
+		g := inspect.WaitFor(states)
 		for i, l := range NewLocks(states) {
 			for j, w := range l.Waiters {
 				want := []string{}
@@ -75,7 +76,7 @@ func TestEndOfALongQueueIsInNoCircle(t *testing.T) {
 				states[i].Waiters = append(states[i].Waiters, recipes.Contender{ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: time.Unix(960, 0), Position: len(states[i].Waiters) + 1})
 			}
 		}
-		circles := func(g recipes.WaitGraph) (all []string) {
+		circles := func(g inspect.WaitGraph) (all []string) {
 			for _, c := range g.Circles() {
 				var ids []string
 				for _, e := range c.Edges {
@@ -86,14 +87,14 @@ func TestEndOfALongQueueIsInNoCircle(t *testing.T) {
 			return all
 		}
 		w := newWaits(states)
-		require.Equal(t, circles(recipes.WaitFor(states)), circles(w.WaitGraph))
+		require.Equal(t, circles(inspect.WaitFor(states)), circles(w.WaitGraph))
 	})
 }
 
 func TestRootBlockerWaitsForNobody(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		states := randomLocks(t, 8)
-		g := recipes.WaitFor(states)
+		g := inspect.WaitFor(states)
 		for _, l := range NewLocks(states) {
 			switch {
 			case len(l.Waiters) == 0:

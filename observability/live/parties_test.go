@@ -6,17 +6,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 func TestPartiesOfACircleAreWhoIsInIt(t *testing.T) {
 	g := live.Graph{
 		Edges: []live.GraphEdge{
-			{From: "sorter holds b", To: "sorter waits for a", Why: recipes.WaitUnder},
-			{From: "sorter waits for a", To: "queuer waits for a", Why: recipes.WaitAhead},
-			{From: "queuer waits for a", To: "mover holds a", Why: recipes.WaitHeld},
-			{From: "mover holds a", To: "mover waits for b", Why: recipes.WaitUnder},
-			{From: "mover waits for b", To: "sorter holds b", Why: recipes.WaitHeld},
+			{From: "sorter holds b", To: "sorter waits for a", Why: inspect.WaitUnder},
+			{From: "sorter waits for a", To: "queuer waits for a", Why: inspect.WaitAhead},
+			{From: "queuer waits for a", To: "mover holds a", Why: inspect.WaitHeld},
+			{From: "mover holds a", To: "mover waits for b", Why: inspect.WaitUnder},
+			{From: "mover waits for b", To: "sorter holds b", Why: inspect.WaitHeld},
 		},
 		// Wherever the circle begins.
 		Circles: [][]string{

@@ -9,6 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 // Words says what the state of a lock means, for people.
@@ -179,7 +180,7 @@ func PatienceOf(w recipes.Contender) string {
 
 // Bars says what keeps the first in line from asking those in its way.
 func (v Words) Bars(w recipes.Contender) []string {
-	plan, ok := v.State.PlanOf(w.ID)
+	plan, ok := inspect.PlanOf(v.State, w.ID)
 	if !ok || plan.Position != 1 {
 		return nil
 	}
@@ -203,7 +204,7 @@ func (v Words) Bars(w recipes.Contender) []string {
 }
 
 // Next says what happens to a waiter, in order.
-func (v Words) Next(p recipes.Prospect) string {
+func (v Words) Next(p inspect.Prospect) string {
 	w := p.Waiter
 	var parts []string
 	if w.Position > 1 {
@@ -235,7 +236,7 @@ func (v Words) behind(w recipes.Contender) string {
 	return text
 }
 
-func (v Words) asking(p recipes.Prospect, ask recipes.ProspectAsk) string {
+func (v Words) asking(p inspect.Prospect, ask inspect.ProspectAsk) string {
 	verb := "preempts"
 	if ask.Reason == priority.LeaseExpired {
 		verb = "asks"
@@ -256,24 +257,24 @@ func (v Words) asking(p recipes.Prospect, ask recipes.ProspectAsk) string {
 	return text
 }
 
-func (v Words) end(p recipes.Prospect) string {
+func (v Words) end(p inspect.Prospect) string {
 	at := v.when(v.State.At.Add(p.After))
 	switch p.Outcome {
-	case recipes.OutcomeGranted:
+	case inspect.OutcomeGranted:
 		if p.After <= 0 {
 			return "gets it now"
 		}
 		return "gets it at " + at + " at the latest"
-	case recipes.OutcomeTakesOver:
+	case inspect.OutcomeTakesOver:
 		if p.After <= 0 {
 			return "takes it now"
 		}
 		return "takes it at " + at + ", unless it is released before"
-	case recipes.OutcomeGivesUp:
+	case inspect.OutcomeGivesUp:
 		return "gives up at " + at + ", unless it is released before (waiting_timeout)"
-	case recipes.OutcomeTimesOut:
+	case inspect.OutcomeTimesOut:
 		return "gives up at " + at + ", unless it is released before (acquire_timeout)"
-	case recipes.OutcomeInLine, recipes.OutcomeRefused:
+	case inspect.OutcomeInLine, inspect.OutcomeRefused:
 	}
 	return undecided
 }
@@ -365,6 +366,6 @@ func ShellWord(s string) string {
 }
 
 // BreakCommand is the command that takes the lock from a holder.
-func BreakCommand(n recipes.WaitNode) string {
+func BreakCommand(n inspect.WaitNode) string {
 	return fmt.Sprintf("lockkeeper locks break %s --token %s --reason WHY", ShellWord(n.Scope), n.Token)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 // GraphSVG draws who waits for whom: those that the others wait for on top, the
@@ -246,7 +246,7 @@ func (d *diagram) node(p *part, n *vertex) {
 // edge draws an arrow along the places where it passes layers.
 func (d *diagram) edge(p *part, e *wire) {
 	class, fill := "lk-edge", "lk-edge-fill"
-	if e.why == recipes.WaitUnder {
+	if e.why == inspect.WaitUnder {
 		class = "lk-edge lk-under"
 	}
 	if e.alarm {
@@ -293,11 +293,11 @@ func (d *diagram) curve(line *path, p *part, e *wire, i int, x, y float64) {
 func (d *diagram) edgeWords(e *wire) string {
 	from, to := e.way[0], e.way[len(e.way)-1]
 	switch e.why {
-	case recipes.WaitUnder:
+	case inspect.WaitUnder:
 		return from.title() + "\nand the same work waits with\n" + to.title()
-	case recipes.WaitAhead:
+	case inspect.WaitAhead:
 		return from.title() + "\nstands in line behind\n" + to.title()
-	case recipes.WaitHeld:
+	case inspect.WaitHeld:
 	}
 	return from.title() + "\nwaits for\n" + to.title()
 }
@@ -320,7 +320,7 @@ func (d *diagram) legend() []entry {
 	entries := []entry{{box("lk-node-holds"), "holds"}, {box("lk-node-waits"), "waits"}, {line("lk-edge", "lk-edge-fill"), "waits for"}}
 	under, alarm := false, false
 	for _, e := range d.drawn.edges {
-		under = under || e.why == recipes.WaitUnder && !e.alarm
+		under = under || e.why == inspect.WaitUnder && !e.alarm
 		alarm = alarm || e.alarm
 	}
 	if under {

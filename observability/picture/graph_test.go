@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/picture"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 // queue adds a lock with its holder and those who wait, the first of them first.
@@ -25,16 +25,16 @@ func queue(g *live.Graph, scope, holder string, waiters ...string) {
 	node(holder, "holds")
 	for i, w := range waiters {
 		node(w, "waits")
-		g.Edges = append(g.Edges, live.GraphEdge{From: id(w), To: id(holder), Why: recipes.WaitHeld})
+		g.Edges = append(g.Edges, live.GraphEdge{From: id(w), To: id(holder), Why: inspect.WaitHeld})
 		if i > 0 {
-			g.Edges = append(g.Edges, live.GraphEdge{From: id(w), To: id(waiters[i-1]), Why: recipes.WaitAhead})
+			g.Edges = append(g.Edges, live.GraphEdge{From: id(w), To: id(waiters[i-1]), Why: inspect.WaitAhead})
 		}
 	}
 }
 
 // work says that who holds one lock waits for another one.
 func work(g *live.Graph, owner, holds, wants string) {
-	g.Edges = append(g.Edges, live.GraphEdge{From: owner + "@" + holds, To: owner + "@" + wants, Why: recipes.WaitUnder})
+	g.Edges = append(g.Edges, live.GraphEdge{From: owner + "@" + holds, To: owner + "@" + wants, Why: inspect.WaitUnder})
 }
 
 // traffic is a jam over several locks, with a deadlock in it.

@@ -6,7 +6,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 // A sketch is what is drawn of a graph: bounded, and without what follows from
@@ -34,7 +34,7 @@ func (s spot) title() string {
 // A link says that from waits for to; both are indexes.
 type link struct {
 	from, to int
-	why      recipes.WaitReason
+	why      inspect.WaitReason
 	alarm    bool
 }
 
@@ -56,7 +56,7 @@ func condense(g live.Graph, limit int) sketch {
 	linked, bridge := map[string]bool{}, map[string]bool{} // bridge: leads to another lock
 	for _, e := range g.Edges {
 		linked[e.From], linked[e.To] = true, true
-		if e.Why == recipes.WaitUnder {
+		if e.Why == inspect.WaitUnder {
 			bridge[e.From], bridge[e.To] = true, true
 		}
 	}
@@ -80,7 +80,7 @@ func condense(g live.Graph, limit int) sketch {
 		}
 		if hidden > 1 && last >= 0 {
 			s.nodes = append(s.nodes, spot{GraphNode: live.GraphNode{ID: "more " + q[0].Scope, Scope: q[0].Scope, State: "waits"}, more: hidden})
-			s.edges = append(s.edges, link{from: len(s.nodes) - 1, to: last, why: recipes.WaitAhead})
+			s.edges = append(s.edges, link{from: len(s.nodes) - 1, to: last, why: inspect.WaitAhead})
 		} else {
 			s.left += hidden
 		}
@@ -140,7 +140,7 @@ func (s *sketch) reduce() {
 		out[e.from] = append(out[e.from], e.to)
 	}
 	s.edges = slices.DeleteFunc(s.edges, func(e link) bool {
-		if e.alarm || e.why == recipes.WaitUnder {
+		if e.alarm || e.why == inspect.WaitUnder {
 			return false
 		}
 		seen := make([]bool, len(s.nodes))

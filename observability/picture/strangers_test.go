@@ -21,6 +21,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/picture"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
 var (
@@ -172,7 +173,7 @@ func TestGraphAndHeatOfAnythingAreHarmless(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "edges") {
 			g.Edges = append(g.Edges, live.GraphEdge{
 				From: one.Draw(t, "from"), To: one.Draw(t, "to"), Deadlock: rapid.Bool().Draw(t, "deadlock"),
-				Why: rapid.SampledFrom([]recipes.WaitReason{recipes.WaitHeld, recipes.WaitAhead, recipes.WaitUnder, "<b>"}).Draw(t, "why"),
+				Why: rapid.SampledFrom([]inspect.WaitReason{inspect.WaitHeld, inspect.WaitAhead, inspect.WaitUnder, "<b>"}).Draw(t, "why"),
 			})
 		}
 		g.Circles = rapid.SliceOfN(rapid.SliceOfN(one, 0, 5), 0, 3).Draw(t, "circles")

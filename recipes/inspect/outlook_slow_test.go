@@ -1,4 +1,4 @@
-package recipes
+package inspect
 
 import (
 	"fmt"
@@ -10,11 +10,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // slowOutlook is what Outlook was before queues of thousands: one step after the
 // other, with all that is left.
-func (s LockState) slowOutlook() []Prospect {
+func slowOutlook(state recipes.LockState) []Prospect {
+	s := scene{state}
 	prospects := make([]Prospect, len(s.Waiters))
 	index := make(map[string]int, len(s.Waiters))
 	for i, w := range s.Waiters {
@@ -30,7 +32,7 @@ func (s LockState) slowOutlook() []Prospect {
 	}
 	for len(s.Waiters) > 0 {
 		first := s.Waiters[0]
-		p := s.plan(first.rules(), nil, nil, first.ID, nil)
+		p := s.plan(rulesOf(first.Terms, first.Patient), nil, nil, first.ID, nil)
 		if p.Outcome == OutcomeInLine {
 			break // does not happen to the first
 		}
@@ -47,7 +49,7 @@ func (s LockState) slowOutlook() []Prospect {
 		done.Outcome, done.After = outcome, passed+step
 		switch outcome {
 		case OutcomeTakesOver:
-			s.Holders = slices.DeleteFunc(s.Holders, func(h Contender) bool { return !w.Mode.Admits(h.Mode) })
+			s.Holders = slices.DeleteFunc(s.Holders, func(h recipes.Contender) bool { return !w.Mode.Admits(h.Mode) })
 			s.admit(w)
 			s.forget(w.ID)
 		case OutcomeGranted:
@@ -63,7 +65,7 @@ func (s LockState) slowOutlook() []Prospect {
 
 // firstToTimeOut returns the waiter whose acquire timeout ends first, and in how
 // long.
-func (s LockState) firstToTimeOut() (at int, left time.Duration, found bool) {
+func (s scene) firstToTimeOut() (at int, left time.Duration, found bool) {
 	for i, w := range s.Waiters {
 		if w.AcquireTimeout == nil {
 			continue
@@ -84,7 +86,7 @@ func TestOutlookIsWhatOneStepAfterTheOtherLeadsTo(t *testing.T) {
 		mode := func(name string) priority.Mode {
 			return rapid.SampledFrom([]priority.Mode{priority.Exclusive, priority.Shared}).Draw(t, name)
 		}
-		var waiters, holders []Contender
+		var waiters, holders []recipes.Contender
 		for i := range rapid.IntRange(0, 8).Draw(t, "waiters") {
 			w := aWaiter(fmt.Sprintf("w%d", i))
 			w.Priority, w.Mode = priority.Level(rapid.IntRange(0, 3).Draw(t, "priority")), mode("mode")
@@ -98,7 +100,7 @@ func TestOutlookIsWhatOneStepAfterTheOtherLeadsTo(t *testing.T) {
 			}
 			waiters = append(waiters, w)
 		}
-		slices.SortStableFunc(waiters, func(a, b Contender) int { return int(b.Priority - a.Priority) })
+		slices.SortStableFunc(waiters, func(a, b recipes.Contender) int { return int(b.Priority - a.Priority) })
 		shared := mode("held")
 		for i := range rapid.IntRange(0, 3).Draw(t, "holders") {
 			h := aHolder(fmt.Sprintf("h%d", i))
@@ -106,7 +108,7 @@ func TestOutlookIsWhatOneStepAfterTheOtherLeadsTo(t *testing.T) {
 			h.LeaseLeft, h.CleanupTimeout, h.MinRuntimeLeft = span("left"), span("cleanup"), span("min left")
 			if len(waiters) > 0 && rapid.Bool().Draw(t, "asked") {
 				by := rapid.SampledFrom(waiters).Draw(t, "by")
-				h.PreemptedBy = []Preemptor{{ID: by.ID, Owner: by.Owner, Forceful: by.Forceful, Reason: priority.Outranked, Grace: span("grace"), At: planned.Add(-span("ago"))}}
+				h.PreemptedBy = []recipes.Preemptor{{ID: by.ID, Owner: by.Owner, Forceful: by.Forceful, Reason: priority.Outranked, Grace: span("grace"), At: planned.Add(-span("ago"))}}
 			}
 			holders = append(holders, h)
 			if shared == priority.Exclusive {
@@ -115,16 +117,16 @@ func TestOutlookIsWhatOneStepAfterTheOtherLeadsTo(t *testing.T) {
 		}
 		s := lockNamed("l", holders, waiters...)
 		before := fmt.Sprint(s)
-		require.Equal(t, s.slowOutlook(), s.Outlook())
+		require.Equal(t, slowOutlook(s), Outlook(s))
 		require.Equal(t, before, fmt.Sprint(s), "the state is not changed")
 	})
 }
 
 // crowd is a lock with n waiters, of which each other one reads and all wait
 // with locks of theirs.
-func crowdOf(n int, mixed bool) []LockState {
-	waiters := make([]Contender, n)
-	held := make([]LockState, 0, n)
+func crowdOf(n int, mixed bool) []recipes.LockState {
+	waiters := make([]recipes.Contender, n)
+	held := make([]recipes.LockState, 0, n)
 	for i := range waiters {
 		own := fmt.Sprintf("own%d", i)
 		waiters[i] = aWaiter(fmt.Sprintf("w%d", i), own)
@@ -132,16 +134,16 @@ func crowdOf(n int, mixed bool) []LockState {
 		if mixed && i%2 == 0 {
 			waiters[i].Mode = priority.Shared
 		}
-		held = append(held, lockNamed(own, []Contender{aHolder(own)}))
+		held = append(held, lockNamed(own, []recipes.Contender{aHolder(own)}))
 	}
-	return append(held, lockNamed("l", []Contender{aHolder("h", func(c *Contender) { c.LeaseLeft = 9 * time.Minute })}, waiters...))
+	return append(held, lockNamed("l", []recipes.Contender{aHolder("h", func(c *recipes.Contender) { c.LeaseLeft = 9 * time.Minute })}, waiters...))
 }
 
 func TestQueueOfTenThousandIsForeseen(t *testing.T) {
 	t.Parallel()
 	const n = 10_000
 	states := crowdOf(n, true)
-	require.Len(t, states[n].Outlook(), n)
+	require.Len(t, Outlook(states[n]), n)
 	g := WaitFor(states)
 	require.Empty(t, g.Circles())
 	require.Len(t, g.Nodes(), 2*n+1)

@@ -1,10 +1,11 @@
-package recipes
+package inspect
 
 import (
 	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A Plan is what becomes of a request if from the moment of a LockState on
@@ -27,17 +28,17 @@ type Plan struct {
 
 	// Ahead are the waiters that come before it, Behind those that it comes
 	// before, both in the order of the queue.
-	Ahead, Behind []Contender
+	Ahead, Behind []recipes.Contender
 
 	// Beside are the holders that it shares the lock with, Obstacles those in
 	// its way.
-	Beside    []Contender
+	Beside    []recipes.Contender
 	Obstacles []Obstacle
 }
 
 // An Obstacle is a holder in the way of a request.
 type Obstacle struct {
-	Holder Contender
+	Holder recipes.Contender
 
 	// Bar is what keeps the request now from asking this holder to go for its
 	// priority; priority.NoBar: nothing does. While one obstacle has a bar and a
@@ -71,36 +72,34 @@ const (
 	OutcomeTimesOut  Outcome = "times_out"  // its acquire timeout ends first
 )
 
-// Plan returns what would become of r if it were made at s.At.
-func (s LockState) Plan(r Request) Plan {
-	at := slices.IndexFunc(s.Waiters, func(c Contender) bool { return r.Priority.Outranks(c.Priority) })
+// PlanFor returns what would become of r if it were made at s.At.
+func PlanFor(s recipes.LockState, r recipes.Request) Plan {
+	at := slices.IndexFunc(s.Waiters, func(c recipes.Contender) bool { return r.Priority.Outranks(c.Priority) })
 	if at < 0 {
 		at = len(s.Waiters)
 	}
-	rules := r.rules()
-	rules.WaitingTimeout = r.patience()
-	return s.plan(rules, s.Waiters[:at], s.Waiters[at:], "", r.AcquireTimeout)
+	return scene{s}.plan(rulesOf(r.Terms, r.Patient), s.Waiters[:at], s.Waiters[at:], "", r.AcquireTimeout)
 }
 
 // PlanOf returns what will become of a waiter: why it does not preempt yet, and
 // when it will. Its acquire timeout is not known to s, and not heeded. It
 // returns false when none of s.Waiters has this ID.
-func (s LockState) PlanOf(id string) (Plan, bool) {
-	at := slices.IndexFunc(s.Waiters, func(c Contender) bool { return c.ID == id })
+func PlanOf(s recipes.LockState, id string) (Plan, bool) {
+	at := slices.IndexFunc(s.Waiters, func(c recipes.Contender) bool { return c.ID == id })
 	if at < 0 {
 		return Plan{}, false
 	}
-	return s.plan(s.Waiters[at].rules(), s.Waiters[:at], s.Waiters[at+1:], id, nil), true
+	return scene{s}.plan(rulesOf(s.Waiters[at].Terms, s.Waiters[at].Patient), s.Waiters[:at], s.Waiters[at+1:], id, nil), true
 }
 
 // plan foresees a request with a place between two waiters. id is "" before it
 // is made.
-func (s LockState) plan(r priority.Request, ahead, behind []Contender, id string, limit *time.Duration) Plan {
+func (s scene) plan(r priority.Request, ahead, behind []recipes.Contender, id string, limit *time.Duration) Plan {
 	p := Plan{Scope: s.Scope, At: s.At, Position: len(ahead) + 1}
 	p.Ahead, p.Behind = append(p.Ahead, ahead...), append(p.Behind, behind...)
 	f := priority.Facts{Request: r, First: len(ahead) == 0}
 	if id == "" && r.Mode == priority.Shared { // a newcomer may come in beside readers, past readers that wait
-		f.First = !slices.ContainsFunc(ahead, func(c Contender) bool { return c.Mode != priority.Shared })
+		f.First = !slices.ContainsFunc(ahead, func(c recipes.Contender) bool { return c.Mode != priority.Shared })
 	}
 	f.Request.Try = limit != nil && *limit == 0
 	for _, h := range s.Holders {
@@ -155,7 +154,7 @@ func lockDelay(evicted []Obstacle) time.Duration {
 }
 
 // held hands the rulebook a holder, as the waiter with this id sees it.
-func (s LockState) held(h Contender, id string) priority.Holder {
+func (s scene) held(h recipes.Contender, id string) priority.Holder {
 	held := priority.Holder{
 		Level: h.Priority, Mode: h.Mode, CleanupTimeout: h.CleanupTimeout,
 		Remaining: h.Remaining,
@@ -168,28 +167,14 @@ func (s LockState) held(h Contender, id string) priority.Holder {
 	return held
 }
 
-// rules is what the rulebook needs to know of a request.
-func (r *Request) rules() priority.Request {
-	return priority.Request{
-		Level: r.Priority, Mode: r.Mode, WaitingTimeout: r.WaitingTimeout, Forceful: r.Forceful,
-		PreemptDelta: r.PreemptDelta, NeverPreempts: r.NeverPreempts,
+// rulesOf is what the rulebook needs to know of a request. A patient one goes on waiting when its waiting timeout is over,
+// unless somebody decides otherwise.
+func rulesOf(t priority.Terms, patient bool) priority.Request {
+	if patient && !t.Forceful {
+		t.WaitingTimeout = nil
 	}
-}
-
-// patience returns how long the request waits for a cleanup; nil: for ever. A
-// patient one goes on waiting when its waiting timeout is over, unless somebody
-// decides otherwise.
-func (r *Request) patience() *time.Duration {
-	if r.Patient && !r.Forceful {
-		return nil
-	}
-	return r.WaitingTimeout
-}
-
-func (c *Contender) rules() priority.Request {
-	r := Request{Patient: c.Patient, Terms: priority.Terms{Forceful: c.Forceful, WaitingTimeout: c.WaitingTimeout}}
 	return priority.Request{
-		Level: c.Priority, Mode: c.Mode, WaitingTimeout: r.patience(), Forceful: c.Forceful,
-		PreemptDelta: c.PreemptDelta, NeverPreempts: c.NeverPreempts,
+		Level: t.Priority, Mode: t.Mode, WaitingTimeout: t.WaitingTimeout, Forceful: t.Forceful,
+		PreemptDelta: t.PreemptDelta, NeverPreempts: t.NeverPreempts,
 	}
 }

@@ -1,4 +1,4 @@
-package recipes
+package inspect
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // fate is the end of a prospect.
@@ -26,63 +27,63 @@ func endsOf(prospects []Prospect) []fate {
 
 func TestOutlookOfAQueue(t *testing.T) {
 	const minute = time.Minute
-	asks := func(level priority.Level, forceful bool) func(string) Contender {
-		return func(id string) Contender {
+	asks := func(level priority.Level, forceful bool) func(string) recipes.Contender {
+		return func(id string) recipes.Contender {
 			c := aWaiter(id)
 			c.Priority, c.Forceful, c.CleanupTimeout = level, forceful, 30*time.Second
 			return c
 		}
 	}
 	forceful, polite := asks(9, true), asks(0, false)
-	limited := func(c Contender, acquire time.Duration) Contender {
+	limited := func(c recipes.Contender, acquire time.Duration) recipes.Contender {
 		c.AcquireTimeout = new(acquire)
 		return c
 	}
-	patient := func(c Contender, waiting time.Duration) Contender {
+	patient := func(c recipes.Contender, waiting time.Duration) recipes.Contender {
 		c.WaitingTimeout = new(waiting)
 		return c
 	}
-	asked := aHolder("h", func(c *Contender) {
-		c.PreemptedBy = []Preemptor{{ID: "a", Reason: priority.Outranked, Grace: minute, At: planned.Add(-5 * minute)}}
+	asked := aHolder("h", func(c *recipes.Contender) {
+		c.PreemptedBy = []recipes.Preemptor{{ID: "a", Reason: priority.Outranked, Grace: minute, At: planned.Add(-5 * minute)}}
 	})
 	for name, c := range map[string]struct {
-		state LockState
+		state recipes.LockState
 		want  []fate
 	}{
-		"nobody waits": {lockNamed("l", []Contender{aHolder("h")}), nil},
+		"nobody waits": {lockNamed("l", []recipes.Contender{aHolder("h")}), nil},
 		"free":         {lockNamed("l", nil, polite("a")), []fate{{"a", OutcomeGranted, 0}}},
 		"the lease and the cleanup of each before": {
-			lockNamed("l", []Contender{aHolder("h")}, polite("a"), polite("b")),
+			lockNamed("l", []recipes.Contender{aHolder("h")}, polite("a"), polite("b")),
 			[]fate{{"a", OutcomeTakesOver, 6 * minute}, {"b", OutcomeTakesOver, 16*minute + 30*time.Second}},
 		},
 		"the forceful first": {
-			lockNamed("l", []Contender{aHolder("h")}, forceful("a"), polite("b")),
+			lockNamed("l", []recipes.Contender{aHolder("h")}, forceful("a"), polite("b")),
 			[]fate{{"a", OutcomeTakesOver, minute}, {"b", OutcomeTakesOver, 11*minute + 30*time.Second}},
 		},
 		"readers together": {
-			lockNamed("l", []Contender{aHolder("h")}, reading(polite("a")), reading(polite("b")), polite("c")),
+			lockNamed("l", []recipes.Contender{aHolder("h")}, reading(polite("a")), reading(polite("b")), polite("c")),
 			[]fate{{"a", OutcomeTakesOver, 6 * minute}, {"b", OutcomeGranted, 6 * minute}, {"c", OutcomeTakesOver, 16*minute + 30*time.Second}},
 		},
 		"one gives up, and the next is first": {
-			lockNamed("l", []Contender{aHolder("h")}, patient(asks(9, false)("a"), minute), polite("b")),
+			lockNamed("l", []recipes.Contender{aHolder("h")}, patient(asks(9, false)("a"), minute), polite("b")),
 			[]fate{{"a", OutcomeGivesUp, minute}, {"b", OutcomeTakesOver, 6 * minute}},
 		},
 		"the second's time is over before its turn": {
-			lockNamed("l", []Contender{aHolder("h")}, polite("a"), limited(polite("b"), 3*minute)),
+			lockNamed("l", []recipes.Contender{aHolder("h")}, polite("a"), limited(polite("b"), 3*minute)),
 			[]fate{{"a", OutcomeTakesOver, 6 * minute}, {"b", OutcomeTimesOut, 2 * minute}},
 		},
 		"the first's time is over": {
-			lockNamed("l", []Contender{aHolder("h")}, limited(forceful("a"), 90*time.Second), polite("b")),
+			lockNamed("l", []recipes.Contender{aHolder("h")}, limited(forceful("a"), 90*time.Second), polite("b")),
 			[]fate{{"a", OutcomeTimesOut, 30 * time.Second}, {"b", OutcomeTakesOver, 6 * minute}},
 		},
 		"overdue: it stays until somebody decides": {
-			lockNamed("l", []Contender{asked}, patient(asks(9, false)("a"), 2*minute)),
+			lockNamed("l", []recipes.Contender{asked}, patient(asks(9, false)("a"), 2*minute)),
 			[]fate{{"a", OutcomeTakesOver, 6 * minute}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := lockNamed("l", c.state.Holders, c.state.Waiters...)
-			require.Equal(t, c.want, endsOf(c.state.Outlook()))
+			require.Equal(t, c.want, endsOf(Outlook(c.state)))
 			require.Equal(t, before, c.state, "it is looked at, not changed")
 		})
 	}
@@ -92,10 +93,10 @@ func TestOutlookNamesWhoIsAskedAndWhen(t *testing.T) {
 	// given: a minimum runtime of one more minute, and somebody behind
 	first, second := aWaiter("a"), aWaiter("b")
 	first.Priority, first.Forceful, first.CleanupTimeout = 9, true, 30*time.Second
-	s := lockNamed("l", []Contender{aHolder("h", func(c *Contender) { c.MinRuntimeLeft = time.Minute })}, first, second)
+	s := lockNamed("l", []recipes.Contender{aHolder("h", func(c *recipes.Contender) { c.MinRuntimeLeft = time.Minute })}, first, second)
 
 	// when
-	got := s.Outlook()
+	got := Outlook(s)
 
 	// then
 	require.Len(t, got[0].Asks, 1)
@@ -107,48 +108,48 @@ func TestOutlookNamesWhoIsAskedAndWhen(t *testing.T) {
 	require.Zero(t, got[0].Overdue)
 
 	// given: one that was asked, and a polite one that has not left since
-	s.Holders[0].PreemptedBy = []Preemptor{{ID: "a", Reason: priority.Outranked, At: planned.Add(-3 * time.Minute)}}
+	s.Holders[0].PreemptedBy = []recipes.Preemptor{{ID: "a", Reason: priority.Outranked, At: planned.Add(-3 * time.Minute)}}
 	s.Waiters[0].Forceful, s.Waiters[0].WaitingTimeout = false, new(time.Minute)
-	require.Equal(t, 2*time.Minute, s.Outlook()[0].Overdue)
+	require.Equal(t, 2*time.Minute, Outlook(s)[0].Overdue)
 
 	// given: one that is just about to leave
 	s.Waiters[0].WaitingTimeout = new(3*time.Minute - time.Second)
-	require.Zero(t, s.Outlook()[0].Overdue)
+	require.Zero(t, Outlook(s)[0].Overdue)
 }
 
 func TestOutlookOfAReaderWaitsForTheDelayOfAWriterThatIsGone(t *testing.T) {
 	reader := aWaiter("reader")
 	reader.Mode = priority.Shared
 	at := reader.Joined
-	s := LockState{
-		Scope: "orders", At: at, Waiters: []Contender{reader},
-		Delays: []Delay{{ID: "gone", Mode: priority.Exclusive, LockDelay: time.Minute, Since: at, Until: at.Add(time.Minute)}},
+	s := recipes.LockState{
+		Scope: "orders", At: at, Waiters: []recipes.Contender{reader},
+		Delays: []recipes.Delay{{ID: "gone", Mode: priority.Exclusive, LockDelay: time.Minute, Since: at, Until: at.Add(time.Minute)}},
 	}
-	require.Equal(t, []fate{{"reader", OutcomeGranted, time.Minute}}, endsOf(s.Outlook()))
+	require.Equal(t, []fate{{"reader", OutcomeGranted, time.Minute}}, endsOf(Outlook(s)))
 }
 
 func TestPlanCountsWithADelayOfAnEndAndOfAnEviction(t *testing.T) {
 	at := time.Unix(1000, 0)
-	gone := Delay{ID: "gone", Mode: priority.Exclusive, LockDelay: time.Minute}
+	gone := recipes.Delay{ID: "gone", Mode: priority.Exclusive, LockDelay: time.Minute}
 	begun := gone
 	begun.Since, begun.Until = at.Add(-20*time.Second), at.Add(40*time.Second)
 
 	for name, c := range map[string]struct {
-		state   LockState
-		request Request
+		state   recipes.LockState
+		request recipes.Request
 		outcome Outcome
 		after   time.Duration
 		place   int
 	}{
-		"begun":            {LockState{At: at, Delays: []Delay{begun}}, Request{}, OutcomeGranted, 40 * time.Second, 1},
-		"not begun":        {LockState{At: at, Delays: []Delay{gone}}, Request{}, OutcomeGranted, time.Minute, 1},
-		"a try":            {LockState{At: at, Delays: []Delay{begun}}, Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}, OutcomeRefused, 0, 0},
-		"a reader's":       {LockState{At: at, Delays: []Delay{{ID: "gone", Mode: priority.Shared, LockDelay: time.Minute}}}, Request{Terms: priority.Terms{Mode: priority.Shared}}, OutcomeGranted, 0, 0},
-		"of the evicted":   {LockState{At: at, Holders: []Contender{{ID: "h", Terms: priority.Terms{LockDelay: time.Minute}, Remaining: priority.Remaining{LeaseLeft: time.Hour}}}}, Request{Terms: priority.Terms{Priority: 5, Forceful: true}}, OutcomeTakesOver, time.Minute, 1},
-		"beside the other": {LockState{At: at, Holders: []Contender{{ID: "h", Terms: priority.Terms{Mode: priority.Shared}, Remaining: priority.Remaining{LeaseLeft: time.Hour}}}, Delays: []Delay{begun}}, Request{Terms: priority.Terms{Priority: 5, Forceful: true}}, OutcomeTakesOver, 40 * time.Second, 1},
+		"begun":            {recipes.LockState{At: at, Delays: []recipes.Delay{begun}}, recipes.Request{}, OutcomeGranted, 40 * time.Second, 1},
+		"not begun":        {recipes.LockState{At: at, Delays: []recipes.Delay{gone}}, recipes.Request{}, OutcomeGranted, time.Minute, 1},
+		"a try":            {recipes.LockState{At: at, Delays: []recipes.Delay{begun}}, recipes.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}, OutcomeRefused, 0, 0},
+		"a reader's":       {recipes.LockState{At: at, Delays: []recipes.Delay{{ID: "gone", Mode: priority.Shared, LockDelay: time.Minute}}}, recipes.Request{Terms: priority.Terms{Mode: priority.Shared}}, OutcomeGranted, 0, 0},
+		"of the evicted":   {recipes.LockState{At: at, Holders: []recipes.Contender{{ID: "h", Terms: priority.Terms{LockDelay: time.Minute}, Remaining: priority.Remaining{LeaseLeft: time.Hour}}}}, recipes.Request{Terms: priority.Terms{Priority: 5, Forceful: true}}, OutcomeTakesOver, time.Minute, 1},
+		"beside the other": {recipes.LockState{At: at, Holders: []recipes.Contender{{ID: "h", Terms: priority.Terms{Mode: priority.Shared}, Remaining: priority.Remaining{LeaseLeft: time.Hour}}}, Delays: []recipes.Delay{begun}}, recipes.Request{Terms: priority.Terms{Priority: 5, Forceful: true}}, OutcomeTakesOver, 40 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := c.state.Plan(c.request)
+			p := PlanFor(c.state, c.request)
 			require.Equal(t, c.outcome, p.Outcome)
 			require.Equal(t, c.after, p.After)
 			require.Equal(t, c.place, p.Position)

@@ -1,10 +1,11 @@
-package recipes
+package inspect
 
 import (
 	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A Prospect is what becomes of a waiter if from the moment of a LockState on
@@ -13,7 +14,7 @@ import (
 // until their right to it comes. A release brings everything forward, and a
 // newcomer may put everything off.
 type Prospect struct {
-	Waiter Contender
+	Waiter recipes.Contender
 
 	// Outcome is how it ends, After when, counted from LockState.At:
 	// OutcomeGranted (beside those who share the lock by then, or because it is
@@ -34,7 +35,7 @@ type Prospect struct {
 
 // A ProspectAsk is a request to go that is going to be sent.
 type ProspectAsk struct {
-	Holder Contender
+	Holder recipes.Contender
 	PlannedAsk
 }
 
@@ -44,7 +45,8 @@ const staying = 2 * time.Second
 
 // Outlook foresees what becomes of the waiters, in the order of the queue. It
 // takes a time that grows with the number of requests, not with its square.
-func (s LockState) Outlook() []Prospect {
+func Outlook(state recipes.LockState) []Prospect {
+	s := scene{state}
 	prospects := make([]Prospect, len(s.Waiters))
 	start := s.At
 	s.Holders, s.Waiters = slices.Clone(s.Holders), slices.Clone(s.Waiters)
@@ -95,7 +97,7 @@ func (s LockState) Outlook() []Prospect {
 		prospects[leaver].Outcome, prospects[leaver].After = outcome, passed+step
 		switch outcome {
 		case OutcomeTakesOver:
-			s.Holders = slices.DeleteFunc(s.Holders, func(h Contender) bool { return !w.Mode.Admits(h.Mode) })
+			s.Holders = slices.DeleteFunc(s.Holders, func(h recipes.Contender) bool { return !w.Mode.Admits(h.Mode) })
 			s.admit(w)
 		case OutcomeGranted:
 			s.admit(w)
@@ -109,11 +111,11 @@ func (s LockState) Outlook() []Prospect {
 
 // planOfFirst is the plan of the first in line. A reader among readers has
 // nobody in its way, however many they are.
-func (s *LockState) planOfFirst(first Contender) Plan {
-	if first.Mode == priority.Shared && len(s.Delays) == 0 && !slices.ContainsFunc(s.Holders, func(h Contender) bool { return h.Mode != priority.Shared }) {
+func (s *scene) planOfFirst(first recipes.Contender) Plan {
+	if first.Mode == priority.Shared && len(s.Delays) == 0 && !slices.ContainsFunc(s.Holders, func(h recipes.Contender) bool { return h.Mode != priority.Shared }) {
 		return Plan{Outcome: OutcomeGranted}
 	}
-	return s.plan(first.rules(), nil, nil, first.ID, nil)
+	return s.plan(rulesOf(first.Terms, first.Patient), nil, nil, first.ID, nil)
 }
 
 // A timeout is when a waiter leaves.
@@ -124,7 +126,7 @@ type timeout struct {
 
 // timeouts returns when waiters leave, the first one first. For one that should
 // have left that is now.
-func (s LockState) timeouts() []timeout {
+func (s scene) timeouts() []timeout {
 	var all []timeout
 	for i, w := range s.Waiters {
 		if w.AcquireTimeout == nil {
@@ -141,7 +143,7 @@ func (s LockState) timeouts() []timeout {
 }
 
 // overdue returns by how much the waiting timeout of a polite waiter is over.
-func (s LockState) overdue(w Contender) time.Duration {
+func (s scene) overdue(w recipes.Contender) time.Duration {
 	if w.Forceful || w.WaitingTimeout == nil {
 		return 0
 	}
@@ -161,15 +163,15 @@ func (s LockState) overdue(w Contender) time.Duration {
 
 // sent puts what the first in line asks within step into the mailboxes, and
 // returns it.
-func (s *LockState) sent(first Contender, p Plan, step, passed time.Duration) []ProspectAsk {
+func (s *scene) sent(first recipes.Contender, p Plan, step, passed time.Duration) []ProspectAsk {
 	var asks []ProspectAsk
 	for _, o := range p.Obstacles {
-		h := &s.Holders[slices.IndexFunc(s.Holders, func(h Contender) bool { return h.ID == o.Holder.ID })]
+		h := &s.Holders[slices.IndexFunc(s.Holders, func(h recipes.Contender) bool { return h.ID == o.Holder.ID })]
 		for _, ask := range o.Asks {
 			if ask.After > step {
 				continue
 			}
-			h.PreemptedBy = append(slices.Clone(h.PreemptedBy), Preemptor{
+			h.PreemptedBy = append(slices.Clone(h.PreemptedBy), recipes.Preemptor{
 				ID: first.ID, Owner: first.Owner, Priority: first.Priority, Reason: ask.Reason,
 				Forceful: first.Forceful, Grace: ask.Grace, At: s.At.Add(ask.After),
 			})
@@ -182,13 +184,13 @@ func (s *LockState) sent(first Contender, p Plan, step, passed time.Duration) []
 }
 
 // pass lets time pass for the holders.
-func (s *LockState) pass(d time.Duration) {
+func (s *scene) pass(d time.Duration) {
 	s.At = s.At.Add(d)
 	if d == 0 {
 		return
 	}
 	if len(s.Delays) > 0 { // those that had not begun are over as well, for whoever has waited for them
-		s.Delays = slices.DeleteFunc(slices.Clone(s.Delays), func(x Delay) bool { return !x.Until.After(s.At) })
+		s.Delays = slices.DeleteFunc(slices.Clone(s.Delays), func(x recipes.Delay) bool { return !x.Until.After(s.At) })
 	}
 	for i := range s.Holders {
 		h := &s.Holders[i]
@@ -197,18 +199,21 @@ func (s *LockState) pass(d time.Duration) {
 }
 
 // admit makes a waiter a holder.
-func (s *LockState) admit(w Contender) {
+func (s *scene) admit(w recipes.Contender) {
 	w.Since, w.Remaining, w.Position = s.At, w.Granted(), 0
 	s.Holders = append(s.Holders, w)
 }
 
 // forget drops what a waiter has asked for that waits no more.
-func (s *LockState) forget(id string) {
+func (s *scene) forget(id string) {
 	for i := range s.Holders {
 		h := &s.Holders[i]
 		if len(h.PreemptedBy) == 0 {
 			continue
 		}
-		h.PreemptedBy = slices.DeleteFunc(slices.Clone(h.PreemptedBy), func(n Preemptor) bool { return n.ID == id })
+		h.PreemptedBy = slices.DeleteFunc(slices.Clone(h.PreemptedBy), func(n recipes.Preemptor) bool { return n.ID == id })
 	}
 }
+
+// A scene is a lock's state that time goes on in.
+type scene struct{ recipes.LockState }

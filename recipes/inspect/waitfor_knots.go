@@ -1,4 +1,4 @@
-package recipes
+package inspect
 
 // knots tells which requests lie in circles together: each knot of them has a
 // number, those that lie in none have -1. It takes one walk over all edges

@@ -1,4 +1,4 @@
-package recipes
+package inspect
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 // A WaitGraph says who waits for whom, over several locks: which waiter waits
@@ -34,7 +35,7 @@ var waitReasons = [...]WaitReason{WaitHeld, WaitAhead, WaitUnder}
 type WaitNode struct {
 	Scope string
 	Holds bool // else it waits
-	Contender
+	recipes.Contender
 
 	at time.Time // of the look
 }
@@ -100,7 +101,7 @@ const (
 
 // WaitFor returns who waits for whom in these locks. A circle shows only if all
 // its locks are among them, see Client.Locks.
-func WaitFor(states []LockState) WaitGraph {
+func WaitFor(states []recipes.LockState) WaitGraph {
 	g := WaitGraph{index: map[string]int{}}
 	for _, s := range states {
 		for _, h := range s.Holders {
@@ -176,7 +177,7 @@ func (g *WaitGraph) edge(from, to string, why WaitReason) {
 }
 
 // join draws what the waiters of one lock wait for.
-func (g *WaitGraph) join(s LockState) {
+func (g *WaitGraph) join(s recipes.LockState) {
 	alone := -1 // the last one before that wants the lock for itself: it waits for all before it
 	for i, w := range s.Waiters {
 		for _, h := range s.Holders {
@@ -205,7 +206,7 @@ func (g *WaitGraph) join(s LockState) {
 
 // findCircles finds a shortest circle, takes its cut out of the graph, and goes
 // on until there is none.
-func (g *WaitGraph) findCircles(states []LockState) {
+func (g *WaitGraph) findCircles(states []recipes.LockState) {
 	gone := make([]bool, len(g.nodes))
 	var ends map[string]ending
 	for {
@@ -302,7 +303,7 @@ type ending CircleEnd
 // endings foresees each lock, and returns by ID what ends the part that a
 // request has in a circle: a waiter leaves; a holder is asked to go, which
 // cancels what its work waits for, or, when that has been done already, evicted.
-func endings(states []LockState, g *WaitGraph) map[string]ending {
+func endings(states []recipes.LockState, g *WaitGraph) map[string]ending {
 	ends := map[string]ending{}
 	sooner := func(id string, e ending) {
 		if had, ok := ends[id]; !ok || e.At.Before(had.At) {
@@ -310,7 +311,7 @@ func endings(states []LockState, g *WaitGraph) map[string]ending {
 		}
 	}
 	for _, s := range states {
-		for _, p := range s.Outlook() {
+		for _, p := range Outlook(s) {
 			w := g.node(p.Waiter.ID)
 			e := ending{At: s.At.Add(p.After), After: p.After, Waiter: w}
 			switch p.Outcome {
@@ -344,7 +345,7 @@ func endings(states []LockState, g *WaitGraph) map[string]ending {
 }
 
 // causeOf returns by which right a waiter evicts a holder.
-func causeOf(p Prospect, h Contender) EndCause {
+func causeOf(p Prospect, h recipes.Contender) EndCause {
 	for _, n := range h.PreemptedBy {
 		if n.ID == p.Waiter.ID && (n.Reason == priority.LeaseExpired || p.Waiter.Forceful) {
 			return endCause(n.Reason)

@@ -1,0 +1,27 @@
+package inspect
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/stretchr/testify/require"
+)
+
+// Anybody may have written the numbers that a state is made of: what is foreseen ends, and says something of each waiter.
+func FuzzOutlook(f *testing.F) {
+	f.Add(int64(60_000), int64(1000), int64(1000), int64(0), int32(5), true)
+	f.Add(int64(-1), int64(1)<<62, int64(-1)<<62, int64(1)<<62, int32(-1), false)
+	f.Fuzz(func(t *testing.T, lease, left, cleanup, waiting int64, level int32, forceful bool) {
+		terms := priority.Terms{
+			Priority: priority.Level(level), LeaseTimeout: time.Duration(lease), CleanupTimeout: time.Duration(cleanup),
+			WaitingTimeout: new(time.Duration(waiting)), AcquireTimeout: new(time.Duration(left)), Forceful: forceful,
+		}
+		odd := recipes.Contender{ID: "a", Terms: terms, Remaining: priority.Remaining{LeaseLeft: time.Duration(left)}}
+		other := recipes.Contender{ID: "b", Terms: priority.Terms{Priority: 5}}
+		s := recipes.LockState{Scope: "a", Holders: []recipes.Contender{odd}, Waiters: []recipes.Contender{odd, other}, At: time.UnixMilli(left)}
+		require.Len(t, Outlook(s), 2)
+		WaitFor([]recipes.LockState{s})
+	})
+}
