@@ -20,7 +20,8 @@
 //	survey      all that lies below the root, for package doctor
 //	group       locks spread over participants; assignment has the strategies
 //	classic     the recipes of Curator and Kazoo, on their nodes
-//	recipes     the PriorityLock, and what looks at it: state, plan, who waits for whom
+//	inspect     what follows from the state of locks: plans, who waits for whom
+//	recipes     the PriorityLock, and its state
 //	opstore     what operators leave in ZooKeeper: overrides, approvals, audit
 //	ticks       each tick of a job once
 //	zkclient    sessions with a deadline, watches, transactions; the only one that knows go-zookeeper
