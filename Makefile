@@ -130,7 +130,7 @@ clocks: setup ## Let five daemons whose clocks are wrong run 200 jobs a second f
 soak: setup ## Stop, kill and pause daemons at random for SOAK=10m, and compare the ledger with what has happened
 	go test $(RACE) ./integration/daemons -run TestEveryTickRunsOnceOrItsSkipHasAReason -v -count 1 -timeout 0 -args -soak $(SOAK) -soak-cast 'soak 500'
 
-robust: setup ## Break servers, networks and clients at random for DURATION, judge what clients were told (SEED=n CLIENTS=n); docs/robustness.md
+robust: setup ## Break servers, networks and clients at random for DURATION, judge what clients were told (SEED=n CLIENTS=n); integration/robust/README.md
 	go run ./integration/robust/cmd run -duration $(DURATION) -seed $(SEED) -clients $(CLIENTS) -out $(OUT)
 
 robust-sum: ## Add up the reports of `make robust`

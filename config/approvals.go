@@ -54,7 +54,7 @@ var approvalsShape = shape{
 	name:    "approvals",
 	example: "write it like {deadline: 15m, rules: [{when: {victim: batch}, then: force}]}",
 	keys: []key{
-		to("deadline", positive, emergency.DefaultDeadline, "How long somebody has to decide; then the request fails.", func(a *Approvals) *time.Duration { return &a.Deadline }),
+		to("deadline", positive, emergency.DefaultDeadline, "How long people have to decide; then the request fails.", func(a *Approvals) *time.Duration { return &a.Deadline }),
 		to("rules", of[[]emergency.Rule]{kind: listOf(like(&ruleShape)), read: (*reader).rules}, "", "What is decided without asking anybody: the first rule that fits.", func(a *Approvals) *[]emergency.Rule { return &a.Rules }),
 		compared(by("temporal", like(&approvalsTemporalShape), "", "Asks people in workflows of the Temporal server, {} with all defaults; without it, on a board in ZooKeeper.", (*reader).approvalsTemporal),
 			func(a *Approvals) *TemporalApprovals { return a.Temporal }, nil),
@@ -68,7 +68,7 @@ var approvalsTemporalShape = shape{
 	keys: []key{
 		to("task_queue", text("write a name such as orders-approvals"), filled(temporal.DefaultApprovalQueue), "Where daemons work on the workflows; one of its own for each cluster.", func(t *TemporalApprovals) *string { return &t.TaskQueue }),
 		to("trust", choice[Trust](TrustOperators, TrustTemporal), TrustOperators, "Whose approvals are believed: those that an operator has put on record in ZooKeeper, as lockkeeper approvals does, or those of everybody whom the Temporal server lets update the workflow.", func(t *TemporalApprovals) *Trust { return &t.Trusted }),
-		to("escalation", of[[]temporal.EscalationStep]{kind: listOf(like(&escalationShape)), read: (*reader).escalation}, "", "Who is told when nobody has answered.", func(t *TemporalApprovals) *[]temporal.EscalationStep { return &t.Escalation }),
+		to("escalation", of[[]temporal.EscalationStep]{kind: listOf(like(&escalationShape)), read: (*reader).escalation}, "", "Steps to take while there is no decision.", func(t *TemporalApprovals) *[]temporal.EscalationStep { return &t.Escalation }),
 	},
 	hints: map[string]string{"queue": `did you mean "task_queue"?`, "address": "it belongs to the section temporal of the file", "namespace": "it belongs to the section temporal of the file", "deadline": "write it under approvals"},
 }
@@ -77,8 +77,8 @@ var escalationShape = shape{
 	name:    "an escalation",
 	example: "write it like {after: 5m, to: on-call}",
 	keys: []key{
-		needed(by("after", aDuration, "", "How long nobody has answered by then.", (*reader).escalateAfter)),
-		needed(to("to", text("write a name"), "", "Whom it goes to: the name is in the log, in the audit trail and with the approval.", func(e *temporal.EscalationStep) *string { return &e.To })),
+		needed(by("after", aDuration, "", "How long there has been no answer by then.", (*reader).escalateAfter)),
+		needed(to("to", text("write a name"), "", "The addressee: the name is in the log, in the audit trail and with the approval.", func(e *temporal.EscalationStep) *string { return &e.To })),
 	},
 	hints: map[string]string{"at": `did you mean "after"?`, "in": `did you mean "after"?`, "notify": `did you mean "to"?`},
 }
@@ -87,7 +87,7 @@ var ruleShape = shape{
 	name:    "a rule",
 	example: "write it like {when: {victim: batch, requestor: critical}, then: force}",
 	keys: []key{
-		apart("when", like(&whenShape), "", "Whom it fits; without it, everybody."),
+		apart("when", like(&whenShape), "", "Which requests it fits; without it, all."),
 		needed(to("then", choice[emergency.Verdict](emergency.Force, emergency.Deny, emergency.Ask), "", "force takes the lock, deny lets the request fail, ask leaves it to people.", func(r *emergency.Rule) *emergency.Verdict { return &r.Then }), "write then: force, deny or ask"),
 	},
 	hints: map[string]string{"if": `did you mean "when"?`, "victim": "write it under when", "requestor": "write it under when", "scope": "write it under when"},
@@ -99,8 +99,8 @@ var whenShape = shape{
 	name:    "when",
 	example: "write it like {victim: batch, requestor: critical, scope: cluster/*}",
 	keys: []key{
-		apart("victim", partyKind, "", "Every holder that is in the way: its priority, or more."),
-		apart("requestor", partyKind, "", "The request: its priority, or more."),
+		apart("victim", partyKind, "", "Every holder in the way: exactly this priority, or the conditions of a party."),
+		apart("requestor", partyKind, "", "The request: exactly this priority, or the conditions of a party."),
 		apart("scope", aText, "", "A pattern; * stands for any text, slashes included, ? for one character."),
 	},
 	hints: map[string]string{"holder": `did you mean "victim"?`, "by": `did you mean "requestor"?`, "requester": `did you mean "requestor"?`},

@@ -54,7 +54,7 @@ var consoleShape = shape{
 		to("actions", yesOrNo, false, "Lets people who have signed in preempt, break, override, approve, pause and run. It needs users_file or proxy.", func(c *Console) *bool { return &c.Actions }),
 		to("users_file", of[string]{kind: aFile, read: (*reader).consoleUsers, show: quoted}, "", "The people who can sign in: a file as htpasswd -B writes it, read again when it changes.", func(c *Console) *string { return &c.UsersFile }),
 		compared(apart("sign_in", word("to_act", "to_see"), "to_act on this machine, else to_see", "What one has to sign in for."), func(c *Console) bool { return c.Private }, nil),
-		to("proxy", of[*console.Proxy]{kind: like(&consoleProxyShape), read: (*reader).consoleProxy}, "", "A proxy in front that says who somebody is.", func(c *Console) **console.Proxy { return &c.Proxy }),
+		to("proxy", of[*console.Proxy]{kind: like(&consoleProxyShape), read: (*reader).consoleProxy}, "", "A proxy in front that names the user.", func(c *Console) **console.Proxy { return &c.Proxy }),
 		to("tls", of[*ConsoleTLS]{kind: like(&consoleTLSShape), read: (*reader).consoleTLS}, "", "The certificate of the console.", func(c *Console) **ConsoleTLS { return &c.TLS }),
 		to("hosts", textList("write names without a port, for example [locks.example.org]", (*reader).hostName), "", "Names under which browsers find it, beside addresses and localhost; requests for others are refused.", func(c *Console) *[]string { return &c.Hosts }),
 		to("links", of[console.Links]{kind: like(&consoleLinksShape), read: (*reader).consoleLinks}, "", "Where traces and workflows are shown.", func(c *Console) *console.Links { return &c.Links }),

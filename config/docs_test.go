@@ -30,7 +30,7 @@ func requireReference(t *testing.T, name string, places []place) {
 
 	var want strings.Builder
 	for _, place := range places {
-		fmt.Fprintf(&want, "\n### %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", heading(place.shape))
+		fmt.Fprintf(&want, "\n### %s\n\n|key|value|default|meaning|\n|---|---|---|---|\n", heading(place.shape))
 		for _, k := range place.shape.keys {
 			name, without := "`"+k.name+"`", ""
 			if slices.Contains(place.shape.must(), k.name) {
@@ -38,7 +38,7 @@ func requireReference(t *testing.T, name string, places []place) {
 			} else if k.without != "" {
 				without = "`" + k.without + "`"
 			}
-			fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", name, describeKind(k.kind), without, strings.ReplaceAll(k.doc, "|", `\|`))
+			fmt.Fprintf(&want, "|%s|%s|%s|%s|\n", name, describeKind(k.kind), without, strings.ReplaceAll(k.doc, "|", `\|`))
 		}
 	}
 	want.WriteString("\n")

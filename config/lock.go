@@ -27,13 +27,13 @@ const lockDelay = "lock_delay"
 var lockKeys = []key{
 	inherits("mode", aMode, "exclusive", "exclusive has the lock alone, shared together with other shared ones.", func(s *lockSettings) *setting[priority.Mode] { return &s.mode }),
 	inherits("priority", of[rank]{kind: oneOf(levelKind, kind{what: "class", scalar: ofName}), read: (*reader).priority}, "0", "Who goes first and who may preempt whom: a number, or a class of priorities.classes.", func(s *lockSettings) *setting[rank] { return &s.priority }),
-	inherits("lease_timeout", aLease, priority.DefaultLeaseTimeout, "How long the work needs; after it, the lock is given up as soon as somebody asks.", func(s *lockSettings) *setting[time.Duration] { return &s.lease }),
-	inherits("cleanup_timeout", aTerm, "0s; commands "+words.Duration(jobs.DefaultCleanupTimeout), "How long the work needs to put things right when it is asked to go.", func(s *lockSettings) *setting[time.Duration] { return &s.cleanup }),
-	inherits("waiting_timeout", aLimit, unset, "How long to wait for the cleanup of a holder that was asked to go; unset: for ever.", func(s *lockSettings) *setting[*time.Duration] { return &s.waiting }),
+	inherits("lease_timeout", aLease, priority.DefaultLeaseTimeout, "How long the work needs; after it, any waiter may preempt the holder.", func(s *lockSettings) *setting[time.Duration] { return &s.lease }),
+	inherits("cleanup_timeout", aTerm, "0s; commands "+words.Duration(jobs.DefaultCleanupTimeout), "How long the cleanup needs after an interruption.", func(s *lockSettings) *setting[time.Duration] { return &s.cleanup }),
+	inherits("waiting_timeout", aLimit, unset, "How long to wait for the cleanup of a preempted holder; unset: for ever.", func(s *lockSettings) *setting[*time.Duration] { return &s.waiting }),
 	inherits("acquire_timeout", aLimit, unset, "How long to stand in the queue at all; unset: until the next tick; 0: try once, never preempt.", func(s *lockSettings) *setting[*time.Duration] { return &s.acquire }),
 	inherits("forceful", yesOrNo, "false", "Takes the lock when the holder's grace is over.", func(s *lockSettings) *setting[bool] { return &s.forceful }),
-	inherits("min_runtime", aTerm, "0s", "How long the holder is not asked to go for somebody's priority.", func(s *lockSettings) *setting[time.Duration] { return &s.minimum }),
-	inherits(lockDelay, aTerm, "0s", "How long nobody is granted the lock after a holder has gone without releasing it; "+words.Duration(priority.MaxLockDelay)+" at most.", func(s *lockSettings) *setting[time.Duration] { return &s.delay }),
+	inherits("min_runtime", aTerm, "0s", "How long the holder is not preempted for a higher priority.", func(s *lockSettings) *setting[time.Duration] { return &s.minimum }),
+	inherits(lockDelay, aTerm, "0s", "How long the lock is not granted after a holder has gone without releasing it; "+words.Duration(priority.MaxLockDelay)+" at most.", func(s *lockSettings) *setting[time.Duration] { return &s.delay }),
 }
 
 var (

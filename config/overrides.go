@@ -131,7 +131,7 @@ var overrideShape = shape{
 	keys: []key{
 		needed(to("id", harmlessText("write a name such as INC-4411"), "", "Its name, for example the number of the incident: letters, digits, dots, underscores and hyphens.", func(o *override.Override) *string { return &o.ID })),
 		needed(by("kind", kindOf.kind, "", "What it does.", (*reader).overrideKind)),
-		apart("match", like(&matchShape), "", "Whom it concerns: whoever fits all that is given; without it, everybody."),
+		apart("match", like(&matchShape), "", "What it applies to: requests and jobs that meet every condition; without it, all."),
 		needed(to("until", of[time.Time]{kind: kind{what: "moment", scalar: ofMoment}, read: (*reader).until}, "", "When it ends by itself, with a time zone: 2026-11-22T14:00:00Z.", func(o *override.Override) *time.Time { return &o.Until })),
 		needed(to("by", harmlessText("write who says so"), "", "Who says so.", func(o *override.Override) *string { return &o.By })),
 		needed(to("reason", harmlessText("write why"), "", "Why.", func(o *override.Override) *string { return &o.Reason })),
@@ -141,7 +141,7 @@ var overrideShape = shape{
 		to("lease_timeout", aTimeout, "", "extend: at least this one.", func(o *override.Override) **time.Duration { return &o.LeaseTimeout }),
 		to("cleanup_timeout", aTimeout, "", "extend: at least this one.", func(o *override.Override) **time.Duration { return &o.CleanupTimeout }),
 		to("acquire_timeout", aTimeout, "", "extend: at least this one.", func(o *override.Override) **time.Duration { return &o.AcquireTimeout }),
-		to("token", number[int64](1, math.MaxInt64, "write the token of the holder, a number"), "", "preempt-now: that of the holder that is meant; without it, whoever holds the lock.", func(o *override.Override) *int64 { return &o.Token }),
+		to("token", number[int64](1, math.MaxInt64, "write the token of the holder, a number"), "", "preempt-now: that of the holder that is meant; without it, any holder.", func(o *override.Override) *int64 { return &o.Token }),
 	},
 	hints: map[string]string{
 		"name": `did you mean "id"?`, "type": `did you mean "kind"?`, "expires": `did you mean "until"?`, "end": `did you mean "until"?`, "who": `did you mean "by"?`,

@@ -39,7 +39,7 @@ var classShape = shape{
 	example: "write a number such as 50, or {value: 50}",
 	keys: []key{
 		needed(apart("value", levelKind, "", "The priority that the name stands for.")),
-		apart("preempts", word(never), "", "never: it orders the queue, and asks nobody to go."),
+		apart("preempts", word(never), "", "never: it orders the queue, and preempts no holder."),
 	},
 	later: []string{"may_force", "default"},
 	hints: map[string]string{"priority": `did you mean "value"?`, "level": `did you mean "value"?`},

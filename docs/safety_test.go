@@ -13,18 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The page on safety names, for each promise, only tests that there are, where it
-// says that they are; and only files, suites and sources that there are.
+// The list of promises names, for each promise of the page on safety, only tests that there are, where it
+// says that they are. Both pages name only files, suites and sources that there are.
 func TestSafetyNamesOnlyWhatThereIs(t *testing.T) {
 	t.Parallel()
-	page := read(t, "safety.md")
+	page := read(t, "safety.md") + read(t, "../integration/promises.md")
 	everywhere := everyTest(t)
 	var missing []string
 	miss := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
 
 	// then each test is in the package that it is said to be in
 	promises, listed := map[string]int{}, map[string]int{}
-	for _, row := range regexp.MustCompile(`(?m)^\| (P\d+) \| `).FindAllStringSubmatch(page, -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\|(P\d+)\|`).FindAllStringSubmatch(page, -1) {
 		promises[row[1]]++
 	}
 	for _, entry := range regexp.MustCompile(`(?m)^- \*\*(P\d+)\*\* .*\n((?:  .*\n)+)`).FindAllStringSubmatch(page, -1) {
@@ -64,12 +64,13 @@ func TestSafetyNamesOnlyWhatThereIs(t *testing.T) {
 		}
 	}
 
-	// and each source is used, each one that is used is told
+	// and the page that compares uses each source that it lists, and no other
 	told, used := map[string]bool{}, map[string]bool{}
-	for _, source := range regexp.MustCompile(`(?m)^\| ([A-Z]\d+) \| .*\]\(http`).FindAllStringSubmatch(page, -1) {
+	comparison := read(t, "comparison.md")
+	for _, source := range regexp.MustCompile(`(?m)^- ([A-Z]\d+): .*\]\(http`).FindAllStringSubmatch(comparison, -1) {
 		told[source[1]] = true
 	}
-	for _, source := range regexp.MustCompile(`\[([A-Z]\d+)\]`).FindAllStringSubmatch(page, -1) {
+	for _, source := range regexp.MustCompile(`\[([A-Z]\d+)\]`).FindAllStringSubmatch(comparison, -1) {
 		used[source[1]] = true
 	}
 	require.NotEmpty(t, told)

@@ -16,5 +16,5 @@
 //     Hold can be released: the stranger of cases 4, 5, 9 and 47 has one that is
 //     over.
 //
-// Cases 15 to 32 are about other recipes; docs/scenarios.md says who shows 43, 44 and 52.
+// Cases 15 to 32 are about other recipes; integration/scenarios.md says who shows 43, 44 and 52.
 package helix

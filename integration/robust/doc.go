@@ -14,5 +14,5 @@
 //	make robust-bugs                  # each planted bug, until it is found
 //
 // The test of this package plays a fixed list of faults for three quarters of a minute. How to
-// read a report is told in docs/robustness.md.
+// read a report is in its README.md.
 package robust

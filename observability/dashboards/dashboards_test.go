@@ -190,7 +190,7 @@ func TestAlertsOfTheDocumentationAreThese(t *testing.T) {
 	require.True(t, found)
 
 	var want strings.Builder
-	want.WriteString("\n| alert | severity | says | looks at | for | what to do |\n|---|---|---|---|---|---|\n")
+	want.WriteString("\n|alert|severity|says|looks at|for|what to do|\n|---|---|---|---|---|---|\n")
 	for _, a := range Alerts() {
 		says := regexp.MustCompile(`\{\{ \$labels\.(\w+) \}\}`).ReplaceAllString(a.Summary, "`$1`")
 		says = regexp.MustCompile(`\{\{ \$value[^}]*\}\}`).ReplaceAllString(says, "…")
@@ -198,7 +198,7 @@ func TestAlertsOfTheDocumentationAreThese(t *testing.T) {
 		if a.Window > 0 {
 			looks += " in " + span(a.Window)
 		}
-		want.WriteString("| `" + a.Name + "` | " + string(a.Severity) + " | " + says + " | " + looks + " | " + span(a.For) + " | [" + a.Section + "](howto/alerts.md#" + anchor(a.Section) + ") |\n")
+		want.WriteString("|`" + a.Name + "`|" + string(a.Severity) + "|" + says + "|" + looks + "|" + span(a.For) + "|[" + a.Section + "](howto/alerts.md#" + anchor(a.Section) + ")|\n")
 	}
 	want.WriteString("\n")
 	if *update {

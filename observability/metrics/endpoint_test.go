@@ -167,7 +167,7 @@ func TestDocumentationHasEveryInstrument(t *testing.T) {
 	table, after, found := strings.Cut(rest, end)
 	require.True(t, found)
 
-	want := "\n| metric | OpenTelemetry | kind | labels | meaning |\n|---|---|---|---|---|\n"
+	want := "\n|metric|OpenTelemetry|kind|labels|meaning|\n|---|---|---|---|---|\n"
 	known := map[string]bool{}
 	for _, i := range Instruments() {
 		known[i.Prometheus()] = true
@@ -175,7 +175,7 @@ func TestDocumentationHasEveryInstrument(t *testing.T) {
 		for _, label := range i.Labels() {
 			labels = append(labels, "`"+label+"`")
 		}
-		want += fmt.Sprintf("| `%s` | `%s` | %s | %s | %s |\n", i.Prometheus(), i.Name, i.Kind, strings.Join(labels, ", "), i.Description)
+		want += fmt.Sprintf("|`%s`|`%s`|%s|%s|%s|\n", i.Prometheus(), i.Name, i.Kind, strings.Join(labels, ", "), i.Description)
 	}
 	want += "\n"
 	if *update {
