@@ -52,8 +52,11 @@ func (a *activities) Copy(ctx context.Context, batch int) error {
 		return err
 	}
 	a.tell.say("migration", "copies batch %d of %d", batch, batches)
-	a.tell.reach("copy", batch)
-	done := time.NewTimer(a.batch)
+	takes := a.batch
+	if first := a.tell.reach("copy", batch); first && batch == interrupted {
+		takes = time.Minute // the repair comes before, however slow the machine is
+	}
+	done := time.NewTimer(takes)
 	defer done.Stop()
 	select {
 	case <-ctx.Done():

@@ -30,15 +30,17 @@ func (n *narrator) say(who, format string, args ...any) {
 	_, _ = fmt.Fprintf(n.out, "  %6.2fs  %-11s%s\n", time.Since(n.began).Seconds(), who, fmt.Sprintf(format, args...))
 }
 
-// reach says that the story has come to a point, once.
-func (n *narrator) reach(what string, number int) {
+// reach says that the story has come to a point. It reports whether it is there for the first time.
+func (n *narrator) reach(what string, number int) bool {
 	point := n.point(what, number)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
 	case <-point:
+		return false
 	default:
 		close(point)
+		return true
 	}
 }
 

@@ -63,7 +63,7 @@ func play(ctx context.Context, zk recipes.Config, service client.Client, out io.
 	end.workflow = run.GetID()
 	tell.say("you", "start workflow %s", run.GetID())
 
-	if err := tell.await(ctx, "copy", 3); err != nil {
+	if err := tell.await(ctx, "copy", interrupted); err != nil {
 		return end, err
 	}
 	if end.waited, err = end.store.mend(ctx, zk, tell); err != nil {

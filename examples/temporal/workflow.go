@@ -13,6 +13,9 @@ import (
 // batches is how many there are to copy.
 const batches = 5
 
+// interrupted is the batch in the middle of which the repair wants the lock.
+const interrupted = 3
+
 // migration is the lock that a migration needs: not more important than most, and
 // with time to undo what it has begun.
 var migration = lockguard.Requirement{

@@ -301,7 +301,7 @@ func busyFacts(now time.Time) Facts {
 	}
 	group := views.Group{
 		Name: "shards", Strategy: "even", Holders: 1, Controller: new("node-a"), Held: 3, Generation: 4, Moved: 1, MovedTotal: 9,
-		Members: []views.GroupMemberState{{Name: "node-a", ID: "m1", Host: "db-1", PID: 7, Since: ago(5 * time.Hour), Controller: true, State: "joined", Locks: 2}, {Name: "node-b", ID: "m2", Host: "db-2", PID: 8, Since: ago(3 * time.Hour), State: "joined", Locks: 1}},
+		Members: []views.GroupMember{{Name: "node-a", ID: "m1", Host: "db-1", PID: 7, Since: ago(5 * time.Hour), Controller: true, State: "joined", Locks: 2}, {Name: "node-b", ID: "m2", Host: "db-2", PID: 8, Since: ago(3 * time.Hour), State: "joined", Locks: 1}},
 		Locks: []views.GroupLock{
 			{Lock: "shard-1", State: "LOCKED", Holders: []views.GroupHolder{{Name: "node-a", ID: "m1", Token: 5}}, Planned: []string{"node-a"}},
 			{Lock: "shard-2", State: "LOCKED", Holders: []views.GroupHolder{{Name: "node-b", ID: "m2", Token: 6}}, Planned: []string{"node-b"}},

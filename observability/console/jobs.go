@@ -315,7 +315,7 @@ type groupModel struct {
 }
 
 type memberRow struct {
-	views.GroupMemberState
+	views.GroupMember
 	Since   template.HTML
 	Percent int
 }

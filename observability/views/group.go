@@ -16,7 +16,7 @@ type Group struct {
 	Strategy      string             `json:"strategy"`
 	Holders       int                `json:"holders"`
 	Controller    *string            `json:"controller"` // null while nobody is there
-	Members       []GroupMemberState `json:"members"`    // in the order in which they came
+	Members       []GroupMember `json:"members"`    // in the order in which they came
 	Locks         []GroupLock        `json:"locks"`      // in lexicographic order
 	Held          int                `json:"held"`       // locks that have a holder
 	Generation    int64              `json:"generation"` // how many plans there were
@@ -25,8 +25,8 @@ type Group struct {
 	StrategyError string             `json:"strategy_error"` // why there was no plan when the strategy was asked last
 }
 
-// GroupMemberState is a participant of a group.
-type GroupMemberState struct {
+// GroupMember is a participant of a group.
+type GroupMember struct {
 	Name       string    `json:"name"`
 	ID         string    `json:"id"`
 	Host       string    `json:"host"`
@@ -57,7 +57,7 @@ type GroupHolder struct {
 func NewGroup(state group.State) Group {
 	v := Group{
 		Name: state.Spec.Name, Strategy: state.Spec.Strategy, Holders: state.Spec.Holders,
-		Members: make([]GroupMemberState, 0, len(state.Members)), Locks: make([]GroupLock, 0, len(state.Locks)),
+		Members: make([]GroupMember, 0, len(state.Members)), Locks: make([]GroupLock, 0, len(state.Locks)),
 		Generation: state.Generation, Moved: state.Moved, MovedTotal: state.MovedTotal, StrategyError: state.StrategyError,
 	}
 	if name := state.Controller(); name != "" {
@@ -80,7 +80,7 @@ func NewGroup(state group.State) Group {
 	}
 	slices.SortFunc(v.Locks, func(a, b GroupLock) int { return strings.Compare(a.Lock, b.Lock) })
 	for _, m := range state.Members {
-		member := GroupMemberState{
+		member := GroupMember{
 			Name: m.Name, ID: m.ID, Host: m.Host, PID: m.PID, Since: m.Since.UTC(), Controller: m.Controller, State: "joined", Locks: counts[m.ID],
 		}
 		switch {

@@ -90,7 +90,7 @@ func strange(scope string) console.Facts {
 		},
 		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) {
 			g := views.Group{Name: "group-" + long, Strategy: long, Controller: new(long), StrategyError: long}
-			g.Members = []views.GroupMemberState{{Name: long, Host: long, State: "joined"}}
+			g.Members = []views.GroupMember{{Name: long, Host: long, State: "joined"}}
 			g.Locks = []views.GroupLock{{Lock: long, State: "LOCKED", Holders: []views.GroupHolder{{Name: long}}, Planned: []string{long, long}}}
 			return []views.Group{g}, nil, nil
 		},
