@@ -22,7 +22,7 @@ type accession struct {
 	ref    Reference
 	adopts bool
 
-	tried []string // guids of own nodes of which nobody knew whether they were made
+	tried []string // guids of own nodes whose creation has an unknown outcome
 	waits bool     // the one that is to be adopted has been seen waiting
 	seen  int64    // its session; 0: not known
 	told  string   // guid of one whose node has said that it is granted
@@ -76,9 +76,9 @@ func (v *holdView) alive() []child {
 }
 
 // holders are those of G with one more, in the place of another one if there is
-// one. The dead of an exclusive hold stay named, as long as it goes on: so it is seen that
-// what refers to them is good. All in G are of one hold then, for everybody else's
-// grant drops the dead.
+// one. The dead of an exclusive hold stay named, as long as it goes on: so a
+// reference to them shows as valid. All in G are of one hold then, for a grant
+// to any other request drops the dead.
 func (v *holdView) holders(mode priority.Mode, place, guid string) []string {
 	var all []string
 	dead := 0
@@ -151,7 +151,7 @@ func (k *accession) look(ctx context.Context, s *zkclient.Session) (*Grant, erro
 	return k.join(ctx, s, &v)
 }
 
-// join is T14, through whoever is a member.
+// join is T14, through any present member.
 func (k *accession) join(ctx context.Context, s *zkclient.Session, v *holdView) (*Grant, error) {
 	m, err := k.member(ctx, s, v)
 	switch {
@@ -467,7 +467,7 @@ func (k *accession) await(ctx context.Context, s *zkclient.Session, v *holdView,
 	case rec.Granted && k.told != c.guid: // since G was read
 		k.told = c.guid
 		return errAgain
-	case rec.Granted: // somebody else has written that there
+	case rec.Granted: // a foreign client has written that there
 		rest = time.Second
 	case k.a.try():
 		k.a.describe(ctx, s)

@@ -35,8 +35,8 @@ type attempt struct {
 	consulted  bool            // in this session
 	changed    <-chan struct{} // closed when the terms may have changed; nil: they cannot
 	next       *revision       // what it has not become yet
-	authorized []string        // guids of those whom it may evict
-	pending    []string        // the holders of whom CleanupPending was sent, see holding.hold
+	authorized []string        // guids of the holders that it may evict
+	pending    []string        // the holders that CleanupPending named, see holding.hold
 }
 
 // run makes the attempt, in one session after the other.
@@ -71,8 +71,8 @@ func (a *attempt) run(ctx context.Context) (*Grant, error) {
 
 func (a *attempt) try() bool { return a.req.AcquireTimeout != nil && *a.req.AcquireTimeout == 0 }
 
-// outranksSeen reports whether anybody seen so far is outranked, and so may be
-// a holder to preempt.
+// outranksSeen reports whether a request seen so far is outranked, and so may
+// be a holder to preempt.
 func (a *attempt) outranksSeen() bool {
 	return slices.ContainsFunc(a.seen, func(c child) bool { return a.req.Priority.Outranks(c.level()) })
 }
@@ -107,7 +107,7 @@ func (a *attempt) in(ctx context.Context, s *zkclient.Session) (*Grant, error) {
 
 // granted makes the session carry a new grant.
 func (a *attempt) granted(g *Grant) (*Grant, error) {
-	g.mu.Lock() // in a local queue it is known already to whoever stands behind
+	g.mu.Lock() // in a local queue the next request already knows it
 	g.req, g.mode = a.req, a.req.Mode
 	g.born = g.s.Now()
 	g.leaseTo = g.born.Add(a.req.LeaseTimeout)
@@ -117,7 +117,7 @@ func (a *attempt) granted(g *Grant) (*Grant, error) {
 		go g.changed()
 	}
 	g.around = g.stir
-	g.blink() // it may have been evicted before it hears of its grant
+	g.blink() // it may have been evicted before it learns of its grant
 	if !g.s.Hold((*grantTenant)(g)) {
 		// Granted at the server, but too late for this session to vouch for.
 		g.s.Discard(g.path)
@@ -157,7 +157,8 @@ func (a *attempt) describe(ctx context.Context, s *zkclient.Session) {
 	}
 }
 
-// explain turns what ended an attempt into what its caller is told.
+// explain turns the error that ended an attempt into the error that its caller
+// gets.
 func (a *attempt) explain(err error) error {
 	waited := time.Since(a.start)
 	switch {

@@ -57,18 +57,19 @@ func (g *Grant) underWayLocked(now zkclient.Instant) *preparation {
 }
 
 const (
-	// attendAfter is how long a holder waits, after somebody came or went for the
-	// first time, until it looks who is next; then twice as long, and so on, up to maxAttendAfter.
+	// attendAfter is how long a holder waits, after the first request came or
+	// went, until it lists who is next; then twice as long, and so on, up to
+	// maxAttendAfter.
 	attendAfter    = 5 * time.Millisecond
 	maxAttendAfter = time.Second
 	// attendShare bounds the time that these looks take: one part in so many.
 	attendShare = 20
 )
 
-// attend prepares the hand-over of a hold that lasts, or cleans up for one that has
-// asked it to go: it looks who is next and watches who comes and goes, so that the
-// release grants without a look. Whoever comes after the last event waits for one hold, as
-// behind any holder that looked a moment ago.
+// attend prepares the hand-over of a long hold, or of one that cleans up for
+// its preemptor. It lists who is next and watches who comes and goes, so that
+// the release grants without a list. A request that comes after the last event
+// waits for one hold, as behind any holder that listed a moment ago.
 func (g *Grant) attend() {
 	g.mu.Lock()
 	known, events := g.next, g.events
@@ -119,7 +120,7 @@ func (g *Grant) unattendLocked() {
 	g.lock.c.Background(func() { g.s.FireIdleChildren(context.Background(), g.lock.path) })
 }
 
-// stir is told that somebody came or went.
+// stir is called when a request came or went.
 func (g *Grant) stir(zkclient.WatchKind) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,13 +13,13 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// A BreakRequest says whose lock is broken, by whom and why. All of it is
-// required but Authorize.
+// A BreakRequest says whose lock is broken, by which operator and why. All of
+// it is required but Authorize.
 type BreakRequest struct {
 	Scope string
 
-	// Token is that of the holder that is meant. A later holder has a greater
-	// one, so a token that was noted down too early breaks nobody's lock.
+	// Token is that of the holder that is meant. A later holder has a greater one,
+	// so a token that was noted down too early breaks no later hold.
 	Token Token
 
 	// By is who does it, for the victim and for the record: at most 200 bytes.
@@ -34,20 +34,20 @@ type BreakRequest struct {
 }
 
 // Break takes the lock of a scope from the one holder with that token, without
-// asking it to go: its node is deleted and the lock node says by whom and why,
-// in one transaction. The holder is told Lost with LossBroken. The lock goes to
-// the first in line; other shared holders keep it. All members of a hold
-// (Request.Hold) have one token, and go together. Break returns the holder as it
-// was, of several members the first.
+// a preemption: its node is deleted and the lock node names the operator and
+// the reason, in one transaction. The holder gets the notice Lost with
+// LossBroken. The lock goes to the first in line; other shared holders keep it.
+// All members of a hold (Request.Hold) have one token, and go together. Break
+// returns the holder as it was, of several members the first.
 //
-// The holder may go on working until it hears of it: at the latest at its
+// The holder may go on working until it learns of it: at the latest at its
 // session's deadline, see Grant.Deadline. Until then its token alone keeps it
 // from doing harm.
 //
 // When ctx ends first the lock may be broken all the same. Break returns
 //
-//   - *StaleTokenError: nobody holds the lock with that token (any more)
-//   - *NotHeldError: nobody holds the lock
+//   - *StaleTokenError: no client holds the lock with that token (any more)
+//   - *NotHeldError: no client holds the lock
 //   - *IdentityError: the client has no credentials, or is no operator's
 //   - *RequestError: something is missing or too long
 //   - *UnavailableError: ZooKeeper does not answer
@@ -175,7 +175,7 @@ type breakView struct {
 	there   []child
 	victims []breakVictim // the holders with the token: one, or the members of a hold
 	present []Contender   // all who hold
-	now     int64         // server's time; 0: nobody holds
+	now     int64         // server's time; 0: no holder
 }
 
 // A breakVictim is a holder that is to be evicted.
@@ -275,7 +275,7 @@ func (v *breakView) others() []child {
 	return slices.DeleteFunc(slices.Clone(v.there), func(c child) bool { return v.meant(c.guid) })
 }
 
-// missed says why there is nobody whose lock could be broken.
+// missed says why there is no hold to break.
 func (b *breaking) missed(v breakView) error {
 	if len(v.present) == 0 {
 		return &NotHeldError{Scope: b.req.Scope, Token: b.req.Token}
@@ -283,14 +283,14 @@ func (b *breaking) missed(v breakView) error {
 	return &StaleTokenError{Scope: b.req.Scope, Token: b.req.Token, Holders: v.present}
 }
 
-// NotHeldError is returned by Client.Break for a lock that nobody holds.
+// NotHeldError is returned by Client.Break for a lock that has no holder.
 type NotHeldError struct {
 	Scope string
 	Token Token // of the holder that was meant
 }
 
 func (e *NotHeldError) Error() string {
-	return fmt.Sprintf("lock %q not broken: nobody holds it (any more); there is nothing to do", e.Scope)
+	return fmt.Sprintf("lock %q not broken: no client holds it; there is nothing to do", e.Scope)
 }
 
 // StaleTokenError is returned by Client.Break when none of those who hold the

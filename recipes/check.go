@@ -2,9 +2,9 @@ package recipes
 
 // Check looks, without asking ZooKeeper, whether the lock is certainly held
 // right now, with the time counted that the machine was suspended: nil, the
-// *LostError, or ErrReleased after Release. What it finds lost is lost from then
-// on, and told: a process that was stopped for long may come here before its
-// timers have noticed.
+// *LostError, or ErrReleased after Release. What it finds lost is lost from
+// then on, and Notify is called: a process that was stopped for long may come
+// here before its timers have noticed.
 func (g *Grant) Check() error {
 	g.s.Check((*grantTenant)(g))
 	g.mu.Lock()

@@ -62,7 +62,7 @@ func TestCheckTellsTheLossOfTheSessionAndThenSaysTheSame(t *testing.T) {
 // suspend makes a session's clock find, when it looks next, that the machine has slept. No timer is early for it.
 func suspend(s *zkclient.Session, d time.Duration) {
 	before := reflect.ValueOf(s).Elem().FieldByName("clock").Elem().FieldByName("before")
-	*(*time.Duration)(unsafe.Pointer(before.UnsafeAddr())) -= d //nolint:gosec // nobody can put a machine to sleep from a test
+	*(*time.Duration)(unsafe.Pointer(before.UnsafeAddr())) -= d //nolint:gosec // a test cannot put the machine to sleep
 }
 
 func TestCheckKnowsThatTheMachineHasSleptBeforeAnyTimerDoes(t *testing.T) {
@@ -83,9 +83,9 @@ func TestCheckOfAHolderInSilenceCountsItsLeaseAndGrace(t *testing.T) {
 		g, server := heldGrant(t, 2*time.Second, nil)
 		server.Partition()
 		<-time.After(3 * time.Second)
-		require.NoError(t, g.Check(), "the lease is over, but nobody who asked was missed")
+		require.NoError(t, g.Check(), "the lease is over, but no preemption note was missed")
 
-		<-time.After(4 * time.Second) // somebody may have asked, and taken the lock
+		<-time.After(4 * time.Second) // a request may have preempted it, and taken the lock
 		require.ErrorContains(t, g.Check(), "cut off after the end of the lease or grace")
 	})
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // A Reference names a request, or the grant that it has become, so that another
-// process can join its hold or adopt it. It says nothing that is secret, and
-// gives no right: whoever may write the lock's nodes may use it.
+// process can join its hold or adopt it. It contains no secret and gives no
+// right: every client that may write the lock's nodes may use it.
 type Reference struct {
 	Scope string `json:"scope"`
 	Hold  string `json:"hold"`            // Request.Hold
@@ -66,45 +66,48 @@ func (g *Grant) LeaseDeadline() time.Time {
 }
 
 // Join makes the caller a companion of a hold (T14): it holds the lock beside
-// whoever does by virtue of the same Request.Hold, also exclusively, with the same
-// token. It does not queue. The lock is held until the last companion has released
-// it or has gone; each is asked to go for itself, and takeovers evict all of them.
+// the members that hold it through the same Request.Hold, also exclusively,
+// with the same token. It does not queue. The lock is held until the last
+// companion has released it or has gone; each is preempted separately, and
+// takeovers evict all of them.
 //
 // Any living companion will do, the one that ref names or another, as long as the
 // token is that of ref, if it says one. Of the request, Owner, Message, Trace,
 // Under, Notify, AcquireTimeout (for an answer) and ForCleanup count: all other
 // terms are those of the hold, its lease goes on.
 //
-// While a companion is asked to go, Join returns a *PreemptPendingError; unless
-// the request is ForCleanup: then the grant is told at once that it is asked, too.
-// Other errors are *NotThereError, *UnavailableError, *RequestError, ErrClosed, or
-// the cause of ctx. Whatever the error, the caller is no companion later.
+// While a companion is being preempted, Join returns a *PreemptPendingError,
+// unless the request is ForCleanup: then the new grant gets the preemption
+// notice at once. Other errors are *NotThereError, *UnavailableError,
+// *RequestError, ErrClosed, or the cause of ctx. Whatever the error, the caller
+// is no companion later.
 func (l *PriorityLock) Join(ctx context.Context, ref Reference, r Request) (*Grant, error) {
 	return l.accede(ctx, ref, r, false)
 }
 
-// Adopt puts the caller in the place of the one that ref names: a request, or its
-// grant, of a process that has ended, or that is to be relieved. The token, the
-// lease and all that asks it to go stay what they are. That one is told Lost with
-// LossSuperseded.
+// Adopt replaces the request, or its grant, that ref names: one of a process
+// that has ended, or that is to be relieved. The token, the lease and the
+// preemptions of the hold stay what they are. The replaced one gets the notice
+// Lost with LossSuperseded.
 //
 //   - It holds the lock: T15.
 //   - It waits: Adopt waits until it is granted (Queued), and then adopts it at once. The
 //     place in the queue is that of the other one, and lives as long as that does.
 //   - It has died, and others of its hold have not: the caller becomes a companion of
 //     those in its place (T14).
-//   - It has died with all others of its hold, and nobody was granted the lock since:
-//     the hold is resumed with the token that ref says, 0 for a new one, and with the
-//     terms of the request (T16). A LockDelay of its own is no reason to wait; for
-//     everybody else it is. Exclusive holds alone.
+//   - It has died with all other members of its hold, and no request was
+//     granted the lock since: the hold is resumed with the token that ref says,
+//     0 for a new one, and with the terms of the request (T16). The hold's own
+//     LockDelay does not make it wait; it makes all other requests wait.
+//     Exclusive holds only.
 //
-// Nobody else can adopt the same one after that. If there is nothing to adopt, the
-// error is a *NotThereError: the lock has to be asked for anew. An
-// AcquireTimeout bounds the wait, with a *NotAcquiredError at its end; with 0 Adopt
-// does not wait. Other errors are *LostError (adopted, and taken over before this
-// process heard of it), *UnavailableError, *RequestError, *EmergencyError,
-// ErrClosed, or the cause of ctx. Whatever the error, the caller does not hold the
-// lock later; what it had adopted by then is released.
+// No other client can adopt the same one after that. If there is nothing to
+// adopt, the error is a *NotThereError: the caller has to acquire the lock
+// anew. An AcquireTimeout bounds the wait, with a *NotAcquiredError at its end;
+// with 0 Adopt does not wait. Other errors are *LostError (adopted, and taken
+// over before this process heard of it), *UnavailableError, *RequestError,
+// *EmergencyError, ErrClosed, or the cause of ctx. Whatever the error, the
+// caller does not hold the lock later; what it had adopted by then is released.
 func (l *PriorityLock) Adopt(ctx context.Context, ref Reference, r Request) (*Grant, error) {
 	return l.accede(ctx, ref, r, true)
 }

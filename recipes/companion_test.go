@@ -32,8 +32,8 @@ func TestDeadMembersOfAHoldAreNamedWithinLimits(t *testing.T) {
 	require.Equal(t, []string{"alive", "me"}, v.holders(priority.Shared, "", "me"))
 }
 
-// The session may end at the moment at which the connection does, and nobody knows what
-// became of the transaction.
+// The session may end at the moment at which the connection does; the outcome
+// of the transaction is then unknown.
 func TestAdopterRemembersWhatItHasTriedInASessionThatHasEnded(t *testing.T) {
 	c := unconnected(t)
 	s := c.Current()
@@ -45,7 +45,8 @@ func TestAdopterRemembersWhatItHasTriedInASessionThatHasEnded(t *testing.T) {
 	require.Len(t, k.tried, 1)
 }
 
-// As many as can share a lock do: nobody joins them, and each can be adopted.
+// The hold has as many members as a lock can have shared holders: no other can
+// join it, and each can be adopted.
 func TestOfACrowdThatIsFullEachCanBeAdopted(t *testing.T) {
 	c := unconnected(t)
 	s := c.Current()

@@ -11,10 +11,10 @@ import (
 // What the first waiter has to know of members of a hold: they come and go
 // without it, and together they are one holder.
 
-// askedOf returns when a note of this request has come to a holder, whose mailbox
-// shows it for the first time. One that has copied it from another member was
-// asked with that one: else the grace would begin anew with each that joins to
-// clean up. now: nobody knows.
+// askedOf returns when a note of this request has come to a holder, whose
+// mailbox shows it for the first time. One that has copied it from another
+// member was asked with that one: else the grace would begin anew with each
+// that joins to clean up. now: unknown.
 func (p *place) askedOf(h *holding, n askingNote, asks map[string]*standingAsk, now zkclient.Instant) zkclient.Instant {
 	if h.rec.Hold == "" {
 		return now
@@ -75,9 +75,9 @@ func lengthenShown(holders []Contender) {
 	}
 }
 
-// expectResume watches the lock node while the delay of a hold lasts that has ended
-// uncleanly: whoever resumes it holds the lock, and nothing else would tell before
-// the delay is over.
+// expectResume watches the lock node during the delay of a hold that has ended
+// uncleanly. A client that resumes the hold holds the lock, and no other watch
+// would fire before the delay is over.
 func (p *place) expectResume(ctx context.Context, stat *zkclient.Stat, g lockRecord) error {
 	if !slices.ContainsFunc(g.Delays, func(n delayNote) bool { return n.Hold }) {
 		return nil

@@ -8,7 +8,7 @@ import (
 )
 
 // A company is who is at a lock, in the order in which they are served, and the
-// lock node's stat of the same snapshot. It may be shared: nobody changes it.
+// lock node's stat of the same snapshot. It may be shared: it is never changed.
 type company struct {
 	children []child
 	foreign  []string // nodes that are no requests
@@ -16,17 +16,18 @@ type company struct {
 }
 
 // maxCrowdLists is how many lists of one lock a session has under way at once.
-// A few, so that nobody at a short queue waits for somebody else's list.
+// More than one, so that a request at a short queue does not wait for another
+// request's list.
 const maxCrowdLists = 4
 
-// crowdTable lets those who want to know who is at a lock ask together when
-// very many do at the same time: with thousands of requests of one process in a
-// queue each list is long, and all of them would read it. Whoever asks gets a
-// list that is sent for after it has asked, as if it had sent for it itself: G that
-// was read before is older than the list.
+// crowdTable shares lists of a lock between requests that ask for one at the
+// same time: with thousands of requests of one process in a queue each list is
+// long, and each request would read it. A request gets a list that is sent for
+// after it has asked, as if it had sent for it itself: G that was read before
+// is older than the list.
 type crowdTable struct {
 	mu    sync.Mutex
-	locks map[string]*crowdLooks // by the lock's path; only while somebody looks
+	locks map[string]*crowdLooks // by the lock's path; only while a request lists
 }
 
 func crowdsOf(s *zkclient.Session) *crowdTable {
@@ -36,7 +37,7 @@ func crowdsOf(s *zkclient.Session) *crowdTable {
 // crowdLooks are the lists of one lock that are on their way.
 type crowdLooks struct {
 	flying int        // sent for
-	next   *crowdLook // is sent for when one of those has come; nil: nobody has asked
+	next   *crowdLook // is sent for when one of those has come; nil: no request has asked
 }
 
 // crowdLook is a list that several may have asked for.
@@ -45,7 +46,7 @@ type crowdLook struct {
 	done    chan struct{} // closed when it has come, or will not
 	company company
 	err     error
-	void    bool // whoever was to send for it has left
+	void    bool // the request that was to send for it has left
 }
 
 // contendersAt lists who is at a lock.
@@ -75,7 +76,7 @@ func fetchCrowd(ctx context.Context, s *zkclient.Session, lock string, look *cro
 	if look.err = context.Cause(ctx); look.err == nil {
 		look.company, look.err = companyAt(ctx, s, lock)
 	}
-	look.void = look.err != nil && ctx.Err() != nil // that is nobody else's error
+	look.void = look.err != nil && ctx.Err() != nil // that error concerns no other request
 	crowdsOf(s).leave(lock, look)
 	return look.company, look.err
 }
@@ -122,7 +123,7 @@ func (t *crowdTable) leave(lock string, look *crowdLook) {
 	switch {
 	case l.next == look: // its turn has not come
 		l.next = nil
-	case l.next != nil: // takes the place; whoever asks from now on asks for another one
+	case l.next != nil: // takes the place; later requests ask for another one
 		close(l.next.turn)
 		l.next = nil
 	default:

@@ -6,9 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list is shared only with those who asked before it was sent for: to anybody
-// else it could show a holder that G, which was read before, no longer knows.
-func TestListIsSharedWithThoseWhoAskedBeforeItWasSentFor(t *testing.T) {
+// A list is shared only with the requests that asked before it was sent for: to
+// any other it could show a holder that G, which was read before, no longer
+// knows.
+func TestListIsSharedWithRequestsThatAskedBeforeItWasSentFor(t *testing.T) {
 	var table crowdTable
 	mayBeSent := func(l *crowdLook) bool {
 		select {
@@ -61,5 +62,5 @@ func TestListIsSharedWithThoseWhoAskedBeforeItWasSentFor(t *testing.T) {
 		table.leave("lock", look)
 	}
 	table.leave("other", other)
-	require.Empty(t, table.locks, "nothing is left when nobody looks")
+	require.Empty(t, table.locks, "nothing is left when no request looks")
 }

@@ -13,13 +13,13 @@ import (
 // gone without releasing it.
 type Delay struct {
 	ID        string // of the holder that is gone
-	Owner     string // likewise; the beginning of a long one
+	Owner     string // of that holder; the beginning of a long one
 	Mode      priority.Mode
 	LockDelay time.Duration
 
 	// Since is when the end of the hold was noticed, Until when the delay is over:
-	// by the server's clock. Both are zero as long as nobody has asked for the lock
-	// since: the delay begins when somebody does.
+	// by the server's clock. Both are zero until a request asks for the lock after
+	// that: the delay begins then.
 	Since, Until time.Time
 }
 
@@ -32,7 +32,7 @@ type delayNote struct {
 	Delay  int64    `json:"delay_ms"`
 	Shared bool     `json:"shared,omitempty"`
 	Hold   bool     `json:"hold,omitempty"`  // the holder had a hold id: it may be resumed while the delay lasts
-	Ended  *endMark `json:"ended,omitempty"` // nil: nobody has noticed that
+	Ended  *endMark `json:"ended,omitempty"` // nil: no client has noticed that
 }
 
 // endMark is when an unclean end was noticed: by the clock of the leader of an
@@ -94,9 +94,10 @@ func (n delayNote) comparable(stat *zkclient.Stat) bool {
 func leaderEpoch(zxid int64) int64 { return zxid >> 32 }
 
 // carry returns what the notes of G become with another write of it, under the
-// version of stat: those who are present hold on; an end that nobody has noticed,
-// or whose mark can no longer be compared, is noticed by that write; what is over goes.
-// present were listed after G was read.
+// version of stat: present holders keep their notes; an end that no client has
+// noticed, or whose mark can no longer be compared, is noticed by that write;
+// notes of delays that are over are removed. present were listed after G was
+// read.
 func (r lockRecord) carry(stat *zkclient.Stat, present []child) []delayNote {
 	var kept []delayNote
 	for _, n := range r.Delays {
@@ -134,8 +135,8 @@ func (r lockRecord) delaysAfter(holders []child) bool {
 	return slices.ContainsFunc(r.Delays, func(n delayNote) bool { return isPresent(holders, n.ID) })
 }
 
-// occupied reports whether somebody holds the lock, or may bar somebody from it: also readers who may have walked in, and are
-// not named.
+// occupied reports whether the lock has a holder, or may bar a request: also
+// readers that may have walked in, and are not named.
 func (r lockRecord) occupied() bool { return len(r.Holders)+len(r.Delays) > 0 || r.Open || r.Walked }
 
 func isPresent(present []child, guid string) bool {

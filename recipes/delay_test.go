@@ -29,7 +29,7 @@ func unclean(mark *endMark) lockRecord {
 }
 
 func TestEndOfAHoldIsMarkedByTheNextWriteAndCountsFromIt(t *testing.T) {
-	// given a G in which nobody has noticed the end of a hold
+	// given a G in which the end of a hold is not noticed
 	g := unclean(nil)
 	require.False(t, g.Delays[0].over(writtenAt(1_000_000, firstLeader)), "however old it is")
 
@@ -55,7 +55,7 @@ func TestMarkOfAnotherLeaderOrOfAClockThatWasSetBackCountsAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := unclean(&endMark{At: 7000, Epoch: 3})
 			if name == "no clock" {
-				g.Delays[0].Ended.At = math.MinInt64 // somebody else has written it
+				g.Delays[0].Ended.At = math.MinInt64 // another program has written it
 			}
 			require.False(t, g.Delays[0].over(stat))
 			g.Delays = g.carry(stat, nil)
@@ -127,7 +127,7 @@ func TestReplyTellsHowMuchOfADelayIsLeft(t *testing.T) {
 func TestLockRecordIsOfTheNewFormatAsLongAsThereIsANote(t *testing.T) {
 	require.JSONEq(t, `{"format":2,"holders":[],"delays":[{"id":"`+deadID+`","delay_ms":1000,"ended":{}}]}`, string(unclean(&endMark{}).encode()))
 	require.Equal(t, `{"format":1,"holders":[]}`, string(lockRecord{}.encode())) //nolint:testifylint // to the byte
-	require.Greater(t, len(unclean(nil).encode()), soleHolderLength, "whoever looks at the length alone reads it")
+	require.Greater(t, len(unclean(nil).encode()), soleHolderLength, "a client that looks at the length alone reads it")
 }
 
 func TestRequestWithALockDelayIsOfTheNewFormat(t *testing.T) {

@@ -19,10 +19,11 @@ type sight struct {
 // heed returns how long the unclean ends of others still bar the first waiter: 0
 // when they do not.
 //
-// It counts from when it has itself seen that a holder is gone, on its own clock,
-// which no change of the leader disturbs. If somebody has noticed that before, the lock
-// node says when: then it writes the node, to learn how much of the delay has passed on
-// the server's clock. If nobody has, it does so for those who come after it.
+// It counts from when it has itself seen that a holder is gone, on its own
+// clock, which no change of the leader disturbs. If another request has noticed
+// that before, the lock node says when: then it writes the node, to learn how
+// much of the delay has passed on the server's clock. If none has, it notes the
+// time for the requests that come after it.
 func (p *place) heed(ctx context.Context, stat *zkclient.Stat, g lockRecord, children []child) (time.Duration, error) {
 	if len(g.Delays) == 0 {
 		return 0, nil
@@ -123,8 +124,8 @@ func (p *place) remains(stat *zkclient.Stat, g lockRecord, children []child) []d
 	return slices.DeleteFunc(g.carry(stat, children), func(n delayNote) bool { return n.bars(p.a.req.Mode) })
 }
 
-// leftover is what a grant of an idle lock keeps of the lock node, seen with
-// nobody there: see lockRecord.news, and the ends of others that do not bar it. It
+// leftover is what a grant of an idle lock keeps of the lock node, seen without
+// requests: see lockRecord.news, and the ends of others that do not bar it. It
 // returns errCrowded when one does. It costs nothing where there is none.
 func (a *attempt) leftover(ctx context.Context, s *zkclient.Session, seen *zkclient.Stat) (keep lockRecord, err error) {
 	if int(seen.DataLength) <= soleHolderLength {
@@ -142,7 +143,7 @@ func (a *attempt) leftover(ctx context.Context, s *zkclient.Session, seen *zkcli
 		return keep, nil //nolint:nilerr // overwritten, and about to be written again
 	}
 	if len(g.Delays) > 0 && stat.Version != seen.Version {
-		return keep, errAgain // somebody else may be there
+		return keep, errAgain // another request may be there
 	}
 	if g.Open {
 		if a.mayWalk() && stat.Version == seen.Version {
@@ -159,7 +160,7 @@ func (a *attempt) leftover(ctx context.Context, s *zkclient.Session, seen *zkcli
 	case !a.try() || a.timed:
 		return keep, errCrowded // the first in the queue waits for the end of the delay
 	}
-	// Nobody may ever wait for this lock: a try has to find out by itself.
+	// No request may ever wait for this lock: a try has to find out by itself.
 	g.Delays = keep.Delays
 	_, failed, err := s.Multi(ctx,
 		&zkclient.CheckVersionRequest{Path: a.l.c.Root(), Version: a.epoch},

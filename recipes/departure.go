@@ -32,8 +32,8 @@ func (p *place) leave() {
 	}
 }
 
-// isGranted reports whether the own node, which was written to, says that it was
-// granted: somebody else may have written there.
+// isGranted reports whether the own node, which was written to, says that it
+// was granted: another program may have written there.
 func (p *place) isGranted(ctx context.Context) bool {
 	for {
 		data, _, err := p.s.Get(ctx, p.path)

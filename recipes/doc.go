@@ -1,12 +1,12 @@
 // Package recipes holds the priority lock on ZooKeeper, and the Client that each
 // process has one of.
 //
-// The idea: whoever holds a lock can be sure of it. A Client knows when the
-// server last heard of its session, so it ends what is held before the server
-// can give it to somebody else. And every step of a PriorityLock is one
-// ZooKeeper transaction that contains its actor's own node and the version
-// that it decided on, so that a late, repeated or misinformed step fails at
-// the server instead of making a second holder.
+// The idea: a holder can be sure of its lock. A Client knows when the server
+// last heard of its session, so it ends its holds before the server can give
+// the locks to another client. And every step of a PriorityLock is one
+// ZooKeeper transaction that contains its actor's own node and the version that
+// it decided on, so that a late, repeated or misinformed step fails at the
+// server instead of making a second holder.
 //
 //	client, err := recipes.NewClient(recipes.Config{Servers: []string{"zk1:2181"}})
 //	lock, err := client.PriorityLock("cluster/orders/resource/users")
@@ -20,7 +20,7 @@
 //	survey      all that lies below the root, for package doctor
 //	group       locks spread over participants; assignment has the strategies
 //	classic     the recipes of Curator and Kazoo, on their nodes
-//	inspect     what follows from the state of locks: plans, who waits for whom
+//	inspect     what follows from the state of locks: plans, wait graph
 //	recipes     the PriorityLock, and its state
 //	opstore     what operators leave in ZooKeeper: overrides, approvals, audit
 //	ticks       each tick of a job once

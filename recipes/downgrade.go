@@ -21,7 +21,7 @@ import (
 // ErrReleased after Release. When ctx ends first, the grant may be either.
 func (g *Grant) Downgrade(ctx context.Context) error {
 	if g.req.Hold != "" && g.Mode() == priority.Exclusive {
-		// Whoever came in beside it would get a younger token than the one that
+		// A reader that came in beside it would get a younger token than the one that
 		// a later member of the hold has.
 		return &zkclient.RequestError{Field: "mode", Reason: fmt.Sprintf("the lock %s cannot be shared: others may hold it by the same hold (%q); ask for shared mode from the beginning, or leave the hold out", g.lock.scope, g.req.Hold)}
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
-// A request at priority.Emergency is made in the name of an operator's override,
-// which has to be in force: when the request is made or raised to that level, and
-// again each time that it asks a holder to go, or takes the lock. What others write
-// into the lock tree past this client is not looked at: whoever may write there
-// is trusted.
+// A request at priority.Emergency is made in the name of an operator's
+// override, which has to be in force: when the request is made or raised to
+// that level, and again each time that it preempts a holder, or takes the lock.
+// What others write into the lock tree past this client is not checked: every
+// client that may write there is trusted.
 
 // EmergencyError is returned for a request at priority.Emergency without an
 // override that is in force. It is withdrawn.

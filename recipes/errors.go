@@ -44,7 +44,7 @@ func (e *NotAcquiredError) Error() string {
 	return b.String()
 }
 
-// Info tells what kind of cause it is.
+// Info returns the kind of the cause.
 func (e *NotAcquiredError) Info() priority.CauseInfo {
 	return priority.CauseInfo{Kind: priority.KindTimeout, Scope: e.Scope}
 }
@@ -57,7 +57,7 @@ func (e *NotAcquiredError) Unwrap() error { return e.Err }
 // the lock until it has cleaned up.
 type CleanupPendingError struct {
 	Scope   string
-	Waited  time.Duration // since the holder was asked to go
+	Waited  time.Duration // since the holder was asked to release
 	Holders []Contender
 }
 
@@ -66,13 +66,13 @@ func (e *CleanupPendingError) Error() string {
 		e.Scope, e.Waited.Round(time.Millisecond), describeHolders(e.Holders))
 }
 
-// Info tells what kind of cause it is.
+// Info returns the kind of the cause.
 func (e *CleanupPendingError) Info() priority.CauseInfo {
 	return priority.CauseInfo{Kind: priority.KindCleanupPending, Scope: e.Scope}
 }
 
 // PreemptPendingError is returned by Grant.Extend, and by PriorityLock.Join,
-// while somebody asks the holder to go.
+// while a request preempts the holder.
 type PreemptPendingError struct {
 	Scope string
 	By    PreemptRequested
@@ -93,7 +93,7 @@ type NotThereError struct {
 	Reference Reference
 
 	// Held: members of the hold are there, though not the one that is named. Adopt
-	// takes over whom it names alone; Join would join those.
+	// takes over only the one that it names; Join would join the others.
 	Held bool
 }
 
@@ -104,17 +104,17 @@ func (e *NotThereError) Error() string {
 	return fmt.Sprintf("hold %q of lock %q is not there (any more); ask for the lock anew", e.Reference.Hold, e.Reference.Scope)
 }
 
-// EvictedError is returned to a waiter whose place in the queue was deleted by
-// somebody else: an administrator; or a forceful request that took the lock
-// over, right after it was granted to the waiter, and with so much going on
-// since that the lock node no longer tells.
+// EvictedError is returned to a waiter whose place in the queue was deleted: by
+// an administrator; or by a forceful request that took the lock over right
+// after the waiter was granted, with so many writes since that the lock node no
+// longer says so.
 type EvictedError struct{ Scope string }
 
 func (e *EvictedError) Error() string {
 	return fmt.Sprintf("lock %q not acquired: the request was removed from the queue by an administrator", e.Scope)
 }
 
-// Info tells what kind of cause it is.
+// Info returns the kind of the cause.
 func (e *EvictedError) Info() priority.CauseInfo {
 	return priority.CauseInfo{Kind: priority.KindEvicted, Scope: e.Scope}
 }
@@ -126,7 +126,7 @@ type LossReason string
 const (
 	LossSession    LossReason = "session"    // the ZooKeeper session ended, or may have
 	LossTaken      LossReason = "taken"      // taken over after the grace
-	LossDeleted    LossReason = "deleted"    // the holder's node was deleted by an administrator, or somebody has overwritten it, or the grant record: see Err
+	LossDeleted    LossReason = "deleted"    // the holder's node was deleted, or it or G was overwritten, by hand: see Err
 	LossSuperseded LossReason = "superseded" // a newer attempt of the same work runs
 	LossOverridden LossReason = "overridden" // taken over for an operator's override
 	LossBroken     LossReason = "broken"     // an operator broke the lock
@@ -184,7 +184,7 @@ func (e *LostError) Error() string {
 	return b.String()
 }
 
-// Info tells what kind of cause it is.
+// Info returns the kind of the cause.
 func (e *LostError) Info() priority.CauseInfo {
 	return priority.CauseInfo{Kind: priority.KindLost, Scope: e.Scope}
 }

@@ -26,8 +26,9 @@ func TestRefusalNamesTheHolderAndWhatIsKnownOfIt(t *testing.T) {
 	}
 }
 
-// Everybody in the lists may read everything: then it is the node that is wrong, not the password.
-func TestWhoIsInTheListsIsNotToldToCheckThePassword(t *testing.T) {
+// All clients in the lists may read everything: then it is the node that is
+// wrong, not the password.
+func TestAccessErrorOfAListedClientDoesNotBlameThePassword(t *testing.T) {
 	t.Parallel()
 	e := &zkclient.AccessError{Node: "/lockkeeper/ticks/backup", User: "ana", Listed: true, Right: zkclient.PermissionRead}
 	require.EqualError(t, e, `ZooKeeper refuses access: the ACL of /lockkeeper/ticks/backup does not allow it to the digest user "ana", who is in the lists of the root: `+

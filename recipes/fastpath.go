@@ -12,7 +12,7 @@ import (
 )
 
 // fast takes an idle lock in one transaction. It returns errCrowded when
-// somebody else is there.
+// another request is there.
 func (a *attempt) fast(ctx context.Context, s *zkclient.Session) (*Grant, error) {
 	l := a.l
 	a.seen = nil // in another session, others may be there
@@ -61,19 +61,19 @@ func (a *attempt) fast(ctx context.Context, s *zkclient.Session) (*Grant, error)
 		case err != nil:
 			return nil, err
 		}
-		// The list and the version are of one snapshot: nobody was there at
-		// that version.
+		// The list and the version are of one snapshot: no request was there at that
+		// version.
 		all := there.children
 		l.cache.hints.update(l.path, func(h *hint) { h.blind, h.throng = 0, throngOf(all) })
 		a.seen = l.cache.strangers.drop(l.path, all)
 		if len(a.seen) == 0 && len(all) > 0 {
-			nobody, err := l.deserted(ctx, s, all, stat.Version)
+			deserted, err := l.deserted(ctx, s, all, stat.Version)
 			if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrNoNode) {
 				continue
 			} else if err != nil {
 				return nil, err
 			}
-			if !nobody {
+			if !deserted {
 				a.seen = all
 			}
 		}
@@ -105,7 +105,7 @@ func (a *attempt) fast(ctx context.Context, s *zkclient.Session) (*Grant, error)
 		case errors.Is(err, errCrowded):
 			l.cache.hints.crowded(l.path)
 			if a.try() && tries < 3 {
-				continue // whoever was faster may be gone already
+				continue // the faster request may be gone already
 			}
 		}
 		return g, err
@@ -122,7 +122,7 @@ func (a *attempt) remembered(s *zkclient.Session) (*taking, error) {
 	switch {
 	case h.busy == busyLooks && !a.try() && a.req.Mode == priority.Exclusive:
 		return nil, errCrowded
-	case !h.idle, l.cache.epoch.Load() > h.epoch, h.blind >= maxBlind: // scopes were removed since, or whoever has come since is to be seen
+	case !h.idle, l.cache.epoch.Load() > h.epoch, h.blind >= maxBlind: // scopes were removed since, or a list is due
 		return nil, nil //nolint:nilnil // there is nothing to remember
 	}
 	a.epoch = h.epoch
@@ -157,8 +157,8 @@ func (a *attempt) open(ctx context.Context) (*Grant, bool) {
 	return g, err == nil
 }
 
-// deserted is T1 at the version at which nobody was there, seen with a look; nil: somebody
-// was, or there is more to find out.
+// deserted is T1 at the version at which a list showed no request; nil: there
+// was one, or there is more to find out.
 func (a *attempt) deserted(ctx context.Context, s *zkclient.Session) *taking {
 	l := a.l
 	epoch := l.cache.epoch.Load() // before the look: a version means nothing after a removal
@@ -183,8 +183,8 @@ func (a *attempt) deserted(ctx context.Context, s *zkclient.Session) *taking {
 // request has to queue.
 //
 // It is T2 and T3 in one, under the guards of both: G is as it was at the
-// version, and so are the modes of those in it. Like T3 it may pass somebody
-// who has joined since the list was read.
+// version, and so are the modes of those in it. Like T3 it may pass a request
+// that has joined since the list was read.
 func (a *attempt) accompany(ctx context.Context, s *zkclient.Session) (*Grant, error) {
 	l := a.l
 	if a.req.Mode != priority.Shared {
@@ -221,7 +221,7 @@ func (a *attempt) accompany(ctx context.Context, s *zkclient.Session) (*Grant, e
 		case err != nil:
 			return nil, err
 		case there.stat.Version != stat.Version:
-			continue // whom G does not name may hold by now
+			continue // one that G does not name may hold by now
 		}
 		a.seen = there.children
 		if len(g.Holders) >= maxSharing {
@@ -241,7 +241,7 @@ func (a *attempt) accompany(ctx context.Context, s *zkclient.Session) (*Grant, e
 				return nil, errCrowded // it comes first
 			}
 		}
-		if len(holders) > 0 { // else whom it was to come beside has left
+		if len(holders) > 0 { // else the holder beside which it was to come has left
 			keep.Walked, keep.Open = g.Walked, a.mayOpen(keep)
 		}
 		if len(barring(keep.Delays, a.req.Mode, a.seen)) > 0 {
@@ -365,8 +365,8 @@ func (a *attempt) take(ctx context.Context, t *taking) (*Grant, error) {
 			}
 			return a.granted(g)
 		case errors.Is(err, zkclient.ErrBadVersion) && failed == 0:
-			// Scopes were removed meanwhile, this one maybe among them: what
-			// version says may be old. Nobody need be there.
+			// Scopes were removed meanwhile, this one maybe among them: what version
+			// says may be old. No node of this client need be there.
 			l.cache.epoch.CompareAndSwap(a.epoch, -1)
 			l.cache.hints.update(l.path, func(h *hint) { h.idle = false })
 			return nil, errAgain

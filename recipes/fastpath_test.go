@@ -13,7 +13,7 @@ import (
 )
 
 // The reply is late: the caller does not wait for it, and nothing is left behind.
-func TestWhoeverLeavesWithARequestUnderWayLeavesNothingBehind(t *testing.T) {
+func TestCloseWithARequestUnderWayLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	server := zktest.RunT(t)
 	c, l := uncontended(t, server)
@@ -42,7 +42,7 @@ func TestWhoeverLeavesWithARequestUnderWayLeavesNothingBehind(t *testing.T) {
 }
 
 // Callers have contexts that can be cancelled.
-func TestACycleThatNobodyDisturbsTakesNoGoroutine(t *testing.T) {
+func TestAnUncontendedCycleTakesNoGoroutine(t *testing.T) {
 	server := zktest.RunT(t)
 	_, l := uncontended(t, server)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -81,7 +81,7 @@ func TestAClientThatHasHadTheLockAloneSeesWhoHasItNow(t *testing.T) {
 	}
 }
 
-// uncontended returns a lock at which nobody is, as its client knows.
+// uncontended returns a lock without requests, as its client knows.
 func uncontended(t *testing.T, server *zktest.Server) (*Client, *PriorityLock) {
 	t.Helper()
 	c, err := NewClient(Config{Servers: []string{server.Addr()}})

@@ -35,9 +35,9 @@ const maxContender = 512 << 10
 // errStranger: a node with a contender's name that is none.
 var errStranger = errors.New("the node is no request")
 
-// whyStranger says why a node with a contender's name is none, for whoever
-// would have to wait for it; "" if it is one, or a newer program's. err is of
-// the attempt to read it.
+// whyStranger says why a node with a contender's name is none, for the request
+// that would have to wait for it; "" if it is one, or a newer program's. err is
+// of the attempt to read it.
 func whyStranger(data []byte, stat *zkclient.Stat, err error) string {
 	switch {
 	case errors.As(err, new(*zkclient.AccessError)):
@@ -55,10 +55,9 @@ func whyStranger(data []byte, stat *zkclient.Stat, err error) string {
 	return ""
 }
 
-// strangers are the nodes in queues that have a contender's name and are none:
-// known by what stands in them, so nobody can tell from a list. They are passed
-// over. After a while each is looked at again: a request whose node somebody has
-// overwritten puts it right.
+// strangers are the nodes in queues that have a contender's name and are none.
+// Only their data shows that, a list does not. They are passed over. After a
+// while each is read again: a request whose node was overwritten restores it.
 type strangers struct {
 	mu sync.Mutex
 	m  map[string]time.Time // until when they are passed over, by path
@@ -81,7 +80,7 @@ func (t *strangers) meet(node string) bool {
 	return !known
 }
 
-// knows reports whether a node was a stranger when somebody looked.
+// knows reports whether a node was a stranger when it was last read.
 func (t *strangers) knows(node string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,8 +89,9 @@ func (t *strangers) knows(node string) bool {
 }
 
 // drop takes those out of the contenders of a lock that are strangers; never
-// those with these guids: of whoever asks, and those in G. Whoever has not read G
-// must not take a lock where any were dropped: one may have been granted since.
+// those with these guids: the caller's own, and those in G. A client that has
+// not read G must not take a lock where any were dropped: one may have been
+// granted since.
 func (t *strangers) drop(lock string, children []child, but ...string) []child {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,8 +113,9 @@ func (l *PriorityLock) pass(name, why string) {
 	}
 }
 
-// unmask looks at those who keep a try from the lock, and reports whether some of
-// them are no requests. Whom G names holds the lock, whatever it says.
+// unmask reads the nodes that keep a try from the lock, and reports whether
+// some of them are no requests. A node that G names holds the lock, whatever it
+// says.
 func (l *PriorityLock) unmask(ctx context.Context, s *zkclient.Session, seen []child) bool {
 	data, _, err := s.Get(ctx, l.path)
 	if err != nil {
@@ -131,13 +132,13 @@ func (l *PriorityLock) unmask(ctx context.Context, s *zkclient.Session, seen []c
 			l.pass(c.name, why)
 			found = true
 		} else if err == nil {
-			break // somebody is there
+			break // a request is there
 		}
 	}
 	return found
 }
 
-// deserted reports whether nobody is at a lock whose list shows nobody but
+// deserted reports whether no request is at a lock whose list shows only
 // strangers, at that version.
 func (l *PriorityLock) deserted(ctx context.Context, s *zkclient.Session, children []child, version int32) (bool, error) {
 	data, stat, err := s.Get(ctx, l.path)
@@ -151,11 +152,11 @@ func (l *PriorityLock) deserted(ctx context.Context, s *zkclient.Session, childr
 	return !slices.ContainsFunc(children, func(c child) bool { return slices.Contains(g.Holders, c.guid) }), nil
 }
 
-// grants reads G at a version, and mends it when somebody else has written there:
-// whoever was granted has that in its own node as well, and leaves the lock with
-// it. Requests that cannot be read count as granted, unless
-// they were strangers before. Where readers may walk in it ends that. It returns errAgain when it
-// was mended or shut, or has changed.
+// grants reads G at a version, and mends it when a foreign client has written
+// there: each holder's own node records its grant as well, and a holder without
+// its node no longer holds. Requests that cannot be read count as granted,
+// unless they were strangers before. Where readers may walk in it ends that. It
+// returns errAgain when it was mended or shut, or has changed.
 func (l *PriorityLock) grants(ctx context.Context, s *zkclient.Session, data []byte, version int32) (lockRecord, error) {
 	g, err := decodeLock(data)
 	switch {
@@ -173,11 +174,12 @@ func (l *PriorityLock) grants(ctx context.Context, s *zkclient.Session, data []b
 	})
 }
 
-// rewrite puts another G in the place of that of a version. It returns errAgain when it
-// has, or somebody else was faster.
+// rewrite puts another G in the place of that of a version. It returns errAgain
+// when it has, or another client was faster.
 //
-// Whoever does that need not be there, so the lock may be removed, and be
-// there anew with that version: the epoch tells, from before the version on.
+// The writer need not have a node there, so the lock may be removed, and
+// created anew with that version: the epoch shows that, read from before the
+// version on.
 func (l *PriorityLock) rewrite(ctx context.Context, s *zkclient.Session, version int32, anew func(data []byte) (lockRecord, error)) (g lockRecord, err error) {
 	epoch, err := l.cache.rootEpoch(ctx, s)
 	if err != nil {
@@ -205,8 +207,8 @@ func (l *PriorityLock) rewrite(ctx context.Context, s *zkclient.Session, version
 	return g, err
 }
 
-// restored is G as the requests tell it. It counts only if nobody has written G
-// since before.
+// restored is G as the requests' own nodes tell it. It is valid only if G was
+// not written since before.
 func (l *PriorityLock) restored(ctx context.Context, s *zkclient.Session) (lockRecord, error) {
 	names, _, err := s.List(ctx, l.path)
 	if err != nil {
@@ -270,9 +272,9 @@ var (
 	askingFields    = fieldsOf(askingNote{})
 )
 
-// unknownIn returns the members of an object that are none of those known: a
-// newer program with the same format may have more, and whoever writes its
-// node for it keeps them. Nil: there are none.
+// unknownIn returns the members of an object that are not in known. A newer
+// program with the same format may have more; a client that writes its node for
+// it keeps them. Nil: there are none.
 func unknownIn(data []byte, known []string) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(data, &all) != nil {

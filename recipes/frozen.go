@@ -23,9 +23,9 @@ import (
 //
 //	<root>/emergency/frozen/<id>   ephemeral: the request waits for the end of a freeze
 //
-// The node is for people. Nobody decides anything by it: one that is missing, or
-// that stays a moment too long, changes nothing but what is shown. Processes of
-// older versions make none.
+// The node is for people. No decision depends on it: one that is missing, or
+// that stays a moment too long, changes only what is shown. Processes of older
+// versions make none.
 type FrozenRequest struct {
 	ID    string // of the request, as in its events
 	Scope string

@@ -15,7 +15,8 @@ import (
 )
 
 // These targets put anything into the nodes that the recipes read. What is
-// accepted is written again as it was read; what is refused is told in one line.
+// accepted is written again as it was read; what is refused gets a message of
+// one line.
 
 func FuzzContenderRecord(f *testing.F) {
 	c := unconnected(f)

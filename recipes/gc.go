@@ -18,7 +18,7 @@ import (
 
 // IdleOptions say which scopes CollectIdle removes.
 type IdleOptions struct {
-	// Older is for how long nobody has used a scope that is removed, by the
+	// Older is how long a scope must have been unused to be removed, by the
 	// servers' clock. Defaults to DefaultIdle.
 	Older time.Duration
 
@@ -29,8 +29,8 @@ type IdleOptions struct {
 	Match func(scope string) bool
 }
 
-// DefaultIdle is for how long nobody has used a scope that CollectIdle removes,
-// unless it is told.
+// DefaultIdle is how long a scope must have been unused for CollectIdle to
+// remove it, unless Older is set.
 const DefaultIdle = 7 * 24 * time.Hour
 
 // A Collection is what CollectIdle has done, or would do. Scopes are sorted.
@@ -43,7 +43,7 @@ type Collection struct {
 	Transactions int                   // that removed something
 }
 
-// An IdleScope is one that nobody uses.
+// An IdleScope is one that no client uses.
 type IdleScope struct {
 	Scope   string
 	Granted time.Time // when it was locked last, by the servers' clock
@@ -63,18 +63,18 @@ const (
 	LeftInUse    LeftReason = "in_use"   // there are nodes below it: it is held, or waited for
 	LeftRecent   LeftReason = "recent"   // it was made or locked too lately
 	LeftReleased LeftReason = "released" // its last request may have ended too lately
-	LeftNews     LeftReason = "news"     // somebody who lost the lock may not have read yet to whom
+	LeftNews     LeftReason = "news"     // a holder that lost the lock may not have read yet to which request
 	LeftUnclean  LeftReason = "unclean"  // it has a lock-delay, which may still run
 	LeftNewer    LeftReason = "newer"    // a newer program has written it
-	LeftCame     LeftReason = "came"     // somebody came just as it was to be removed
+	LeftCame     LeftReason = "came"     // a request came just before the removal
 	LeftDenied   LeftReason = "denied"   // its bucket's access control list does not allow it
 )
 
-// CollectIdle removes the nodes of scopes that nobody has used for long. A scope
-// that is locked again later has its node again, and its tokens go on growing. It
-// may run at any time, several at once: whoever comes to a lock as it goes
-// tries again. Each transaction that removes scopes costs every client one
-// request at its next look at a lock that it remembers.
+// CollectIdle removes the nodes of scopes that were unused for long. A scope
+// that is locked again later has its node again, and its tokens go on growing.
+// It may run at any time, several at once: a client that comes to a lock as it
+// is removed tries again. Each transaction that removes scopes costs every
+// client one request at its next look at a lock that it remembers.
 //
 // Nothing else is removed: what is known of the ticks of jobs, also of those that
 // there are no more, stays.
@@ -87,7 +87,8 @@ const (
 //   - else the cause of ctx
 func (c *Client) CollectIdle(ctx context.Context, o IdleOptions) (Collection, error) {
 	if o.Older < 0 {
-		return Collection{}, &zkclient.RequestError{Field: "older", Reason: fmt.Sprintf("%s is negative; write for how long nobody has used what is removed, for example 7d", o.Older)}
+		return Collection{}, &zkclient.RequestError{Field: "older",
+			Reason: fmt.Sprintf("%s is negative; write the idle time of scopes to remove, for example 7d", o.Older)}
 	}
 	if o.Older == 0 {
 		o.Older = DefaultIdle
@@ -109,7 +110,7 @@ type collector struct {
 	newest  int64 // a zxid from before the limit: what has happened up to it is old
 	limit   int64 // server's time: what is later is young
 	unsure  []candidate
-	settled map[string]bool // scopes that are told of
+	settled map[string]bool // scopes that were reported
 
 	mu         sync.Mutex
 	collection Collection
@@ -250,7 +251,7 @@ func (k *collector) stays(ctx context.Context, s *zkclient.Session, x candidate)
 	return why != "", err
 }
 
-// judge returns why a scope has to stay; "": nobody uses it.
+// judge returns why a scope has to stay; "": no client uses it.
 func (k *collector) judge(ctx context.Context, s *zkclient.Session, x candidate) (LeftReason, error) {
 	switch {
 	case x.stat.NumChildren > 0:
@@ -274,7 +275,7 @@ func (k *collector) judge(ctx context.Context, s *zkclient.Session, x candidate)
 	case znode.IsNewer(err):
 		return LeftNewer, nil
 	case err != nil:
-		return "", nil //nolint:nilerr // nobody can use it as it is
+		return "", nil //nolint:nilerr // no client can use it as it is
 	}
 	if len(g.news(k.collection.At.UnixMilli())) > 0 {
 		return LeftNews, nil
@@ -297,7 +298,7 @@ func (k *collector) notice(ctx context.Context, s *zkclient.Session, x candidate
 	if errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrSessionOver) {
 		return err
 	}
-	return nil // else somebody came, or it is not allowed: it stays as it is
+	return nil // else a request came, or it is not allowed: it stays as it is
 }
 
 func (k *collector) left(x candidate, why LeftReason) {

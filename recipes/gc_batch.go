@@ -27,9 +27,9 @@ func batchSize(idle []candidate) int {
 }
 
 // remove removes the nodes of idle scopes in one transaction: set(root) ·
-// delete(L1, version) · delete(L2, version) … What version the root has by then is
-// what T1 checks: a version of L that somebody has read before is of no use any
-// more. Nobody is at an L that can be deleted, so no other transaction concerns
+// delete(L1, version) · delete(L2, version) … T1 checks the version that the
+// root has by then: a version of L that was read before is of no use any more.
+// An L that can be deleted has no requests, so no other transaction concerns
 // it: each contains its actor's own node.
 //
 // One that was used meanwhile is left out, and the others go.

@@ -12,8 +12,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// A Grant is a lock that was acquired, until Release or until it is lost. What
-// happens to it is told by Request.Notify.
+// A Grant is a lock that was acquired, until Release or until it is lost.
+// Request.Notify is called with what happens to it.
 type Grant struct {
 	lock    *PriorityLock
 	s       *zkclient.Session
@@ -27,7 +27,7 @@ type Grant struct {
 
 	walkedIn walkIn // where it walked in; the zero value: it did not
 
-	line *localLine // whose next one it is passed on to; nil: it is not. Set before anybody may release it
+	line *localLine // whose next one it is passed on to; nil: it is not. Set before a release is possible
 
 	notices *notices // the request's
 	watch   zkclient.Watcher
@@ -46,12 +46,12 @@ type Grant struct {
 	looking   bool             // an inspection is under way
 	again     bool             // and what it sees may be old
 	next      *heir            // the first waiter, as last seen
-	around    zkclient.Watcher // of who comes and goes, while the holder is asked to go
+	around    zkclient.Watcher // of who comes and goes, while the holder is being preempted
 	attending bool             // such a watch is or will be armed
-	events    int              // how often somebody came or went since
+	events    int              // how often a request came or went since
 	pause     time.Duration    // until the next look
 	preparing *preparation     // a look for next that may be under way; nil: none was begun
-	attended  *heir            // next, if nobody came or went since; else nil
+	attended  *heir            // next, if no request came or went since; else nil
 	at        dataVersion      // of the own node: what asked says is of this version
 	named     zkclient.Instant // when the grant record named this grant for sure; 0: at birth
 	namedAt   int32            // the record's version then; -1 when not known
@@ -67,8 +67,8 @@ const (
 	stateLost
 )
 
-// askKey tells one note in the mailbox from another. Whoever asks again under
-// other terms replaces its note: that is another one.
+// askKey tells one note in the mailbox from another. A request that asks again
+// under other terms replaces its note: that is another one.
 type askKey struct {
 	id       string
 	reason   priority.Reason
@@ -227,9 +227,9 @@ func (g *Grant) inspect(ctx context.Context) error {
 	return nil
 }
 
-// blink notes that the own node may change unheard of until it is looked at
-// again. What is answered meanwhile keeps the session, but says nothing of the
-// hold: whoever has been evicted would believe in it for one more session.
+// blink notes that the own node may change unnoticed until it is read again.
+// Answers meanwhile keep the session, but say nothing of the hold: an evicted
+// holder would believe in its hold for one more session.
 func (g *Grant) blink() {
 	end := g.s.Deadline()
 	g.mu.Lock()
@@ -249,8 +249,9 @@ func (g *Grant) blind(now zkclient.Instant) bool {
 }
 
 var (
-	errOverwritten  = errors.New("somebody has overwritten the holder's node")
-	errGrantedAgain = errors.New("somebody has overwritten the lock's node: others may have held the lock since, and then it was granted anew")
+	errOverwritten  = errors.New("another program has overwritten the holder's node")
+	errGrantedAgain = errors.New("another program has overwritten the lock's node: " +
+		"others may have held the lock since, and then it was granted anew")
 )
 
 // grantedAgain reports whether the own node has another token than this grant, which no client of ours changes: the
@@ -261,8 +262,8 @@ func (g *Grant) grantedAgain(token Token) bool {
 	return g.token != 0 && token != g.token
 }
 
-// overwritten ends a grant whose node says something else by now. Whether it was
-// granted at all cannot be told, nor who asks it to go: so it goes.
+// overwritten ends a grant whose node has other data by now. Whether it was
+// granted at all is unknown, and so is who preempts it: so it ends.
 func (g *Grant) overwritten(why error) error {
 	if !g.held() {
 		return g.lossOr(ErrReleased)
@@ -407,8 +408,8 @@ func (g *Grant) lose(loss *LostError) {
 }
 
 // Extend starts the lease anew, with another length (T11). It returns a
-// *PreemptPendingError while somebody asks the holder to go, the *LostError
-// when the lock is lost, and ErrReleased after Release.
+// *PreemptPendingError while a request preempts the holder, the *LostError when
+// the lock is lost, and ErrReleased after Release.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 	if lease < time.Millisecond {
 		return &zkclient.RequestError{Field: "lease_timeout", Reason: fmt.Sprintf("%s must be positive; write how long the work needs from now on", lease)}
@@ -430,9 +431,9 @@ func (g *Grant) extend(ctx context.Context, lease time.Duration) error {
 }
 
 // Protect starts a minimum runtime, in place of the one that the request came
-// with: for that long from now on the holder is not asked to go for somebody's
-// priority, see Request.MinRuntime. One that is as long as the lease, or longer,
-// lasts until the lease ends. 0: the holder may be asked at once.
+// with: for that long from now on the holder is not preempted for a request's
+// priority, see Request.MinRuntime. One that is as long as the lease, or
+// longer, lasts until the lease ends. 0: the holder may be asked at once.
 //
 // It is for work that begins some time after the grant. It returns what Extend
 // returns.
@@ -449,8 +450,8 @@ func (g *Grant) Protect(ctx context.Context, least time.Duration) error {
 	return err
 }
 
-// amend changes what the own node says of the hold, unless somebody asks the
-// holder to go (T11). It returns when the write was sent.
+// amend changes what the own node says of the hold, unless a request preempts
+// the holder (T11). It returns when the write was sent.
 func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent zkclient.Instant, err error) {
 	for {
 		g.mu.Lock()
@@ -521,7 +522,7 @@ func (g *Grant) lossOr(err error) error {
 	return err
 }
 
-// whoAsks returns one that asks the holder to go and is alive.
+// whoAsks returns a live request that preempts the holder.
 func (g *Grant) whoAsks(ctx context.Context, rec *contenderRecord, stat *zkclient.Stat) (PreemptRequested, bool, error) {
 	if len(rec.Preempt) == 0 {
 		return PreemptRequested{}, false, nil

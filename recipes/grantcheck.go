@@ -10,10 +10,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// A hold that lasts compares: it reads the grant record now and then, and ends when
-// the record does not name it. No client of ours writes such a record while the
-// holder's node is there (recipes/model: "G forgot it"), so somebody else has, and
-// whoever is named there may hold the lock as well.
+// A hold that lasts compares: it reads the grant record now and then, and ends
+// when the record does not name it. No client of ours writes such a record
+// while the holder's node is there (recipes/model: "G forgot it"), so a foreign
+// client has, and the one that the record names may hold the lock as well.
 //
 // It does so twice in three session timeouts, which costs a hold that is shorter
 // nothing. A holder with waiters, which lists them anyway, sees the record's version in
@@ -75,7 +75,7 @@ func (g *Grant) verify(ctx context.Context) {
 	}
 }
 
-var errUnnamed = errors.New("somebody has overwritten the lock's node, which does not name this holder any more")
+var errUnnamed = errors.New("another program has overwritten the lock's node, which does not name this holder any more")
 
 // unnamed ends a grant of which the record has nothing, though its node is there.
 func (g *Grant) unnamed(record lockRecord) {

@@ -28,8 +28,9 @@ type heir struct {
 	followed   bool             // it is shared, and so is the one right behind it: they are granted together
 }
 
-// freshFor is how long an heir may be granted without another look. Somebody
-// more important who has come since waits for as long, and for one more hold.
+// freshFor is how long an heir may be granted without another look. A more
+// important request that has come since waits for as long, and for one more
+// hold.
 const freshFor = 5 * time.Millisecond
 
 func (h *heir) fresh(now zkclient.Instant) bool { return h != nil && now.Sub(h.seen) <= freshFor }
@@ -39,12 +40,12 @@ var errAgain = errors.New("decide again")
 
 // A succession is what a leaving holder finds.
 type succession struct {
-	heirs    []*heir        // whom it grants: the first waiter, and if that is shared, those shared ones right behind it
-	others   bool           // somebody is there, though there may be no heir
-	together bool           // others hold the lock as well: nobody is granted
+	heirs    []*heir        // the waiters that it grants: the first, and if shared, the shared ones right behind it
+	others   bool           // another request is there, though there may be no heir
+	together bool           // others hold the lock as well: no waiter is granted
 	version  int32          // of the lock node, at which this is so; -1: it cannot change while the holder holds
 	evicted  []evictionNote // to be handed on: the evicted may not have heard of it
-	rest     *lockRecord    // G without the holder; nil: nobody can tell
+	rest     *lockRecord    // G without the holder; nil: unknown
 }
 
 // maxHeirs bounds a hand-over. Further shared waiters see the last of them
@@ -55,9 +56,9 @@ const maxHeirs = 64
 // request to ZooKeeper: the first of them always does.
 const maxHeirsBytes = 512 << 10
 
-// successors finds out whom the holder would grant now. The nodes are not read
-// again if they are of the one that is known; most bounds how many. It returns zkclient.ErrNoNode when the
-// holder itself is gone.
+// successors finds out which waiters the holder would grant now. The nodes are
+// not read again if they are of the one that is known; most bounds how many. It
+// returns zkclient.ErrNoNode when the holder itself is gone.
 func (g *Grant) successors(ctx context.Context, known *heir, most int) (succession, error) {
 	return g.successorsAmong(ctx, known, most, func() (company, error) { return contendersAt(ctx, g.s, g.lock.path) })
 }
@@ -75,11 +76,11 @@ func (g *Grant) successorsAmong(ctx context.Context, known *heir, most int, list
 			return next, err
 		}
 		record, err := decodeLock(data)
-		if err != nil { // nobody can tell who else holds: those who wait find out
+		if err != nil { // unknown who else holds: the waiters find out
 			next.others, next.rest = true, nil
-			return next, nil //nolint:nilerr // so nobody is granted
+			return next, nil //nolint:nilerr // so no waiter is granted
 		}
-		if record.Open { // others may walk in: whoever waits shuts it and looks, G stays as it is
+		if record.Open { // others may walk in: a waiter shuts it and lists, G stays as it is
 			next.others, next.rest = true, nil
 			return next, nil
 		}
@@ -94,7 +95,7 @@ func (g *Grant) successorsAmong(ctx context.Context, known *heir, most int, list
 	if err != nil {
 		return next, err
 	}
-	if next.version < 0 && len(next.evicted) == 0 { // whoever handed the lock to this one has handed them on
+	if next.version < 0 && len(next.evicted) == 0 { // the predecessor that handed the lock over has handed them on
 		if next.evicted, err = g.lock.news(ctx, g.s, stat, g.soleLength()); err != nil {
 			return next, err
 		}
@@ -112,7 +113,7 @@ func (g *Grant) successorsAmong(ctx context.Context, known *heir, most int, list
 	waiters = g.lock.cache.strangers.drop(g.lock.path, slices.Clone(waiters))
 	for {
 		if len(waiters) > 0 && len(barring(next.rest.Delays, waiters[0].mode, nil)) > 0 {
-			return next, nil // in a delay nobody is granted: the first waiter sees to that
+			return next, nil // in a delay no waiter is granted: the first waiter sees to that
 		}
 		heirs, strange, err := g.read(ctx, waiters, known, seen, most)
 		if len(strange) > 0 {
@@ -274,15 +275,15 @@ func (l *PriorityLock) inherit(ctx context.Context, s *zkclient.Session, c child
 	return next, nil
 }
 
-// suspect stands for a known heir that could not be granted: whoever is found
-// next has to be read.
+// suspect stands for a known heir that could not be granted: the node of the
+// next one found has to be read.
 var suspect = new(heir)
 
 // requestCache remembers what was read of waiters, for those who come again
 // with the same request: a waiter's guid carries a digest of the data that its
 // node was created with, so a holder that has read the same data before can
-// grant it without another read. The version, 0, proves that nobody has written
-// to the node since.
+// grant it without another read. The version, 0, proves that the node was not
+// written since.
 type requestCache struct {
 	mu sync.Mutex
 	m  map[string]knownRequest // by digest

@@ -10,7 +10,7 @@ import (
 // A hint is what this process remembers of a lock to save requests. Being
 // wrong costs a request, never safety: the lock node's version decides.
 type hint struct {
-	idle    bool   // released by us with nobody waiting, at version
+	idle    bool   // released by us without a waiter, at version
 	version int32  // of the lock node
 	epoch   int32  // read before version was: one from before a removal fails
 	blind   int8   // how often we have released it since a request of ours looked who is there
@@ -48,13 +48,13 @@ func (h hint) patience() time.Duration {
 	return 2 * h.wait
 }
 
-// Waiters come in bursts: after somebody was seen, this many releases look for
+// Waiters come in bursts: after a list showed one, this many releases look for
 // a successor before they leave.
 const busyLooks = 8
 
-// maxBlind is how often in a row a client takes a lock without looking who is
-// there, at most. Whoever waits meanwhile may knock in vain: if that takes as long as
-// a round of the client, each knock can meet a take.
+// maxBlind is how often in a row a client takes a lock without a list, at most.
+// A request that waits meanwhile may knock in vain: if a knock takes as long as
+// a round of the client, each can meet a take.
 const maxBlind = 8
 
 // hintTable is bounded: when it is full it starts afresh.

@@ -200,7 +200,7 @@ func readRequest(ctx context.Context, s *zkclient.Session, node string) (request
 }
 
 // IsNotAcquired reports whether err says that a lock was busy for as long as
-// the request was ready to wait: nothing is broken, somebody else has it.
+// the request was ready to wait: nothing is broken, another holder has it.
 func IsNotAcquired(err error) bool {
 	var busy *NotAcquiredError
 	var pending *CleanupPendingError

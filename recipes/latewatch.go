@@ -9,7 +9,7 @@ import (
 )
 
 // watchAfter is how long a hold lasts before its own node is watched. A hold
-// that ends sooner does not need to hear that it is asked to go.
+// that ends sooner does not need to learn that it is preempted.
 const watchAfter = 10 * time.Millisecond
 
 // lateWatches arms the watches of a session's holders. All share one timer,

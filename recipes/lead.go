@@ -17,10 +17,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// lead is step 5: the request is first in the queue. It watches whoever holds
-// the lock, and G itself where shared holders or members of a hold are in its way:
-// others may come to hold beside them. As long as any other holder is exclusive, G cannot change
-// without a change of the holder's node or of this one's.
+// lead is step 5: the request is first in the queue. It watches the holders,
+// and G itself where shared holders or members of a hold are in its way: others
+// may come to hold beside them. As long as any other holder is exclusive, G
+// cannot change without a change of the holder's node or of this one's.
 func (p *place) lead(ctx context.Context, stat *zkclient.Stat, g lockRecord, children, alive []child) (*Grant, time.Duration, error) {
 	l := p.a.l
 	delayed, err := p.heed(ctx, stat, g, children)
@@ -36,13 +36,14 @@ func (p *place) lead(ctx context.Context, stat *zkclient.Stat, g lockRecord, chi
 		return grant, 0, err
 	}
 	// While others share the lock, what is delayed is delayed for exclusive
-	// requests alone: nobody holds after the unclean end of an exclusive holder.
+	// requests alone: after the unclean end of an exclusive holder there is no
+	// holder.
 	exclusive := func(c child) bool { return c.mode != priority.Shared }
 	if p.a.req.Mode == priority.Shared && len(p.asks) == 0 && !slices.ContainsFunc(alive, exclusive) {
 		if len(alive) >= maxSharing {
 			return nil, roomAfter, p.awaitRoom(ctx, alive)
 		}
-		grant, err := p.grantSelf(ctx, stat, g, children, alive) // nobody in its way, whatever they say
+		grant, err := p.grantSelf(ctx, stat, g, children, alive) // no holder in its way, whatever the terms
 		return grant, 0, err
 	}
 	holders, err := p.lookAt(ctx, g, alive)
@@ -130,9 +131,10 @@ func (p *place) lead(ctx context.Context, stat *zkclient.Stat, g lockRecord, chi
 	return nil, v.After, nil
 }
 
-// othersThanPending reports whether somebody holds the lock of whom
-// CleanupPending has not told, though it was sent. Who joins or adopts a hold of which
-// it has told is no news: else each that helps to clean up would void what is decided.
+// othersThanPending reports whether the lock has a holder that CleanupPending
+// has not named, though it was sent. A member that joins or adopts a hold that
+// it has named does not count: else each that helps to clean up would void what
+// is decided.
 func (p *place) othersThanPending(holders []*holding) bool {
 	return p.a.pending != nil && slices.ContainsFunc(holders, func(h *holding) bool { return !slices.Contains(p.a.pending, h.hold()) })
 }
@@ -189,7 +191,7 @@ func (p *place) lookAt(ctx context.Context, g lockRecord, alive []child) ([]*hol
 		p.baffled = 0
 		return holders, err
 	}
-	// A client of ours whose node somebody has overwritten leaves it at once.
+	// A client of ours whose node was overwritten leaves the lock at once.
 	now := p.s.Now()
 	if p.baffled == 0 {
 		p.baffled = now
@@ -217,10 +219,10 @@ func (p *place) watchG(ctx context.Context) (version int32, err error) {
 // admits reports whether the request may hold the lock beside h.
 func (p *place) admits(h *holding) bool { return p.a.req.Mode.Admits(h.rec.Mode) }
 
-// newcomer tells whether somebody has asked a holder to go that was not there
-// when the queue was listed, a moment before: it may stand in front, and its
-// asking came too early for the watch on the holder to tell. Each is looked for
-// once, for the notes of the dead stay.
+// newcomer reports whether a request that was not there when the queue was
+// listed, a moment before, has preempted a holder: it may stand in front, and
+// its note came too early for the watch on the holder to fire. Each is looked
+// for once, for the notes of the dead stay.
 func (p *place) newcomer(children []child, holders []*holding) bool {
 	found := false
 	for _, h := range holders {
@@ -310,8 +312,8 @@ func (p *place) facts(holders []*holding) priority.Facts {
 }
 
 // stands reports whether a note of this request says what the request would ask
-// for now. If not, the holder was promised another grace, or must be told for
-// whom it goes.
+// for now. If not, the holder was promised another grace period, or must learn
+// which request it goes for.
 func (p *place) stands(n askingNote, h *holding) bool {
 	req := &p.a.req
 	grace := priority.Grace(n.Reason, req.rules(), znode.Milliseconds(h.rec.CleanupTimeout))
@@ -366,7 +368,7 @@ func (p *place) makePeace() {
 // takeOver is T7: every holder has had its grace. All of them are in the way:
 // an exclusive one has the lock alone, and shared ones are in the way of an
 // exclusive request alone. It returns errAgain when those had a lock-delay: the
-// lock is free then, and nobody's until that is over.
+// lock is free then, and not granted until that is over.
 func (p *place) takeOver(ctx context.Context, stat *zkclient.Stat, g lockRecord, children []child, holders []*holding) (*Grant, error) {
 	if err := p.a.vouch(ctx, &p.a.req); err != nil {
 		return nil, err
@@ -531,9 +533,9 @@ func (p *place) ownGrant(r []zkclient.MultiResponse, own int, kept lockRecord, e
 	return nil, err
 }
 
-// preempt is T6: it asks a holder to go. No version of G is needed: who was in
-// it holds for as long as its node is there, and its node's version says that it
-// is as it was judged.
+// preempt is T6: it preempts a holder. No version of G is needed: a request
+// that was in it holds for as long as its node is there, and its node's version
+// says that it is as it was judged.
 func (p *place) preempt(ctx context.Context, children []child, h *holding, ask priority.Ask) error {
 	if err := p.a.vouch(ctx, &p.a.req); err != nil {
 		return err

@@ -20,8 +20,8 @@ const maxSharing = 1000
 // maxUnder bounds Request.Under.
 const maxUnder = 1000
 
-// roomAfter is how often the first in line looks whether one of too many shared
-// holders has left of whom it does not hear.
+// roomAfter is how often the first in line checks whether one of too many
+// shared holders, which it does not watch, has left.
 const roomAfter = time.Second
 
 // QueueFullError is returned to a request that finds too many others in the
@@ -38,7 +38,7 @@ func (e *QueueFullError) Error() string {
 		e.Scope, e.Length, e.Ahead, e.Limit)
 }
 
-// Info tells what kind of cause it is.
+// Info returns the kind of the cause.
 func (e *QueueFullError) Info() priority.CauseInfo {
 	return priority.CauseInfo{Kind: priority.KindQueueFull, Scope: e.Scope}
 }
@@ -115,17 +115,19 @@ func (r lockRecord) named() func(c child) bool {
 // holds reports whether one that is there holds the lock.
 func (r lockRecord) holds(c child) bool { return c.walked || slices.Contains(r.Holders, c.guid) }
 
-// planted reports whether a node that is there has the name of one that has walked in, and is nobody's: such
-// nodes are ephemeral. stat may be nil, then it does not tell. What G names holds, whoever has made it.
+// planted reports whether a node that is there has the name of one that has
+// walked in, and belongs to no session: those that walk in are ephemeral. stat
+// may be nil: then the name does not tell. A node that G names holds, whichever
+// client made it.
 func (r lockRecord) planted(c child, stat *zkclient.Stat) bool {
 	return c.walked && stat != nil && !zkclient.IsEphemeral(stat) && !slices.Contains(r.Holders, c.guid)
 }
 
-// maxNotes bounds what one takeover writes about those whom it evicts.
+// maxNotes bounds what one takeover writes about those that it evicts.
 const maxNotes = 200 << 10
 
 // brief shortens notes about very many that are evicted at once, so that they
-// fit: each still tells its victim for what, and by whom.
+// fit: each still tells its victim why, and by which request.
 func brief(notes []evictionNote) []evictionNote {
 	if len(znode.Encode(notes)) <= maxNotes {
 		return notes

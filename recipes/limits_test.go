@@ -96,7 +96,7 @@ func TestFullQueueIsForThoseWhoComeLast(t *testing.T) {
 
 // Given as many shared holders as there may be, with names and delays that take as
 // much as they can, the takeover of all of them is one request that fits.
-func TestTakeoverOfAllWhoMayShareFits(t *testing.T) {
+func TestTakeoverOfAsManyAsMayShareFits(t *testing.T) {
 	const root = "/tenants/a/lockkeeper"
 	l := &PriorityLock{path: lockPath(root, strings.Repeat("s", 200))}
 	worst := func(n int) string { return strings.Repeat("\x01", n) } // six bytes each
@@ -130,7 +130,7 @@ func TestTakeoverOfAllWhoMayShareFits(t *testing.T) {
 	require.NoError(t, zkclient.Fits(ops...))
 
 	few := notes[:10]
-	require.Equal(t, few, brief(few), "of few, all is told")
+	require.Equal(t, few, brief(few), "of few, all are shown")
 }
 
 func TestBeginningOfATextTakesNoMoreThanItMay(t *testing.T) {

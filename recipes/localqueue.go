@@ -15,8 +15,9 @@ import (
 // localLines are the local queues of a client, by lock and priority.
 //
 // The one idea: of all requests of one client for one lock at one priority, the
-// first alone has a node. Whoever releases makes that node the next one's (T17), in
-// one transaction and under a new token, instead of deleting it and granting another.
+// first alone has a node. The releasing holder makes that node the next one's
+// (T17), in one transaction and under a new token, instead of deleting it and
+// granting another.
 type localLines struct {
 	mu sync.Mutex
 	m  map[lineKey]*localLine
@@ -32,15 +33,15 @@ type localLine struct {
 	cache   *lockCache
 	key     lineKey
 	waiting []*localTurn
-	head    *localTurn // whose request is in ZooKeeper, beside the holder's or not; nil: nobody's
+	head    *localTurn // whose request is in ZooKeeper, beside the holder's or not; nil: none
 	holder  *Grant     // that is passed on; nil: none
 	lease   *time.Timer
 
 	// What is known of those outside of the line.
 	looked    zkclient.Instant // when the list was asked for that shows them
 	looking   bool
-	outranked bool // somebody more important is there
-	rivalled  bool // somebody of the same priority is
+	outranked bool // a more important request is there
+	rivalled  bool // one of the same priority is there
 	passed    int  // turns in a row that may have passed a waiter of the same priority
 }
 
@@ -61,7 +62,7 @@ func (a *attempt) openInLine(ctx context.Context) (*Grant, bool) {
 	}
 	t := a.standInLine()
 	var told <-chan time.Time
-	if a.req.Notify != nil { // then it is told after a while, which may take a while
+	if a.req.Notify != nil { // then its callback is called after a while, which may take a while
 		timer := time.NewTimer(restFor(1))
 		defer timer.Stop()
 		told = timer.C
@@ -148,8 +149,8 @@ func (a *attempt) leftLine(ctx context.Context) error {
 
 // --- the line ----------------------------------------------------------------------
 
-// join puts a request at the end of its line. It is called at once if nobody is
-// there.
+// join puts a request at the end of its line. It is called at once if the line
+// is empty.
 func (ls *localLines) join(cache *lockCache, key lineKey, t *localTurn) *localLine {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -166,8 +167,8 @@ func (ls *localLines) join(cache *lockCache, key lineKey, t *localTurn) *localLi
 	return q
 }
 
-// settleLocked calls the next one to ZooKeeper when nobody of the line is there. A
-// line with nobody in it is forgotten.
+// settleLocked calls the next one to ZooKeeper when no request of the line is
+// there. An empty line is forgotten.
 func (q *localLine) settleLocked() {
 	switch {
 	case q.head == nil && q.holder == nil && len(q.waiting) > 0:
@@ -188,8 +189,8 @@ func (q *localLine) callLocked() {
 	close(q.head.called)
 }
 
-// watchLeaseLocked sees to it that the next one goes to ZooKeeper when the holder's
-// lease is over: there it asks the holder to go, like anybody else.
+// watchLeaseLocked sees to it that the next one goes to ZooKeeper when the
+// holder's lease is over: there it preempts the holder, like any request.
 func (q *localLine) watchLeaseLocked() {
 	if q.lease == nil {
 		q.lease = time.AfterFunc(q.holder.leaseLeft(), q.leaseOver)
@@ -222,7 +223,7 @@ func (q *localLine) leave(t *localTurn) bool {
 	return true
 }
 
-// ran is told what became of the head's attempt.
+// ran takes the outcome of the head's attempt.
 func (q *localLine) ran(t *localTurn, g *Grant) {
 	ls := &q.cache.lines
 	ls.mu.Lock()
@@ -252,8 +253,8 @@ func (q *localLine) quit(g *Grant) {
 	}
 }
 
-// next takes the one out of the line to whom the holder passes on; nil: nobody, or
-// one that has gone to ZooKeeper.
+// next takes out of the line the request that the holder passes the lock to;
+// nil: none, or one that has gone to ZooKeeper.
 func (q *localLine) next(g *Grant) (t *localTurn, behind int) {
 	q.cache.lines.mu.Lock()
 	defer q.cache.lines.mu.Unlock()
@@ -292,8 +293,8 @@ func (q *localLine) refused(t *localTurn) {
 	q.settleLocked()
 }
 
-// isLeft ends the line's interest in a holder with nobody behind it, and reports
-// whether it has none.
+// isLeft ends the line's interest in a holder that no request of the line waits
+// behind. It reports whether the line has no interest in it.
 func (q *localLine) isLeft(g *Grant) bool {
 	if q == nil {
 		return true
@@ -307,7 +308,7 @@ func (q *localLine) isLeft(g *Grant) bool {
 	return q.holder != g
 }
 
-// isBehind reports whether somebody stands behind the holder.
+// isBehind reports whether a request stands behind the holder.
 func (q *localLine) isBehind() bool {
 	if q == nil {
 		return false

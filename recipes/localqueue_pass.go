@@ -17,9 +17,10 @@ type relay struct {
 	sent   *zkclient.Parcel // nil: it was not sent
 }
 
-// passOnAtOnce sends T17 if nothing has to be found out for it and if that does not
-// block. Whoever reads the reply passes the lock on: the next one need not wait until
-// the releasing goroutine gets a processor. It returns nil when passOn has to begin.
+// passOnAtOnce sends T17 if nothing has to be found out for it and if that does
+// not block. The goroutine that reads the reply passes the lock on: the next
+// one need not wait until the releasing goroutine gets a processor. It returns
+// nil when passOn has to begin.
 func (g *Grant) passOnAtOnce(at dataVersion, asked bool) *relay {
 	q := g.line
 	if q == nil || asked || !at.known || !q.mayPassNow(g) {
@@ -42,10 +43,12 @@ func (g *Grant) passOnAtOnce(at dataVersion, asked bool) *relay {
 }
 
 // passOn is T17: the holder's node becomes that of the next in line. It reports
-// whether that is so; if not, the holder has to leave. refused: the next in line goes to
-// ZooKeeper, and the holder has to list before it leaves. If it left the lock free, the next in line
-// would take it by T1, past a waiter of another process. at is the version of the node at which it was
-// not asked to go, as far as that was read; asked: it is; r is what passOnAtOnce has begun.
+// whether that is so; if not, the holder has to leave. refused: the next in
+// line goes to ZooKeeper, and the holder has to list before it leaves. If it
+// left the lock free, the next in line would take it by T1, past a waiter of
+// another process. at is the version of the node at which it was not preempted,
+// as far as that was read; asked: it is being preempted; r is what passOnAtOnce
+// has begun.
 func (g *Grant) passOn(ctx context.Context, at dataVersion, asked bool, r *relay) (passed, refused bool) {
 	q := g.line
 	if q == nil {
@@ -64,7 +67,7 @@ func (g *Grant) passOn(ctx context.Context, at dataVersion, asked bool, r *relay
 	if r.sent != nil {
 		<-r.sent.Done() // also if the session is over: t is passed the lock, or is not
 		if r.sent.Succeeded() {
-			return true, false // by whoever has read the reply
+			return true, false // by the goroutine that has read the reply
 		}
 		if _, _, err := g.s.Outcome(r.sent); !errors.Is(err, zkclient.ErrAmbiguous) {
 			q.refused(r.t)
@@ -100,9 +103,9 @@ func (q *localLine) mayPassNow(g *Grant) bool {
 	return q.passed < q.cache.c.Config().LocalQueue && q.looked != 0 && now.Sub(q.looked) <= freshFor/2 && !q.outranked
 }
 
-// mayPass reports whether nobody outside of the line comes first: nobody more
-// important is there, as of a list that is fresh, and nobody of the same priority has
-// been passed as often as the configuration allows.
+// mayPass reports whether no request outside of the line comes first: a fresh
+// list shows no more important one, and none of the same priority was passed as
+// often as the configuration allows.
 func (q *localLine) mayPass(ctx context.Context, g *Grant) bool {
 	ls, now := &q.cache.lines, g.s.Now()
 	ls.mu.Lock()

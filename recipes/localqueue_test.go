@@ -25,9 +25,9 @@ func lineAt(t *testing.T, server *zktest.Server) *PriorityLock {
 	return l
 }
 
-// Those who stand in line wait on the goroutines of their callers, and whoever
-// releases passes on from its own.
-func TestALineThatNobodyDisturbsTakesNoGoroutines(t *testing.T) {
+// Requests in a line wait on the goroutines of their callers, and the releasing
+// holder passes on from its own.
+func TestAnUndisturbedLineTakesNoGoroutines(t *testing.T) {
 	l := lineAt(t, zktest.RunT(t))
 	ctx := t.Context()
 	made := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
@@ -49,7 +49,8 @@ func TestALineThatNobodyDisturbsTakesNoGoroutines(t *testing.T) {
 					t.Error("two have their turn")
 					return
 				}
-				// Whoever found the line empty, and the lock about to be released, was handed it over.
+				// The lock was handed to the request that found the line empty, and the
+				// lock about to be released.
 				token, err := g.Token(ctx)
 				if err != nil || token <= last {
 					t.Errorf("token %d after %d: %v", token, last, err)
@@ -70,8 +71,8 @@ func TestALineThatNobodyDisturbsTakesNoGoroutines(t *testing.T) {
 	require.Less(t, taken, threads*turns/4+3*looks)
 }
 
-// The reply to T17 is late, or never comes: whoever releases may leave, and the next one
-// has its turn, once.
+// The reply to T17 is late, or never comes: the releasing holder may leave, and
+// the next one has its turn, once.
 func TestALockIsPassedOnThoughItsHolderLeavesMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -101,7 +102,7 @@ func TestALockIsPassedOnThoughItsHolderLeavesMeanwhile(t *testing.T) {
 			require.Eventually(t, func() bool {
 				l.cache.lines.mu.Lock()
 				defer l.cache.lines.mu.Unlock()
-				first.line.looked = first.s.Now().Add(time.Hour) // nobody else is there
+				first.line.looked = first.s.Now().Add(time.Hour) // no other request is there
 				return len(first.line.waiting) == 2
 			}, time.Minute, time.Millisecond)
 
@@ -131,7 +132,7 @@ func TestALockIsPassedOnThoughItsHolderLeavesMeanwhile(t *testing.T) {
 	}
 }
 
-// As of a look that is fresh: it is asked anew by whoever passes on.
+// As of a fresh list: the releasing holder reads it anew.
 func TestALineThatIsKnownToBeOutrankedIsNotPassedOnAtOnce(t *testing.T) {
 	t.Parallel()
 	l := lineAt(t, zktest.RunT(t))
@@ -155,8 +156,9 @@ func TestALineThatIsKnownToBeOutrankedIsNotPassedOnAtOnce(t *testing.T) {
 	require.NoError(t, second.Release(t.Context()))
 }
 
-// Whoever stands in line may be told who has its turn while that is being passed on.
-func TestALineTellsOfTheHolderWhileItIsPassedOn(t *testing.T) {
+// A request in the line may be shown the holder while the lock is being passed
+// on.
+func TestALineShowsTheHolderWhileTheLockIsPassedOn(t *testing.T) {
 	t.Parallel()
 	l := lineAt(t, zktest.RunT(t))
 	first, err := l.Acquire(t.Context(), Request{})

@@ -54,9 +54,9 @@ func (k *lockCache) rootEpoch(ctx context.Context, s *zkclient.Session) (int32, 
 	}
 }
 
-// fireIdle makes a watch on a lock node fire that nobody needs any more: the node is
-// written so that it says the same. go-zookeeper cannot take a watch back, and a node that is
-// never deleted may not change for long.
+// fireIdle makes a watch on a lock node fire that is no longer needed: it
+// writes the node's data unchanged. go-zookeeper cannot take a watch back, and
+// a node that is never deleted may not change for long.
 func (k *lockCache) fireIdle(ctx context.Context, s *zkclient.Session, path string) {
 	const tries = 3 // each fails only if the node changes, and then the watch fires
 	for try := 0; try < tries && s.WatchIdle(path); {
@@ -72,8 +72,9 @@ func (k *lockCache) fireIdle(ctx context.Context, s *zkclient.Session, path stri
 
 // rewrite writes a lock node so that it says the same.
 func (k *lockCache) rewrite(ctx context.Context, s *zkclient.Session, path string) error {
-	// Nobody of ours need be at the lock any more, so it may be removed, and
-	// be there anew with the version that is read here: the epoch tells.
+	// The lock need not have requests of this client any more, so it may be
+	// removed, and created anew with the version that is read here: the epoch
+	// shows that.
 	epoch, err := k.rootEpoch(ctx, s)
 	if err != nil {
 		return err

@@ -8,9 +8,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// A Lookout follows every lock below the root of a client: it hears of changes
-// by watches, and reads only what has changed. While nothing happens it asks
-// nothing. It writes nothing, but for what the servers' clock takes.
+// A Lookout follows every lock below the root of a client: it learns of changes
+// by watches, and reads only what has changed. While nothing happens it sends
+// no request. It writes only what it needs to know the servers' clock.
 //
 // Its watches are those of the client's session: one on the node of each request,
 // two on that of each lock. go-zookeeper cannot take a watch back, so those that
@@ -39,8 +39,9 @@ type Sighting struct {
 	State LockState
 
 	// Moved is the transaction in which a request came or went last. It is the
-	// token of whoever was handed the lock or has taken it, unless somebody came or
-	// went since; a waiter that found the lock abandoned was granted later than that.
+	// token of the holder that was handed the lock or has taken it, unless a
+	// request came or went since; a waiter that found the lock abandoned was
+	// granted later than that.
 	Moved Token
 
 	// Version is that of the lock node: each grant raises it by one. What else writes
@@ -51,17 +52,18 @@ type Sighting struct {
 	// a scope alone.
 	Gone bool
 
-	// Unreadable, when it is not nil, are the nodes in the place of locks, or of lists
-	// of locks, that cannot be read, by path: all that there are now. Told when they
-	// have changed. What of a lock cannot be read is told with its State.
+	// Unreadable, when it is not nil, are the nodes in the place of locks, or of
+	// lists of locks, that cannot be read, by path: all that there are now.
+	// Reported when they have changed. What of a lock cannot be read is part of
+	// its State.
 	Unreadable []zkclient.Unreadable
 
-	// Synced: every lock that there is has been told, since Run began, or since it
-	// was Blind.
+	// Synced: every lock that there is has been reported, since Run began, or
+	// since it was Blind.
 	Synced bool
 
-	// Blind is set when ZooKeeper has not answered for a second: until Synced, what
-	// was told may be out of date. Told once for each such time.
+	// Blind is set when ZooKeeper has not answered for a second: until Synced,
+	// what was reported may be out of date. Reported once for each such time.
 	Blind *Blindness
 }
 
@@ -88,9 +90,9 @@ func (c *Client) Lookout(o LookoutOptions) (*Lookout, error) {
 // locks (*AccessError). It calls seen from one goroutine; while that does not
 // return, changes add up. It may be called again, and more than once at a time.
 //
-// Each lock is told once at the beginning, and then when its state is another
-// one than was told last. After a lost connection or session everything is read
-// again, and what has changed is told.
+// Each lock is reported once at the beginning, and then when its state differs
+// from the last one reported. After a lost connection or session everything is
+// read again, and changes are reported.
 func (l *Lookout) Run(ctx context.Context, seen func(Sighting)) error {
 	v := newVigil(l, seen)
 	defer v.end()
@@ -105,6 +107,6 @@ func (l *Lookout) Run(ctx context.Context, seen func(Sighting)) error {
 	}
 }
 
-// blindAfter is how long ZooKeeper may be silent before that is told: a server
-// that is restarted is no news.
+// blindAfter is how long ZooKeeper may be silent before that is reported: a
+// restart of one server is not reported.
 const blindAfter = time.Second

@@ -49,7 +49,7 @@ type vigil struct {
 
 const (
 	// maxLooks is how many sites are looked at at once, maxLookReads how many
-	// reads that may be: they share the connection with whoever locks.
+	// reads that may be: they share the connection with lock requests.
 	maxLooks     = 16
 	maxLookReads = 32
 )

@@ -2,7 +2,7 @@ package recipes
 
 import "github.com/lockkeeper/lockkeeper/recipes/internal/call"
 
-// notices are what the listener of a request and its grant is told.
+// notices are what the listener of a request and its grant gets.
 type notices = call.Teller[Notice]
 
 // newNotices returns those for a listener, which may be nil. Nothing follows a Lost.

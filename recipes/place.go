@@ -46,13 +46,13 @@ type place struct {
 	told     bool                    // Queued was sent
 	scouted  *scout                  // the look that is under way was sent together
 	trust    *trust                  // others were in front a moment ago: no need to look right away
-	heir     *heir                   // whom it will grant when it has held the lock
+	heir     *heir                   // the waiter that it will grant when it has held the lock
 	calm     bool                    // the rest is over, and nothing has happened since
 	seen     bool                    // has glanced
 	odd      bool                    // foreign nodes were reported
 	promoted string                  // guid of one in front that was found granted
 	beaten   bool                    // another took the lock although this request is first
-	knocked  bool                    // nobody can do that again
+	knocked  bool                    // knock raised the version of the lock node
 	counted  bool                    // the queue was not too long when it joined
 	follows  string                  // path of the one right in front, if it is watched and nothing has happened since
 	polled   bool                    // that was so for as long as there was to wait
@@ -112,7 +112,7 @@ func (p *place) learn(stat *zkclient.Stat) {
 	}
 }
 
-// mend writes the own node anew that somebody else has overwritten.
+// mend writes the own node anew after another program has overwritten it.
 func (p *place) mend(ctx context.Context, seen *zkclient.Stat) error {
 	p.a.l.c.Log().Warn("the request's node is overwritten: writing it anew", "node", p.path)
 	p.rewritten.Store(true) // before its event can come

@@ -10,9 +10,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// glance is one look at who is there. It takes the lock if that is nobody
-// else, and returns how long to rest while there can be nothing to do:
-// somebody stands before this request, and there is nobody that it outranks.
+// glance lists who is there. It takes the lock if no other request is, and
+// returns how long to rest while there can be nothing to do: another request
+// stands before this one, and there is none that this one outranks.
 func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 	there, err := contendersAt(ctx, p.s, p.a.l.path)
 	if err != nil {
@@ -27,7 +27,8 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 	children = p.a.l.cache.strangers.drop(p.a.l.path, children, p.guid)
 	me := slices.IndexFunc(children, func(c child) bool { return c.guid == p.guid })
 	below := slices.ContainsFunc(children, func(c child) bool { return p.a.req.Priority.Outranks(c.level()) })
-	// Of several shared holders that leave at once, nobody may hand over.
+	// Of several shared holders that leave at once, it may be that none hands
+	// over.
 	several := slices.ContainsFunc(children, func(c child) bool { return c.mode == priority.Shared })
 	switch {
 	case len(children) < all:
@@ -35,8 +36,8 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 	case me == 0 && len(children) == 1 && int(stat.DataLength) > soleHolderLength:
 		return nil, 0, nil // there may be news for those who were evicted: they have to be read
 	case me == 0 && len(children) == 1 && !p.granted.Load():
-		// Whomever G names at this version, which is of the same snapshot, is
-		// dead, or this request itself.
+		// The requests that G names at this version, which is of the same snapshot,
+		// are dead, or are this request itself.
 		grant, err := p.grantSelf(ctx, stat, lockRecord{}, children, nil)
 		return grant, 0, err
 	case me <= 0 || below || several:
@@ -164,7 +165,7 @@ func (p *place) follow(ctx context.Context, first, pred child, pos int, alive []
 	}
 	if rec, err := decodeContender(data); err == nil && rec.Granted && p.promoted != pred.guid {
 		p.promoted = pred.guid
-		return errAgain // it holds by now, so this request may be the first; else somebody has written that there
+		return errAgain // it holds by now, so this request may be the first; else a foreign client has written that there
 	}
 	p.follows = l.path + "/" + pred.name
 	p.front = p.follows
@@ -172,9 +173,10 @@ func (p *place) follow(ctx context.Context, first, pred child, pos int, alive []
 	return nil
 }
 
-// isNext reports whether the one right in front has come to hold the lock, and has it alone. Then this
-// request is the next, or somebody more important is: for as long as many a hold lasts there is nothing to do
-// before that one goes or is written to, and nobody need be looked for, which is long where they are many.
+// isNext reports whether the predecessor is now the holder, and has the lock
+// alone. Then this request is the next, or a more important one is: during that
+// hold there is nothing to do before the holder goes or its node is written,
+// and no list is needed, which is long where there are many requests.
 func (p *place) isNext(ctx context.Context, front string) (bool, error) {
 	data, stat, err := p.s.Look(ctx, front, &p.others)
 	switch {
@@ -218,8 +220,8 @@ func (p *place) overtook(holder child) bool {
 	return !p.a.req.Mode.Admits(holder.mode) && !holder.level().Outranks(p.a.req.Priority) && holder.place.Sequence-p.sequence() > 0
 }
 
-// knock raises the version of the lock node, and changes nothing else. Whoever
-// takes the lock again and again by a version it remembers then has to look,
+// knock raises the version of the lock node, and changes nothing else. A client
+// that takes the lock again and again by a remembered version then has to list,
 // and finds this request.
 func (p *place) knock(ctx context.Context) error {
 	const tries = 16 // each fails if the lock is taken between its read and its write

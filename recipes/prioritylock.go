@@ -9,8 +9,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
-// A PriorityLock is the lock of one scope. Whoever is more important goes
-// first, and may ask the holder to go; inside one priority, first come first
+// A PriorityLock is the lock of one scope. The more important request goes
+// first, and may preempt the holder; inside one priority, first come first
 // served. Exclusive holders have it alone, shared ones together; a shared
 // request does not pass an exclusive one that waits, unless it is more
 // important. It holds no state of its own: any number of them may stand for one
@@ -46,8 +46,8 @@ func newPriorityLock(c *Client, scope, path string) *PriorityLock {
 // Scope returns what the lock protects.
 func (l *PriorityLock) Scope() string { return l.scope }
 
-// errCrowded: somebody else is there, so the request has to queue.
-var errCrowded = errors.New("somebody else is at the lock")
+// errCrowded: another request is there, so the request has to queue.
+var errCrowded = errors.New("another request is at the lock")
 
 // Acquire waits for the lock and returns the grant of it, which must be
 // released. When it returns an error, the request is gone from ZooKeeper, or

@@ -131,7 +131,7 @@ func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 		g, err := p.handedOver(ctx, 0)
 		return g, 0, err
 	}
-	// The watch on the own node comes first: a grant after it is told, one
+	// The watch on the own node comes first: a grant after it fires the watch, one
 	// before it is read.
 	if p.stale.Load() {
 		p.stale.Store(false)

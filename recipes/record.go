@@ -16,16 +16,17 @@ import (
 // a lock, nor hand it over, so it has to refuse the record.
 const delayFormat = 2
 
-// openFormat is the version of a lock record that lets readers walk in (T18), or has:
-// a program that does not know of that must not grant the lock to anybody.
+// openFormat is the version of a lock record that lets readers walk in (T18),
+// or has: a program that does not know of that must not grant the lock.
 const openFormat = 3
 
 // contenderRecord is the data of a contender's node: its request, then its
 // mailbox. Times are server times in milliseconds.
 //
-// What a grant means is told by the write that granted: its zxid is the token,
-// its time is when the hold and the lease begin. Whoever writes the node later
-// therefore puts all three into the data, under the version that it read.
+// The stat of the write that granted says what the grant means: its zxid is the
+// token, its time is when the hold and the lease begin. A client that writes
+// the node later therefore puts all three into the data, under the version that
+// it read.
 type contenderRecord struct {
 	Format         int            `json:"format"`
 	Owner          string         `json:"owner"`
@@ -54,7 +55,7 @@ type contenderRecord struct {
 	Granted   bool         `json:"granted,omitempty"`
 	Token     Token        `json:"token,omitempty"`      // 0: the zxid of the node's last write
 	GrantedAt int64        `json:"granted_at,omitempty"` // 0: the time of the node's last write
-	LeaseFrom int64        `json:"lease_from,omitempty"` // likewise
+	LeaseFrom int64        `json:"lease_from,omitempty"` // 0: the time of the node's last write
 	RunsFrom  int64        `json:"runs_from,omitempty"`  // of the minimum runtime; 0: granted_at, -1: the time of the node's last write
 	Preempt   []askingNote `json:"preempt_by,omitempty"` // the mailbox
 	Behind    int          `json:"behind,omitempty"`     // how many stood behind it in its local queue when it was granted
@@ -100,8 +101,9 @@ type lockRecord struct {
 	Delays  []delayNote    `json:"delays,omitempty"` // then the format is delayFormat
 	Open    bool           `json:"open,omitempty"`   // readers may walk in; then the format is openFormat
 
-	// Some of those who have may be there; likewise. Its name makes G longer than that of one
-	// holder, with nobody named as well, or programs that do not know of it would not read it.
+	// Some readers that have walked in may be there; then the format is
+	// openFormat, too. Its name makes G longer than that of one holder, also if it
+	// names no holder, or programs that do not know of it would not read it.
 	Walked bool `json:"readers_may_have_walked_in,omitempty"`
 }
 
@@ -132,8 +134,8 @@ func (r lockRecord) evict(more ...evictionNote) []evictionNote {
 	return slices.Concat(r.Evicted[max(0, len(r.Evicted)-maxEvictions):], more)
 }
 
-// news returns the eviction notes that somebody may not have read yet, at a
-// server time. Whoever hears of nothing for so long loses its session.
+// news returns the eviction notes that a client may not have read yet, at a
+// server time. A client that gets no answer for that long loses its session.
 func (r lockRecord) news(now int64) []evictionNote {
 	return slices.DeleteFunc(slices.Clone(r.Evicted), func(n evictionNote) bool { return now-n.At > newsFor.Milliseconds() })
 }
@@ -241,7 +243,7 @@ func decodeLock(data []byte) (r lockRecord, err error) {
 		return lockRecord{Format: znode.RecordFormat}, nil
 	}
 	err = znode.DecodeUpTo(openFormat, data, &r, &r.Format)
-	for i, n := range r.Delays { // whoever has written it
+	for i, n := range r.Delays { // whichever client has written it
 		r.Delays[i].Delay = min(n.Delay, priority.MaxLockDelay.Milliseconds())
 	}
 	return r, err
@@ -277,8 +279,8 @@ func (r *contenderRecord) leaseLeft(stat *zkclient.Stat, now int64) time.Duratio
 	return timeLeft(r.leaseFrom(stat), r.LeaseTimeout, now)
 }
 
-// timeLeft returns what is left of a time that began at from, between nothing and
-// all of it. Anybody may have written the numbers, however large.
+// timeLeft returns what is left of a time that began at from, between nothing
+// and all of it. A foreign client may have written the numbers, however large.
 func timeLeft(from, length, now int64) time.Duration {
 	gone := now - from
 	switch {
@@ -349,7 +351,8 @@ func (r *contenderRecord) withdraw(id string) bool {
 	return len(r.Preempt) != before
 }
 
-// asks is what the holder is told of a note, by about the server's time.
+// asks is the notice that the holder gets of a note, by about the server's
+// time.
 func (n *askingNote) asks(stat *zkclient.Stat, now time.Time) PreemptRequested {
 	grace := znode.Milliseconds(n.Grace)
 	left := max(0, min(grace, grace-now.Sub(time.UnixMilli(n.at(stat)))))
@@ -372,7 +375,7 @@ func (n evictionNote) eviction() Eviction {
 	return e
 }
 
-// loss is what the evicted is told.
+// loss is the error that the evicted holder gets.
 func (n evictionNote) loss(scope string) *LostError {
 	loss := &LostError{Scope: scope, Reason: LossTaken, By: n.By, For: n.Reason, Override: n.Override, Why: n.Why}
 	switch {

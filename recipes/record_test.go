@@ -50,7 +50,7 @@ func TestClassThatCannotBeOneIsNotShown(t *testing.T) {
 	require.NoError(t, priority.CheckClass(""))
 }
 
-func TestMinimumRuntimeCountsFromTheGrantWhoeverWritesLater(t *testing.T) {
+func TestMinimumRuntimeCountsFromTheGrantAfterLaterWrites(t *testing.T) {
 	const second = int64(1000)
 	rec := contenderRecord{Granted: true, LeaseTimeout: 60 * second}
 	rec.protect(10 * time.Second)
@@ -95,7 +95,7 @@ func TestMinimumRuntimeEndsWithTheLeaseAtTheLatest(t *testing.T) {
 	require.Equal(t, 5*time.Second, short.remaining(grant, 50*second).MinRuntimeLeft, "the lease is shorter by now")
 }
 
-func TestTokenAndLeaseStayThoseOfTheGrantWhoeverWritesLater(t *testing.T) {
+func TestTokenAndLeaseStayThoseOfTheGrantAfterLaterWrites(t *testing.T) {
 	rec := contenderRecord{Granted: true, LeaseTimeout: 1000}
 	grant := &zkclient.Stat{Mzxid: 7, Mtime: 50_000}
 	require.Equal(t, Token(7), rec.token(grant))

@@ -12,10 +12,11 @@ import (
 )
 
 // Release gives the lock back: to the first in line if there is one (T4), in
-// one transaction either way. No lock-delay follows. Of several shared holders, the last one does so. It returns ErrReleased when it was released
-// before, the *LostError when it was lost, even if only Release found out, and
-// ErrClosed when the client was closed while nobody answered: then the lock is free
-// when the session has ended at the latest.
+// one transaction either way. No lock-delay follows. Of several shared holders,
+// the last one does so. It returns ErrReleased when it was released before, the
+// *LostError when it was lost, even if only Release found out, and ErrClosed
+// when the client was closed while ZooKeeper did not answer: then the lock is
+// free when the session has ended at the latest.
 //
 // When ctx ends first, Release returns an error and goes on in the background
 // until the lock is free.
@@ -38,9 +39,9 @@ func (g *Grant) Release(ctx context.Context) error {
 	asked := len(g.asked) > 0
 	known, at := g.next, g.at
 	next := known
-	prepared := g.attended != nil && g.attended == known // and nobody came since
+	prepared := g.attended != nil && g.attended == known // and no request came since
 	if asked && !prepared || g.mode == priority.Shared || g.req.Hold != "" || !prepared && !known.fresh(now) || known.followed || !g.s.Usable() {
-		next = nil // somebody more important may have come, or will have when there is a connection
+		next = nil // a more important request may have come, or will have when there is a connection
 	}
 	var underWay *preparation
 	if next == nil {
@@ -54,8 +55,8 @@ func (g *Grant) Release(ctx context.Context) error {
 	}
 	g.s.UnwatchChildren(g.lock.path, &g.around) // it fires when the node goes
 
-	// A short hold of a lock at which nobody was seen leaves without looking:
-	// whoever came meanwhile watches the holder's node, and takes over when
+	// A short hold of a lock that showed no other request leaves without a list: a
+	// request that came meanwhile watches the holder's node, and takes over when
 	// that is gone.
 	look := asked || g.lock.cache.hints.get(g.lock.path).busy > 0 || now.Sub(g.born) >= watchAfter ||
 		g.req.LockDelay > 0 && g.Mode() == priority.Shared || // of several, each has its note in G
@@ -153,7 +154,7 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 			return nil
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			unsure = true
-		case !errors.Is(err, zkclient.ErrBadVersion): // else somebody wants to be next, or is in its turn
+		case !errors.Is(err, zkclient.ErrBadVersion): // else a request wants to be next, or is in its turn
 			return gone(err)
 		}
 		look = true
@@ -197,13 +198,13 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 			case err != nil:
 				return gone(err)
 			case !line.others && l.cache.hints.get(l.path).busy == busyLooks:
-				// Whoever was here just now may be on the way back, and not have reached the
-				// server that this client reads from.
+				// The requests that were here just now may be on their way back, and not
+				// have reached the server that this client reads from.
 				l.cache.hints.update(l.path, func(h *hint) { h.busy-- })
-				_ = g.s.Sync(ctx, l.path) // the list fails likewise
+				_ = g.s.Sync(ctx, l.path) // the list fails as well
 				continue
 			case len(line.heirs) == 0:
-				if !line.others { // else they hold as well, or are nobody that this version understands
+				if !line.others { // else they hold as well, or this version does not understand them
 					l.cache.hints.update(l.path, func(h *hint) { h.busy = max(0, h.busy-1) })
 				}
 				look = false
@@ -235,11 +236,12 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 // errHolderGone: the node of the holder that hands over is not there.
 var errHolderGone = fmt.Errorf("the holder is gone: %w", zkclient.ErrNoNode)
 
-// vacate is T5: it removes the holder's node. One that has a lock-delay takes its
-// note out of G with it: a note that stays tells of an unclean end. A member of a hold
-// takes its guid out: one that stays can be resumed (T16), and of two that leave at
-// once, each taking the other for alive, one fails and looks again. It returns the version at
-// which nobody has held the lock since, or -1: after a hold, if G names nobody any more.
+// vacate is T5: it removes the holder's node. One that has a lock-delay takes
+// its note out of G with it: a note that stays tells of an unclean end. A
+// member of a hold takes its guid out: one that stays can be resumed (T16), and
+// of two that leave at once, each taking the other for alive, one fails and
+// looks again. It returns the version from which on the lock has had no holder,
+// or -1: after a hold, if G names no member any more.
 func (g *Grant) vacate(ctx context.Context, line succession, sent *zkclient.Parcel) (version int32, err error) {
 	remove := func() error {
 		if sent != nil {
@@ -265,9 +267,9 @@ func (g *Grant) vacate(ctx context.Context, line succession, sent *zkclient.Parc
 	return -1, err
 }
 
-// handOver is T4: it grants the heirs and removes the holder's node. In this order,
-// in which the server tells of them: an heir that watches the holder hears of its grant first, and has
-// nothing to look for.
+// handOver is T4: it grants the heirs and removes the holder's node. The server
+// sends events in this order: an heir that watches the holder learns of its
+// grant first, and has nothing to look for.
 func (g *Grant) handOver(ctx context.Context, line succession, sent *zkclient.Parcel) error {
 	var failed int
 	var err error

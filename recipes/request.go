@@ -21,8 +21,8 @@ type Request struct {
 	// processes: PriorityLock.Join, PriorityLock.Adopt.
 	priority.Identity
 
-	// ForCleanup joins a hold although it is asked to go: to help it clean up. It
-	// has a meaning for PriorityLock.Join alone.
+	// ForCleanup joins a hold although it is being preempted: to help it clean up.
+	// It has a meaning for PriorityLock.Join only.
 	ForCleanup bool
 
 	// Under are the IDs of the grants that the same work holds while it waits for
@@ -30,14 +30,14 @@ type Request struct {
 	// outside, see LockState.
 	Under []string
 
-	// Override, when set, is the operator's override that the request is made
-	// for, or that has changed it. Those whom it asks to go, or evicts, are told.
+	// Override, when set, is the operator's override that the request is made for,
+	// or that has changed it. The holders that it preempts or evicts learn of it.
 	Override *Mark
 
 	// Vouch, when set, says whether that override is in force: nil, or why not. It
 	// is asked, in place of a look at the OverrideBoard, by a request at
-	// priority.Emergency, which needs one: before the request is made, asks a
-	// holder to go, or takes the lock. It is for a program that has overrides from
+	// priority.Emergency, which needs one: before the request is made, preempts a
+	// holder, or takes the lock. It is for a program that has overrides from
 	// elsewhere, such as a file.
 	Vouch func(ctx context.Context, m Mark) error
 
@@ -58,9 +58,9 @@ type Request struct {
 	// alone. An error ends the request.
 	Authorize func(ctx context.Context, holders []Contender) error
 
-	// Notify, when set, is told of each Notice of this request and, once
-	// granted, of its Grant. Calls come one at a time and must not block.
-	// They may use the grant: what that brings to light is told next.
+	// Notify, when set, is called with each Notice of this request and, once
+	// granted, of its Grant. Calls come one at a time and must not block. They may
+	// use the grant: notices that this causes follow.
 	Notify func(Notice)
 }
 
@@ -77,7 +77,8 @@ type Revision struct {
 	Withdraw error
 }
 
-// A Mark names an operator's override, for those whom it meets.
+// A Mark names an operator's override, for the requests and holders that it
+// affects.
 type Mark struct {
 	ID     string `json:"id"`
 	By     string `json:"by"`
@@ -108,20 +109,20 @@ type Notice interface {
 }
 
 type (
-	// Queued: the request stands in the queue behind somebody. Sent once for
-	// each place in the queue that the request takes (again after Requeued).
+	// Queued: the request stands in the queue behind another. Sent once for each
+	// place in the queue that the request takes (again after Requeued).
 	Queued struct {
 		Position int         // 1 is next in line
 		Holders  []Contender // who has the lock
 	}
 
 	// Joined: the request stands in the queue under this ID (Grant.ID), so that a
-	// Reference can name it. Told of requests with a Hold alone, again after Requeued
-	// and after a change of the priority.
+	// Reference can name it. Sent only for requests with a Hold, again after
+	// Requeued and after a change of the priority.
 	Joined struct{ ID string }
 
 	// Blocked: the request is next in line, and other holders are in its way than
-	// those it was told of before.
+	// the last Blocked named.
 	Blocked struct{ Holders []Contender }
 
 	// Displaced: the request was next in line until a more important one came.
@@ -148,25 +149,26 @@ type (
 	}
 
 	// Revised: the request asks for something else by now. After a change of its
-	// priority it is told its position again.
+	// priority it gets its position again.
 	Revised struct{ Revision }
 
 	// CleanupPending: the waiting timeout of a Patient request is over, and the
 	// holders have not gone.
 	CleanupPending struct {
 		Holders []Contender
-		Waited  time.Duration // since the first of them was asked to go
+		Waited  time.Duration // since the first of them was asked to release
 	}
 
-	// PendingOver: holders of whom CleanupPending told have gone, and others hold
-	// the lock now. These are asked in their turn, under the terms that hold when
-	// Notify has returned; CleanupPending is told anew if they do not go.
+	// PendingOver: holders that CleanupPending named have gone, and others hold
+	// the lock now. These are preempted in their turn, under the terms that hold
+	// when Notify has returned; CleanupPending follows anew if they do not go.
 	PendingOver struct{ Holders []Contender }
 
 	// TakenOver: the request took the lock from holders whose grace was over.
 	TakenOver struct{ From []Contender }
 
-	// PreemptRequested: the holder is asked to go. It still holds the lock.
+	// PreemptRequested: the holder is preempted, that is asked to release. It
+	// still holds the lock.
 	PreemptRequested struct {
 		By       Contender
 		Reason   priority.Reason
@@ -177,8 +179,9 @@ type (
 		Override *Mark  // for which the preemptor asks; nil: of its own accord
 	}
 
-	// PreemptionWithdrawn: nobody asks the holder to go any more. The context of a
-	// lockguard.Hold stays cancelled; its holder cleans up and releases all the same.
+	// PreemptionWithdrawn: no request preempts the holder any more. The context of
+	// a lockguard.Hold stays cancelled; its holder cleans up and releases all the
+	// same.
 	PreemptionWithdrawn struct{}
 
 	// AtRisk: ZooKeeper has not answered for a quarter of the session timeout, or the

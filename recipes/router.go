@@ -21,9 +21,9 @@ import (
 // ledger, overrides, approvals, audit and emergencies, groups and the classic
 // recipes, each by the methods of Home.
 //
-// Tokens of different ensembles cannot be compared. When a prefix moves to another
-// ensemble, the tokens of its scopes begin anew, maybe below those that were given:
-// stop everybody, and let what checks tokens forget what it has seen.
+// Tokens of different ensembles cannot be compared. When a prefix moves to
+// another ensemble, the tokens of its scopes begin anew, maybe below those that
+// were given: stop all clients, and reset every resource that checks tokens.
 type Router struct {
 	home   *Client
 	routes []route // the longest prefix first

@@ -8,11 +8,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// A scout looks ahead for a request that may have to ask somebody to go: G, the
-// list and whoever may hold the lock are read together with the own node, in one
-// round trip instead of four. In which order they are answered does not matter: G
-// and the list are of one version or are read anew, and what a holder says is
-// used under the version of its node.
+// A scout reads ahead for a request that may have to preempt a holder: G, the
+// list and the nodes that may be holders are read together with the own node,
+// in one round trip instead of four. In which order they are answered does not
+// matter: G and the list are of one version or are read anew, and what a holder
+// says is used under the version of its node.
 type scout struct {
 	all sync.WaitGroup
 
@@ -34,7 +34,7 @@ type glimpse struct {
 const maxScouted = 4
 
 // scouts reports whether the first look is better sent together: the request
-// outranks somebody that it saw before it joined.
+// outranks one that it saw before it joined.
 func (a *attempt) scouts() bool { return a.below && a.req.Mode == priority.Exclusive }
 
 // scout sends what the place is going to ask.

@@ -24,7 +24,7 @@ type LockState struct {
 
 	Delays  []Delay    // of holders that have gone uncleanly, as far as they are not over
 	Evicted []Eviction // who was evicted lately, by the last takeover and a few before it
-	At      time.Time  // of the look, by the server's clock; zero when nobody is there
+	At      time.Time  // of the look, by the server's clock; zero when no request is there
 }
 
 // delaysOf returns those that a request of this mode has to wait for.
@@ -46,7 +46,7 @@ func (s LockState) Delay(mode priority.Mode) time.Duration {
 	return left
 }
 
-// Held reports whether somebody holds the lock.
+// Held reports whether the lock has a holder.
 func (s LockState) Held() bool { return len(s.Holders) > 0 }
 
 // Contender is a request as it stands in ZooKeeper: a holder or a waiter.

@@ -217,7 +217,7 @@ func (p *place) move(ctx context.Context, r *revision) error {
 	case !errors.Is(err, zkclient.ErrAmbiguous):
 		return err
 	}
-	// Either the old node is there or the new one, unless somebody has deleted it.
+	// Either the old node is there or the new one, unless it was deleted by hand.
 	p.stale.Store(true)
 	path, err := findContender(ctx, s, l.path, guid)
 	switch {
@@ -250,8 +250,8 @@ func (p *place) movedTo(r *revision, guid, path string, sent zkclient.Instant) e
 	next.odd, next.sawG, next.sights = p.odd, p.sawG, p.sights
 	next.authors = map[string]struct{}{p.guid: {}} // its notes say nothing new
 	if asks := p.takeAsks(); len(asks) > 0 {
-		// They are void, and go when the new place asks the same holders. Taken back
-		// before that, they would tell the holder that nobody asks any more.
+		// They are void, and go when the new place asks the same holders. Withdrawing
+		// them before that would tell the holder that its preemption is over.
 		next.former = func(ctx context.Context) { p.withdrawFrom(ctx, asks) }
 	}
 	if tidy := p.former; tidy != nil { // it has not looked yet

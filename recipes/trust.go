@@ -10,9 +10,9 @@ import (
 )
 
 // trust is the plan of one that joins a queue which its process saw a moment
-// ago: it does not look whom it stands behind. It waits for the hand-over about
-// as long as its process waited before; if there are several, then from shortly
-// before that it looks, now and then, who is behind it.
+// ago: it does not list which requests it stands behind. It waits for the
+// hand-over about as long as its process waited before; if there are several,
+// then from shortly before that it looks, now and then, who is behind it.
 type trust struct {
 	look  zkclient.Instant // the next time
 	until zkclient.Instant // then trust ends
@@ -28,13 +28,13 @@ const (
 	maxTrustOfFew = 5 * time.Millisecond
 )
 
-// trust returns the plan of one that joins now; nil if it has to look, because
-// nobody was seen lately, or somebody that it may have to preempt.
+// trust returns the plan of one that joins now; nil if it has to list, because
+// it has lately seen no request, or one that it may have to preempt.
 func (h hint) trust(level priority.Level, joined zkclient.Instant, now time.Time) *trust {
 	switch {
 	case h.waiting == 0, level.Outranks(h.lowest), now.Sub(h.waitingAt) >= trustAfter, h.wait > maxTrust:
 		return nil
-	case h.waiting <= 2: // most likely nobody will be behind it
+	case h.waiting <= 2: // most likely no request will be behind it
 		end := joined.Add(min(2*h.wait+time.Millisecond, maxTrustOfFew))
 		return &trust{look: end, until: end}
 	}
@@ -63,8 +63,8 @@ func (p *place) rely(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// foresee finds out whom this request will grant when it has held the lock. It
-// reports whether the request still stands behind others.
+// foresee finds out which waiter this request will grant when it has held the
+// lock. It reports whether the request still stands behind others.
 func (p *place) foresee(ctx context.Context) (behind bool, err error) {
 	seen, known := p.s.Now(), p.heir
 	p.heir = nil
@@ -76,7 +76,7 @@ func (p *place) foresee(ctx context.Context) (behind bool, err error) {
 	case err != nil:
 		return false, err
 	}
-	unread := int(stat.DataLength) > soleHolderLength // news, which whoever hands over has to hand on
+	unread := int(stat.DataLength) > soleHolderLength // news, which the holder that hands over has to hand on
 	if heir, ok := heirBehind(children, me); ok && !unread {
 		p.heir, err = p.a.l.inherit(ctx, p.s, heir, known, seen)
 		if errors.Is(err, errAgain) || errors.Is(err, errStranger) {
@@ -90,8 +90,8 @@ func (p *place) foresee(ctx context.Context) (behind bool, err error) {
 }
 
 // heirBehind returns the one that me will grant: the next. There is none as
-// long as somebody more important is in front: if the lock were given to me
-// past that one, by somebody who has not seen it, me could not tell it from a
+// long as a more important request is in front: if the lock were given to me
+// past that one, by a holder that has not seen it, me could not tell it from a
 // holder that is gone by then.
 func heirBehind(children []child, me int) (child, bool) {
 	if me == len(children)-1 || children[0].level() != children[me].level() {

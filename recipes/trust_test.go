@@ -27,9 +27,9 @@ func TestOnlyAQueueThatWasSeenLatelyIsTrusted(t *testing.T) {
 		look, until time.Duration // after joining; 0: not trusted
 	}{
 		{"nothing is known", hint{}, 3, 0, 0},
-		{"nobody waited", seen(0, ms(3)), 3, 0, 0},
+		{"no waiter", seen(0, ms(3)), 3, 0, 0},
 		{"seen too long ago", old, 3, 0, 0},
-		{"somebody may have to be preempted", seen(8, ms(3)), 4, 0, 0},
+		{"a holder may have to be preempted", seen(8, ms(3)), 4, 0, 0},
 		{"waits are long", seen(8, maxTrust+1), 3, 0, 0},
 		{"several waited for a short time", seen(8, ms(3)), 3, ms(3) / 2, ms(11)},
 		{"less important than all", seen(8, ms(3)), 0, ms(3) / 2, ms(11)},
@@ -48,7 +48,7 @@ func TestOnlyAQueueThatWasSeenLatelyIsTrusted(t *testing.T) {
 	}
 }
 
-func TestHeirIsTheNextUnlessSomebodyMoreImportantIsInFront(t *testing.T) {
+func TestHeirIsTheNextUnlessAMoreImportantRequestIsInFront(t *testing.T) {
 	queue := func(levels ...priority.Level) (children []child) {
 		for i, level := range levels {
 			children = append(children, child{guid: string(rune('a' + i)), place: position{Level: level, Sequence: int32(i)}})

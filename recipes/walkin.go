@@ -24,7 +24,7 @@ type walkIn struct {
 // that has come in tells how many others have.
 const maxWalking = 64
 
-// errWalkIn: nobody is there, and readers may walk in.
+// errWalkIn: no request is there, and readers may walk in.
 var errWalkIn = errors.New("readers may walk in")
 
 // A throng is how many may hold a lock, at most: those that were there when sequence was the
@@ -45,9 +45,10 @@ func throngOf(children []child) throng {
 	return t
 }
 
-// after is how many there are when one more has come, by the name that ZooKeeper has given
-// its node. It counts all that were made before it, so none is forgotten: where nobody was seen
-// the numbers begin at 0, and those that have wrapped say that there may be very many.
+// after is how many there are when one more has come, by the name that
+// ZooKeeper has given its node. It counts all that were made before it, so none
+// is forgotten: where no request was seen the numbers begin at 0, and those
+// that have wrapped say that there may be very many.
 func (t throng) after(node string) throng {
 	c, ok := parseChild(path.Base(node))
 	if ok && t.there == 0 && c.place.Sequence < 0 {
@@ -65,15 +66,15 @@ func (a *attempt) mayWalk() bool {
 	return a.req.Mode == priority.Shared && a.req.LockDelay == 0 && a.req.Hold == "" && a.req.Priority != priority.Emergency
 }
 
-// mayOpen reports whether a T1 beside others opens the lock for readers: nobody
-// who wants it alone is there, and no delay of others is to be minded.
+// mayOpen reports whether a T1 beside others opens the lock for readers: no
+// exclusive request is there, and no delay of another hold bars it.
 func (a *attempt) mayOpen(keep lockRecord) bool {
 	return a.mayWalk() && len(keep.Delays) == 0 &&
 		!slices.ContainsFunc(a.seen, func(c child) bool { return c.mode != priority.Shared })
 }
 
-// isBehind reports whether somebody was seen who wants the lock alone, and comes first: it
-// has not shut the lock yet.
+// isBehind reports whether a list showed an exclusive request that comes first:
+// it has not shut the lock yet.
 func (a *attempt) isBehind() bool {
 	return slices.ContainsFunc(a.seen, func(c child) bool { return c.mode != priority.Shared && !a.req.Priority.Outranks(c.level()) })
 }
@@ -151,9 +152,9 @@ func (l *PriorityLock) admit() (admitted bool) {
 	return admitted
 }
 
-// walkOut removes the node of one that walked in, if the lock is open as it was: then
-// nobody waits for that who has looked. It returns zkclient.ErrBadVersion when it is not.
-// What was sent already is sent.
+// walkOut removes the node of one that walked in, if the lock is open as it
+// was: then no waiter has listed. It returns zkclient.ErrBadVersion when it is
+// not. A request that was sent already stays sent.
 func (g *Grant) walkOut(ctx context.Context, sent *zkclient.Parcel) error {
 	var failed int
 	var err error
@@ -175,8 +176,8 @@ func (g *Grant) walkingOut() []any {
 	}
 }
 
-// shut ends that readers may walk in: whoever has is seen by all who list the
-// requests after that. It returns errAgain when that is so.
+// shut ends that readers may walk in: all who list the requests after that see
+// those that have. It returns errAgain when that is so.
 func (l *PriorityLock) shut(ctx context.Context, s *zkclient.Session, version int32) error {
 	_, err := l.rewrite(ctx, s, version, func(data []byte) (lockRecord, error) {
 		g, err := decodeLock(data)

@@ -50,8 +50,9 @@ func TestThrongCountsAllThatHaveComeSince(t *testing.T) {
 	require.Equal(t, before, before.after("/lock/config"), "what is no request counts for nothing")
 }
 
-// Where nobody was seen, the number of the first one says at least how many there may be.
-func TestThrongThatIsNotKnownForgetsNobody(t *testing.T) {
+// Where no request was seen, the number of the first one says at least how many
+// there may be.
+func TestUnknownThrongForgetsNoReader(t *testing.T) {
 	for _, n := range []int32{5000, math.MaxInt32, math.MinInt32, math.MinInt32 + 5000, -7} {
 		require.GreaterOrEqual(t, throng{}.after("/lock/"+numbered(n)).there, maxSharing, "%d", n)
 	}

@@ -289,7 +289,7 @@ func TestTLSWithoutACheckOfTheServerIsRefused(t *testing.T) {
 	careless, old := a.tls(), a.tls()
 	careless.InsecureSkipVerify = true
 	old.MinVersion = tls.VersionTLS10
-	for why, cfg := range map[string]*tls.Config{"InsecureSkipVerify lets anybody be the server": careless, "a minimum of TLS 1.0 can be broken into": old} {
+	for why, cfg := range map[string]*tls.Config{"InsecureSkipVerify accepts any server": careless, "a minimum of TLS 1.0 can be broken into": old} {
 		_, err := recipes.NewClient(recipes.Config{TLS: cfg})
 		require.ErrorContains(t, err, why)
 	}
@@ -315,5 +315,5 @@ func TestServersThatKnowNobodyByACertificateAreTold(t *testing.T) {
 	c := client(t, server.Addr(), recipes.Config{Auth: &ana, Operators: []string{recipes.DigestID("ana", "secret"), "x509:CN=bob"}})
 	_, err := c.Overrides().Apply(ctx, incident("INC-1"))
 	require.ErrorIs(t, err, zk.ErrInvalidACL)
-	require.ErrorContains(t, err, "the ZooKeeper servers know nobody by a certificate; configure their secureClientPort, or take x509 from zookeeper.operators")
+	require.ErrorContains(t, err, "the ZooKeeper servers authenticate no client by certificate; configure their secureClientPort, or take x509 from zookeeper.operators")
 }

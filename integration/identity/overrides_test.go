@@ -226,7 +226,7 @@ func TestOpenDeploymentHasNoOverrides(t *testing.T) {
 	r.sees()
 
 	_, err := c.Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
-	require.EqualError(t, err, `override "INC-1" not applied: this client has no credentials, and nobody could tell who did it; give some (zookeeper.auth, or --zk-digest-file)`)
+	require.EqualError(t, err, `override "INC-1" not applied: this client has no credentials, so no record could name it; give some (zookeeper.auth, or --zk-digest-file)`)
 	_, err = c.Overrides().Clear(h.Context(), "INC-1")
 	require.ErrorAs(t, err, new(*recipes.IdentityError))
 

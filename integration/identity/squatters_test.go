@@ -65,7 +65,7 @@ func TestNothingIsPostedInARootThatIsOpenToAll(t *testing.T) {
 	h := newFixture(t)
 	h.squat(nobody, h.Root, nil, world(zk.PermAll))
 	_, err := h.client(ana).Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
-	require.EqualError(t, err, `override "INC-1" not applied: `+h.Root+` is not trusted: its ACL has world:anyone:cdrwa, which is anybody; set the ACL to those who may use Lockkeeper (docs/security.md says how)`)
+	require.EqualError(t, err, `override "INC-1" not applied: `+h.Root+` is not trusted: its ACL has world:anyone:cdrwa, which is every client; set the ACL to those who may use Lockkeeper (docs/security.md says how)`)
 	there, _, err := h.shell(nobody).Exists(h.Root + "/overrides")
 	require.NoError(t, err)
 	require.False(t, there)

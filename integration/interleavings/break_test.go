@@ -129,7 +129,7 @@ func TestBreakThatCannotBeIsRefused(t *testing.T) {
 			h.release()
 			_, err = w.breaks(token)()
 			require.ErrorAs(w, err, new(*recipes.NotHeldError))
-			require.Equal(w, `lock "users" not broken: nobody holds it (any more); there is nothing to do`, err.Error())
+			require.Equal(w, `lock "users" not broken: no client holds it; there is nothing to do`, err.Error())
 		},
 		"by a stranger": func(w *world) {
 			h := w.hold("H")

@@ -6,7 +6,7 @@ import (
 )
 
 // An Assignment tells for each lock who holds it: members in lexicographic
-// order. A lock that nobody holds is left out.
+// order. A lock without a holder is left out.
 type Assignment map[string][]string
 
 // Clone returns a copy that shares nothing.
@@ -18,8 +18,8 @@ func (a Assignment) Clone() Assignment {
 	return b
 }
 
-// Equal tells whether both say the same. The order of holders does not count,
-// nor whether a lock that nobody holds is left out.
+// Equal reports whether both say the same. The order of holders does not count,
+// nor whether a lock without a holder is left out.
 func (a Assignment) Equal(b Assignment) bool {
 	return maps.EqualFunc(a.normal(), b.normal(), slices.Equal[[]string])
 }
@@ -48,8 +48,8 @@ func (a Assignment) Counts() map[string]int {
 	return counts
 }
 
-// normal returns a copy with sorted holders and without locks that nobody
-// holds.
+// normal returns a copy with sorted holders and without the locks that have
+// none.
 func (a Assignment) normal() Assignment {
 	b := make(Assignment, len(a))
 	for lock, holders := range a {

@@ -93,13 +93,13 @@ func TestNamedKnowsEveryNameAndListsThemOtherwise(t *testing.T) {
 	require.EqualError(t, err, `unknown strategy "random"; write one of balanced, sticky, weighted, rendezvous, mod`)
 }
 
-func TestNobodyLiveMeansNobodyHoldsAnything(t *testing.T) {
+func TestWithoutLiveMembersThereAreNoHolders(t *testing.T) {
 	previous := assignment.Assignment{"lock_0": {"a"}}
 	for _, name := range assignment.Names() {
 		require.Empty(t, run(t, named(t, name), names("lock", 3), nil, previous, assignment.Hints{}))
 	}
 	asked := assignment.StrategyFunc(func([]string, []string, assignment.Assignment, assignment.Hints) (assignment.Assignment, error) {
-		panic("nobody asks")
+		panic("it is not called")
 	})
 	require.Empty(t, run(t, asked, names("lock", 3), nil, previous, assignment.Hints{}))
 }
@@ -206,7 +206,7 @@ func TestMovesAreInNaturalOrder(t *testing.T) {
 		{Lock: "lock_4", To: "c"},
 		{Lock: "lock_10", From: "a", To: "b"},
 	}, assignment.Moves(before, after))
-	require.Equal(t, "lock_1: a -> nobody", assignment.Moves(before, after)[0].String())
+	require.Equal(t, "lock_1: a -> none", assignment.Moves(before, after)[0].String())
 }
 
 func TestVoluntaryMovesBeyondTheLimitAreHeldBack(t *testing.T) {

@@ -1,15 +1,15 @@
 package assignment
 
-// Balanced moves as few locks as possible and lets nobody hold two more than
+// Balanced moves as few locks as possible and lets no member hold two more than
 // another. It is the default.
 //
 // When a member leaves, only its locks move. When one joins N others that were
 // balanced, it gets ⌊locks·holders/(N+1)⌋ locks, and nothing else moves.
 //
-// With several holders a lock nobody has it twice, the spread is the same, and
-// no assignment with that spread needs fewer moves. A join costs what is said
-// above; on a leave a few more than the locks of the departed may move, when
-// the others already hold what they would have to take.
+// With several holders a lock no member has it twice, the spread is the same,
+// and no assignment with that spread needs fewer moves. A join costs what is
+// said above; on a leave a few more than the locks of the departed may move,
+// when the others already hold what they would have to take.
 //
 // Pins and zones go before: what is pinned counts as held, the others share
 // the rest, and with zones the spread is as even and the moves are as few as
@@ -22,7 +22,7 @@ func (Balanced) Assign(locks, live []string, previous Assignment, hints Hints) (
 	return spread(locks, live, previous, hints), nil
 }
 
-// spread gives everybody its share by weight, moving as little as possible.
+// spread gives every member its share by weight, moving as little as possible.
 func spread(locks, live []string, previous Assignment, hints Hints) Assignment {
 	if len(live) == 0 {
 		return Assignment{}

@@ -22,5 +22,5 @@
 //	// lock_3: b -> a
 //
 // Run is what calls a strategy: it hands out copies, turns a panic into an
-// error and checks the answer, so that a strategy may be anybody's.
+// error and checks the answer, so that a strategy may come from any source.
 package assignment

@@ -7,9 +7,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 )
 
-// fewestGains finds by brute force how few times somebody must get a lock so
-// that everybody has its share, give or take one: a minimum cost flow, solved
-// the plainest way there is, one unit after the other along a cheapest path.
+// fewestGains finds by brute force how few times a member must get a lock so
+// that all have their share, give or take one: a minimum cost flow, solved the
+// plainest way there is, one unit after the other along a cheapest path.
 func fewestGains(locks, live []string, previous assignment.Assignment, holders int) int {
 	nodes := 2 + len(locks) + len(live) + 1
 	source, sink, odd := 0, 1, nodes-1

@@ -10,7 +10,7 @@ import (
 
 // What Apache Helix tests of a rebalancer of one's own.
 func TestCustomizedRebalancerIsAskedAndEveryLockHasExactlyOneHolder(t *testing.T) {
-	// Given 60 locks and a strategy that somebody wrote.
+	// Given 60 locks and a strategy of the user's own.
 	locks := names("partition", 60)
 	for _, members := range []int{5, 7} {
 		live := names("participant", members)

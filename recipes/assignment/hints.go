@@ -32,9 +32,10 @@ type Hints struct {
 	// live. Read by all but mod.
 	Pins map[string]string
 
-	// Zones tells where a member runs. The holders of one lock are placed in
-	// distinct zones as long as there are enough: this goes before an even
-	// spread. A member without zone is a zone of its own. Read by all but mod.
+	// Zones says where a member runs. The holders of one lock are placed in
+	// distinct zones as long as there are enough: this is more important than an
+	// even spread. A member without zone is a zone of its own. Read by all but
+	// mod.
 	Zones map[string]string
 }
 

@@ -1,7 +1,7 @@
 package assignment
 
 // level moves locks from members above their quota to those below, as few as
-// possible, until everybody has it or nothing fits any more.
+// possible, until each has its quota or nothing fits any more.
 func (p *placement) level(quota []int) {
 	// What was not held before costs nothing to move.
 	for _, held := range []bool{false, true} {
@@ -40,7 +40,7 @@ func (p *placement) neediest(l, from int, quota []int) int {
 // step is one lock that goes from one member to another.
 type step struct{ lock, from, to int }
 
-// relay takes one lock from a member although everybody below its quota has
+// relay takes one lock from a member although each member below its quota has
 // all that it could give: others in between pass on one of theirs. It reports
 // false when there is no such chain.
 func (p *placement) relay(first int, quota []int) bool {

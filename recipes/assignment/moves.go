@@ -9,12 +9,12 @@ import (
 // A Move is one lock that changes hands.
 type Move struct {
 	Lock string
-	From string // who gives it up; "" if nobody had it
-	To   string // who gets it; "" if nobody does
+	From string // who gives it up; "" if it had no holder
+	To   string // who gets it; "" if it gets no holder
 }
 
 func (m Move) String() string {
-	return m.Lock + ": " + cmp.Or(m.From, "nobody") + " -> " + cmp.Or(m.To, "nobody")
+	return m.Lock + ": " + cmp.Or(m.From, "none") + " -> " + cmp.Or(m.To, "none")
 }
 
 // Moves returns what changes from one assignment to the next: by lock, from
@@ -26,7 +26,7 @@ func Moves(previous, next Assignment) []Move {
 
 // LimitMoves holds back voluntary moves beyond n: those from a member that is
 // live to another one. Taken are the first in natural order. A move away from a
-// member that is not live, a lock that nobody had and one that nobody gets any
+// member that is not live, a lock that had no holder and one that gets none any
 // more are not voluntary and never held back; nor is one that makes room for
 // them when hints.Limit is reached. n of 0 or less: no limit.
 //

@@ -187,8 +187,8 @@ func (p *placement) taken(l, from, to int) bool {
 }
 
 // fill gives every lock that has too few holders to members in new zones while
-// there are too few of those, then to the ones with most room. What nobody may
-// take any more is left, except that with extra of more than 0 so many are
+// there are too few of those, then to the ones with most room. What no member
+// may take any more is left, except that with extra of more than 0 so many are
 // given beyond the limit, for level to move on.
 func (p *placement) fill(room func(m int) int, extra int) {
 	for l := range p.locks {
@@ -206,8 +206,8 @@ func (p *placement) fill(room func(m int) int, extra int) {
 	}
 }
 
-// taker is who gets a lock, from whom or from nobody (-1); -1 if all that may
-// have it have most.
+// taker is who gets a lock, from which member or from none (-1); -1 if all that
+// may have it have most.
 func (p *placement) taker(l, from, most int, room func(m int) int) int {
 	best, bestNew := -1, false
 	fewZones := p.goal > 1 && p.distinct(l) < p.goal

@@ -84,7 +84,7 @@ func (h *history) holders() int { return min(max(h.hints.Holders, 1), len(h.live
 
 func (h *history) joined(before []string) bool { return len(h.live) > len(before) }
 
-// gains is how often somebody got a lock.
+// gains is how often a member got a lock.
 func gains(previous, next assignment.Assignment) int {
 	n := 0
 	for _, move := range assignment.Moves(previous, next) {
@@ -131,7 +131,7 @@ func TestEveryLockHasItsHolders(t *testing.T) {
 	})
 }
 
-func TestNobodyHoldsMoreThanTheLimitAndNothingIsLeftWhileThereIsRoom(t *testing.T) {
+func TestNoMemberExceedsTheLimitAndNothingIsLeftWhileThereIsRoom(t *testing.T) {
 	for _, name := range []string{"balanced", "sticky", "weighted", "rendezvous"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -234,7 +234,7 @@ func TestStickyMovesNothingOnAJoinAndFillsTheLeastLoaded(t *testing.T) {
 		if h.joined(before) || h.hints.Holders != 1 || len(h.live) == 0 {
 			return
 		}
-		// Whoever got a lock does not have two more than anybody else.
+		// A member that got a lock does not have two more than any other.
 		counts, load := h.current.Counts(), h.load(h.current)
 		for _, move := range assignment.Moves(previous, h.current) {
 			require.LessOrEqual(h, counts[move.To], slices.Min(load)+1)
@@ -242,7 +242,7 @@ func TestStickyMovesNothingOnAJoinAndFillsTheLeastLoaded(t *testing.T) {
 	})
 }
 
-func TestWeightedGivesEverybodyItsShare(t *testing.T) {
+func TestWeightedGivesEachMemberItsShare(t *testing.T) {
 	churn(t, "weighted", declares{holders: 1, weights: true}, func(h *history, _ []string, _ assignment.Assignment) {
 		total := 0.0
 		weight := func(member string) float64 {

@@ -12,9 +12,9 @@ type bounds struct{ least, most int }
 // whole is how close to a whole number a share is taken for one.
 const whole = 1e-9
 
-// shares divides total by weights within bounds, like sausages: whoever would
-// get less than the least or more than the most gets that, and the others
-// divide the rest. The sum of shares is total whenever the bounds allow it.
+// shares divides total by weights within bounds: a member that would get less
+// than the least or more than the most gets that, and the others divide the
+// rest. The sum of shares is total whenever the bounds allow it.
 func shares(total int, weights []float64, limits []bounds) []float64 {
 	share := make([]float64, len(weights))
 	fixed := make([]bool, len(weights))

@@ -3,8 +3,8 @@ package assignment
 import "math"
 
 // Rendezvous gives each lock to the members with the highest score, a hash of
-// both names (highest random weight hashing): who holds a lock can be told
-// from the names of those that are live, without knowing what was before.
+// both names (highest random weight hashing): who holds a lock follows from the
+// names of those that are live, without knowing what was before.
 //
 // When a member leaves, only its locks move; when one joins, locks move to it
 // alone, its share by weight on average. The spread is that of chance: with

@@ -1,9 +1,9 @@
 package assignment
 
-// Sticky moves nothing that has a holder. When a member joins, it gets what
-// nobody holds and what is pinned to it. When one leaves, each of its locks
-// goes to the member that has fewest then, in another zone than the lock's
-// other holders if there is one. It does not read weights.
+// Sticky moves nothing that has a holder. When a member joins, it gets the
+// locks without a holder and those pinned to it. When one leaves, each of its
+// locks goes to the member that has fewest then, in another zone than the
+// lock's other holders if there is one. It does not read weights.
 //
 // It is for locks that are expensive to move; after joins the spread is what
 // history made it.

@@ -54,7 +54,7 @@ func Named(name string) (Strategy, error) {
 
 // Run calls a strategy as every user of one should: with copies of its
 // arguments, live sorted and without doubles, and with a check of the answer.
-// When nobody is live it is not called, and nobody holds anything.
+// Without live members it is not called, and there are no holders.
 //
 // Errors: what Hints.Validate says, the strategy's own, a *PanicError, an
 // *InvalidError. There is no assignment then: keep the previous one.

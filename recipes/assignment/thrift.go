@@ -32,7 +32,7 @@ func (p *placement) thrift(share []float64) {
 	}
 }
 
-// cost is how often somebody gets a lock.
+// cost is how often a member gets a lock.
 func (p *placement) cost() int {
 	n := 0
 	for l := range p.locks {
@@ -45,7 +45,7 @@ func (p *placement) cost() int {
 	return n
 }
 
-// bound is a cost that cannot be undercut: nobody keeps more than its share
+// bound is a cost that cannot be undercut: no member keeps more than its share
 // rounded down, and as many as there are odd ones keep one more.
 func (p *placement) bound(share []float64) int {
 	before := make([]int, len(p.members))
@@ -143,8 +143,9 @@ func (m *market) update(steps []step) {
 // round returns steps around in a circle that cost less than nothing, and how
 // much less; nil if there are none.
 //
-// It is what Bellman and Ford found: as long as prices fall, follow who they
-// fell through; whoever stands behind itself is in such a circle.
+// It is the method of Bellman and Ford: as long as prices fall, follow the
+// predecessors through which they fell; a member that is behind itself is in
+// such a circle.
 func (m *market) round() (steps []step, gain int) {
 	n := len(m.members)
 	dist := make([]int, n)
@@ -179,7 +180,7 @@ func (m *market) round() (steps []step, gain int) {
 
 // circle returns a member that stands behind itself; -1 if none does.
 func circle(via []step) int {
-	seen := make([]int, len(via)) // by whom, counted from 1
+	seen := make([]int, len(via)) // by which walk, counted from 1
 	for first := range via {
 		at := first
 		for at >= 0 && seen[at] == 0 {

@@ -7,10 +7,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// A Barrier holds everybody up who waits at it, in any process, while it
+// A Barrier blocks all callers that wait at it, in any process, while it
 // stands: while its node exists. It is Curator's DistributedBarrier: processes
-// of both may meet at one path. It belongs to nobody, and stands until somebody
-// removes it. It has no state of its own.
+// of both may meet at one path. It belongs to no client, and stands until a
+// client removes it. It has no state of its own.
 type Barrier struct {
 	c    *zkclient.Client
 	name string // the path as its user writes it
@@ -54,8 +54,8 @@ func (b *Barrier) Set(ctx context.Context) error {
 	})
 }
 
-// Remove takes the barrier away, and lets go everybody who waits; one that does
-// not stand is none the worse. It returns what Set returns.
+// Remove removes the barrier, and releases all waiting callers; without a
+// barrier it does nothing. It returns what Set returns.
 //
 // A Remove whose reply is lost is sent again: should another process set the
 // barrier in that moment, it may be taken away, too.

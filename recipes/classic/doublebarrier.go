@@ -19,16 +19,16 @@ import (
 //
 // Each member is an ephemeral node below the path; the node "ready" there says
 // that all have come, and is removed by the last that leaves. Once the barrier
-// is open, whoever comes late is let in, too, as with Curator.
-// When all members die inside, "ready" stays, and the barrier is open for the
-// next: give each round of the work a path of its own.
+// is open, members that come late are let in, too, as with Curator. When all
+// members die inside, "ready" stays, and the barrier is open for the next: give
+// each round of the work a path of its own.
 //
-// Whoever opens the barrier writes the directory as it is, so that nobody who is
-// slow to leave takes the "ready" of another round away. Curator does not: what
-// it opens a straggler may close, and its own stragglers do not look. Nor does
-// its Leave wait for the last: with one member left inside, even one that has
-// not seen "ready" yet, it returns and takes "ready" away. A member of ours that
-// waits hears of the opening all the same.
+// The member that opens the barrier writes the directory as it is, so that a
+// member that is slow to leave does not remove the "ready" of another round.
+// Curator does not: what it opens a straggler may close, and its own stragglers
+// do not look. Nor does its Leave wait for the last: with one member left
+// inside, even one that has not seen "ready" yet, it returns and takes "ready"
+// away. A waiting member of ours learns of the opening all the same.
 type DoubleBarrier struct {
 	c       *zkclient.Client
 	name    string // the path as its user writes it
@@ -41,9 +41,9 @@ type DoubleBarrier struct {
 const readyNode = "ready"
 
 // DoubleBarrier returns the double barrier for so many members at an absolute
-// path, below Config.Chroot. Everybody has to name the same number. It returns
-// *RequestError values, joined, for a path that ZooKeeper would refuse and for a
-// number below 1.
+// path, below Config.Chroot. All members have to name the same number. It
+// returns *RequestError values, joined, for a path that ZooKeeper would refuse
+// and for a number below 1.
 func NewDoubleBarrier(c *zkclient.Client, path string, members int) (*DoubleBarrier, error) {
 	full, err := absolute(c, path)
 	if members < 1 {
@@ -193,8 +193,8 @@ func (m *BarrierMember) gather(ctx context.Context) (open bool, err error) {
 	}
 }
 
-// barrierMembers lists who is inside or comes in, in the order that all agree
-// on, and what the directory was then; nobody where there is none.
+// barrierMembers lists the members inside or coming in, in the order that all
+// agree on, and what the directory was then; none without a directory.
 func barrierMembers(ctx context.Context, s *zkclient.Session, path string) ([]string, *zkclient.Stat, error) {
 	names, dir, err := s.List(ctx, path)
 	if errors.Is(err, zkclient.ErrNoNode) {

@@ -28,8 +28,8 @@ type BarrierMember struct {
 
 // Leave waits until all members that were inside have left. It returns
 //
-//   - *LostError: the session ended, or the member's node was deleted by
-//     somebody else, before it left: the others have not waited for it
+//   - *LostError: the session ended, or the member's node was deleted, before
+//     it left: the others have not waited for it
 //   - ErrClosed: the client is closed
 //   - else *AccessError or the cause of ctx: the member has left all the same, or will
 //     have with its session. Leave may be called again, and waits on for the others.
@@ -39,7 +39,7 @@ func (m *BarrierMember) Leave(ctx context.Context) error {
 	_, err := zkclient.Leaving(ctx, m.b.c, m.b.name, func() (struct{}, error) {
 		err := m.depart(ctx)
 		if err == nil {
-			if err = m.waitForOthers(ctx); err != nil { // nobody else may be there to close the barrier
+			if err = m.waitForOthers(ctx); err != nil { // there may be no other to close the barrier
 				b := m.b
 				b.c.Background(func() { b.shutBehindLast(context.Background(), m.s) })
 			}
@@ -202,8 +202,8 @@ func (b *DoubleBarrier) shut(version int32) []any {
 	}
 }
 
-// shutBehind takes "ready" away after a look at the directory at which nobody
-// was inside: whoever should have done it may have died.
+// shutBehind removes "ready" after a read of the directory that showed no
+// member inside: the one that should have done it may have died.
 func (b *DoubleBarrier) shutBehind(ctx context.Context, s *zkclient.Session, version int32) error {
 	_, _, err := s.Multi(ctx, b.shut(version)...)
 	if errors.Is(err, zkclient.ErrNoNode) || errors.Is(err, zkclient.ErrBadVersion) {
@@ -212,7 +212,7 @@ func (b *DoubleBarrier) shutBehind(ctx context.Context, s *zkclient.Session, ver
 	return err
 }
 
-// abandon takes a member's node away for which nobody waits any more, and closes
+// abandon removes a member's node that no call waits for any more, and closes
 // the barrier behind the last.
 func (b *DoubleBarrier) abandon(s *zkclient.Session, node string) {
 	ctx := context.Background()
@@ -221,7 +221,7 @@ func (b *DoubleBarrier) abandon(s *zkclient.Session, node string) {
 	}
 }
 
-// shutBehindLast closes the barrier if nobody is inside.
+// shutBehindLast closes the barrier if no member is inside.
 func (b *DoubleBarrier) shutBehindLast(ctx context.Context, s *zkclient.Session) {
 	for {
 		names, dir, err := barrierMembers(ctx, s, b.path)

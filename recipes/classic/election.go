@@ -29,7 +29,7 @@ type Election struct {
 
 // ElectionOptions say how a candidate behaves. The zero value is a good choice.
 type ElectionOptions struct {
-	// Notify, when set, is told of each term that begins, and of each that
+	// Notify, when set, is called with each term that begins, and with each that
 	// ends unless the candidate itself ends it, see TellResignation. Calls come
 	// one at a time and must not block; they may use the term.
 	Notify func(ElectionNotice)
@@ -37,7 +37,7 @@ type ElectionOptions struct {
 	// Policy says what a lost connection means. Defaults to PolicySession.
 	Policy ElectionPolicy
 
-	// TellResignation makes Notify hear of terms, too, that the candidate ends
+	// TellResignation has Notify called, too, for terms that the candidate ends
 	// itself (Curator's close mode NOTIFY_LEADER). By default it does not
 	// (SILENT).
 	TellResignation bool
@@ -165,7 +165,7 @@ func (t *Term) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), zkclient.LeaveBudget)
 	defer cancel()
 	err := t.Resign(ctx)
-	<-t.told // nothing of this term is told in the next, nor after the last
+	<-t.told // no notice of this term comes in the next, nor after the last
 	return err
 }
 
@@ -192,9 +192,9 @@ type Candidate struct {
 	Token   recipes.Token // of its term, if it leads or will
 }
 
-// Candidates lists who stands for election, in line: the first leads. Nobody
-// stands where nobody ever stood. It returns *UnavailableError, *AccessError,
-// ErrClosed or the cause of ctx.
+// Candidates lists the candidates in line: the first leads. It returns none for
+// a path that never had an election. It returns *UnavailableError,
+// *AccessError, ErrClosed or the cause of ctx.
 func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	return zkclient.Promptly(ctx, e.c, func() ([]Candidate, error) {
 		return zkclient.InSessions(ctx, e.c, func(s *zkclient.Session) ([]Candidate, error) { return e.candidates(ctx, s, -1) })
@@ -202,8 +202,8 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 }
 
 // Leader returns the candidate that leads: one with an empty id that is no
-// leader, as with Curator, while nobody stands. It returns what Candidates
-// returns.
+// leader, as with Curator, without candidates. Its errors are those of
+// Candidates.
 func (e *Election) Leader(ctx context.Context) (Candidate, error) {
 	all, err := zkclient.Promptly(ctx, e.c, func() ([]Candidate, error) {
 		return zkclient.InSessions(ctx, e.c, func(s *zkclient.Session) ([]Candidate, error) { return e.candidates(ctx, s, 1) })

@@ -86,7 +86,7 @@ func (b *ballot) begin(ctx context.Context) (*Term, error) {
 	defer close(begun)
 	t.watch = func(zkclient.WatchKind) {
 		go func() {
-			<-begun // what ends the term is told after what began it
+			<-begun // the notice of the term's end comes after that of its beginning
 			t.inspect()
 		}()
 	}

@@ -54,8 +54,8 @@ func (t *Term) Err() error {
 
 // Token returns the fencing token: the zxid in which the candidate's node was
 // created. It grows from leader to leader; a term that PolicyStrict has ended
-// and that is led again with the same node has the same token, for nobody else
-// has led in between. Give it to whatever the leader writes to.
+// and that is led again with the same node has the same token, for no other
+// candidate has led in between. Give it to whatever the leader writes to.
 func (t *Term) Token() recipes.Token { return t.token }
 
 // Deadline returns until when the term certainly lasts if ZooKeeper does not
@@ -65,8 +65,9 @@ func (t *Term) Deadline() time.Time {
 }
 
 // Check looks, without asking ZooKeeper, whether the term certainly lasts right
-// now, with the time counted that the machine was suspended: nil, the *LostError
-// or ErrResigned. What it finds lost is lost from then on, and told.
+// now, with the time counted that the machine was suspended: nil, the
+// *LostError or ErrResigned. What it finds lost is lost from then on, and
+// Notify is called.
 func (t *Term) Check() error {
 	t.s.Check((*termTenant)(t))
 	return t.Err()

@@ -28,7 +28,7 @@ type Grant struct {
 // seen below Config.Chroot.
 func (g *Grant) Path() string { return g.h.where() }
 
-// Lost is closed when the grant is lost. Check then tells why.
+// Lost is closed when the grant is lost. Check then returns why.
 func (g *Grant) Lost() <-chan struct{} { return g.h.lost }
 
 // Deadline returns until when the grant certainly lasts if ZooKeeper does not
@@ -58,10 +58,10 @@ func (g *Grant) Token(ctx context.Context) (recipes.Token, error) {
 	return zkclient.Promptly(ctx, g.h.l.c, func() (recipes.Token, error) { return g.h.readToken(ctx) }, nil)
 }
 
-// Check looks, without asking ZooKeeper, whether the grant certainly lasts right
-// now, with the time counted that the machine was suspended: nil, the
-// *LostError, or ErrReleased after Release. What it finds lost is lost from then
-// on, and told.
+// Check looks, without asking ZooKeeper, whether the grant certainly lasts
+// right now, with the time counted that the machine was suspended: nil, the
+// *LostError, or ErrReleased after Release. What it finds lost is lost from
+// then on, and Notify is called.
 func (g *Grant) Check() error {
 	h := g.h
 	if s := h.session(); !h.lasting {
@@ -165,7 +165,7 @@ type NotRemovedError struct {
 func (e *NotRemovedError) Error() string {
 	end := "until the session ends"
 	if e.Lasting {
-		end = "until somebody deletes it"
+		end = "until it is deleted by hand"
 	}
 	return fmt.Sprintf("%s could not be deleted and holds others up %s: %v", e.Path, end, e.Err)
 }

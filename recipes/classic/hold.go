@@ -56,7 +56,7 @@ func (p *stand) hold(n *notices) (*Grant, error) {
 		p.s.Discard(p.path)
 		return nil, fmt.Errorf("%w: it was cut off when the lock was granted", zkclient.ErrSessionOver)
 	}
-	// A hold that ends sooner does not need to hear of anything.
+	// A hold that ends sooner needs no event.
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.state == stateHeld {
@@ -217,7 +217,7 @@ func (h *hold) readToken(ctx context.Context) (recipes.Token, error) {
 
 func (h *hold) Holding() string { return h.l.label }
 
-// Overdue: nobody may take a classic lock away.
+// Overdue: no client may take a classic lock away.
 func (h *hold) Overdue(zkclient.Instant) bool { return false }
 
 func (h *hold) AtRisk(left time.Duration) {
@@ -312,5 +312,6 @@ const (
 	stateLost
 )
 
-// watchAfter is how long a hold lasts before its own node is watched: one that ends sooner hears of nothing.
+// watchAfter is how long a hold lasts before its own node is watched: one that
+// ends sooner gets no event.
 const watchAfter = 10 * time.Millisecond

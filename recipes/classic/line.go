@@ -20,8 +20,8 @@ type Naming uint8
 
 const (
 	// NamingCurator names nodes as Apache Curator does, for example
-	// _c_<uuid>-lock-0000000001, in directories that ZooKeeper removes when
-	// nobody uses them (containers).
+	// _c_<uuid>-lock-0000000001, in directories that ZooKeeper removes when they
+	// are unused (containers).
 	NamingCurator Naming = iota
 
 	// NamingKazoo names nodes as Kazoo does, for example
@@ -125,7 +125,7 @@ func (l *line) order(names []string) []ticket {
 	return tickets
 }
 
-// queue lists who stands in line; nobody where there is no directory.
+// queue lists the participants in line; none without a directory.
 func (l *line) queue(ctx context.Context, s *zkclient.Session) ([]ticket, error) {
 	names, _, err := s.List(ctx, l.path)
 	if errors.Is(err, zkclient.ErrNoNode) {

@@ -33,7 +33,7 @@ type bid struct {
 	front  recipes.Contender // who was waited for last
 }
 
-// try reports whether the bid must not wait for anybody.
+// try reports whether the bid must not wait.
 func (b *bid) try() bool { return b.timeout != nil && *b.timeout == 0 }
 
 // make carries the bid out. It returns when that is done, or soon after ctx or
@@ -70,7 +70,8 @@ func (b *bid) run(ctx context.Context) (*Grant, error) {
 	return nil, b.explain(err)
 }
 
-// explain turns what ended the bid into what its caller is told.
+// explain turns the error that ended the bid into the error that its caller
+// gets.
 func (b *bid) explain(err error) error {
 	switch {
 	case errors.Is(err, zkclient.ErrSessionOver) && b.c.IsClosing():
@@ -109,7 +110,7 @@ func (b *bid) tellQueued(p *stand) func() {
 	}
 }
 
-// note remembers whom the bid waits for.
+// note remembers the participant that the bid waits for.
 func (b *bid) note(p *stand) {
 	if b.ahead = p.ahead; p.frontAt != "" {
 		b.front = recipes.Contender{ID: p.frontAt, Identity: priority.Identity{Owner: p.front}}
@@ -144,7 +145,8 @@ func (b *bid) stand(l *line, e *entry, r rule) {
 	}
 }
 
-// glance refuses a try without leaving a trace, when somebody is there.
+// glance refuses a try without leaving a trace, when another participant is
+// there.
 func (b *bid) glance(ctx context.Context, s *zkclient.Session, l *line, e *entry, r rule) error {
 	for {
 		queue, err := l.queue(ctx, s)
@@ -174,7 +176,7 @@ func notAcquired(scope string, waited time.Duration, unavailable error) error {
 	return &recipes.NotAcquiredError{Scope: scope, Waited: waited, Err: unavailable}
 }
 
-// notices are what the listener of a bid and its grant is told.
+// notices are what the listener of a bid and its grant gets.
 type notices = call.Teller[recipes.Notice]
 
 // newNotices returns those for a listener, which may be nil. Nothing follows a Lost.

@@ -28,17 +28,18 @@ type stand struct {
 }
 
 var (
-	// errEvicted: the participant's node was deleted by somebody else.
+	// errEvicted: the participant's node was deleted by another client.
 	errEvicted = errors.New("the node was deleted")
-	// errInLine: somebody stands in front, and nobody is to wait.
-	errInLine = errors.New("somebody stands in front")
+	// errInLine: another participant stands in front, and the caller does not
+	// wait.
+	errInLine = errors.New("another participant is in front")
 )
 
-// A rule tells whom the participant at index me has to wait for: the index of
-// the nearest one, or -1 for nobody.
+// A rule returns which participant the one at index me has to wait for: the
+// index of the nearest one, or -1 for none.
 type rule func(queue []ticket, me int) int
 
-// behindAll waits for whoever came before.
+// behindAll waits for the one that came right before.
 func behindAll(_ []ticket, me int) int { return me - 1 }
 
 // behindWriters lets those pass that are beside each other.
@@ -91,7 +92,7 @@ func (l *line) join(ctx context.Context, s *zkclient.Session, e *entry) (*stand,
 		case err == nil:
 			return l.newStand(s, created, e), nil
 		case errors.Is(err, zkclient.ErrNoNode):
-			// A container may be removed again before anybody stands in it; a
+			// A container may be removed again before a participant stands in it; a
 			// directory that stays is the last resort.
 			tries++
 			if err := l.ensure(ctx, s, l.naming == NamingCurator && tries <= 3); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {
@@ -199,7 +200,7 @@ func (l *line) removeAttempt(guid string) {
 	})
 }
 
-// wait returns when nobody is left whom the participant has to wait for. It
+// wait returns when the participant has to wait for no other any more. It
 // returns errEvicted when the node is gone, and errInLine if it would have to
 // wait but is not to.
 func (p *stand) wait(ctx context.Context, r rule, patient bool, tell func()) error {
@@ -238,7 +239,7 @@ func (p *stand) block(ctx context.Context) error {
 	return nil
 }
 
-// look decides whether there is somebody to wait for, and watches that one
+// look decides whether there is a participant to wait for, and watches that one
 // alone.
 func (p *stand) look(ctx context.Context, r rule, patient bool) error {
 	queue, err := p.l.queue(ctx, p.s)
@@ -277,7 +278,7 @@ func (p *stand) look(ctx context.Context, r rule, patient bool) error {
 	return errInLine
 }
 
-// watch drops the watch on anybody but this one.
+// watch drops the watch on any other participant.
 func (p *stand) watch(node string) {
 	if p.watched != "" && p.watched != node {
 		p.s.Unwatch(p.watched, &p.others)

@@ -25,7 +25,7 @@ import (
 //
 // It holds no state of its own: any number of them may stand for one path, and
 // one may serve any number of goroutines, which are strangers to each other.
-// There are no priorities, and nobody can take it away: see PriorityLock.
+// There are no priorities, and no client can take it away: see PriorityLock.
 type Mutex struct {
 	l    *line
 	opts MutexOptions
@@ -39,9 +39,9 @@ type MutexOptions struct {
 	// return nil for the client's own ACL. Defaults to that for all.
 	ACL func(path string) []zkclient.ACL
 
-	// AcquireTimeout bounds everything from call to grant. 0: take the lock
-	// only if nobody is there, see TryAcquire. nil: as long as the context
-	// lives.
+	// AcquireTimeout bounds everything from call to grant. 0: take the lock only
+	// if there is no other participant, see TryAcquire. nil: as long as the
+	// context lives.
 	AcquireTimeout *time.Duration
 
 	// Data is written to the participant's node, for people and for
@@ -52,20 +52,20 @@ type MutexOptions struct {
 	// others in the line use. Defaults to NamingCurator.
 	Naming Naming
 
-	// Notify, when set, is told what happens to each request and its grant:
+	// Notify, when set, is called with what happens to each request and its grant:
 	//
-	//   - Queued: it stands behind somebody. The only holder that it names is
-	//     the one in front, the node's name as ID and its data as Owner
+	//   - Queued: it stands behind another. The only holder that it names is the
+	//     one in front, the node's name as ID and its data as Owner
 	//   - Requeued: its session ended, it stands at the end of the line again
 	//     (a persistent one in its old place)
-	//   - PreemptRequested: somebody asks the holder to release, by Curator's
-	//     Revoker or Client.Revoke. Nothing is known but that, and no time is
-	//     set: the lock stays held until its release
+	//   - PreemptRequested: a client asks the holder to release, by Curator's
+	//     Revoker or Client.Revoke. Nothing else is known, and no time is set: the
+	//     lock stays held until its release
 	//   - PreemptionWithdrawn: the node's data was changed back
 	//   - AtRisk, Lost
 	//
 	// Calls for one request come one at a time and must not block. They may use
-	// the grant: what that brings to light is told next.
+	// the grant: notices that this causes follow.
 	Notify func(recipes.Notice)
 
 	// Persistent makes a node that outlives the session and the process: the
@@ -98,9 +98,9 @@ func (m *Mutex) Path() string { return m.l.label }
 // its session, and is never granted later:
 //
 //   - *NotAcquiredError: the acquire timeout is over
-//   - *EvictedError: somebody deleted the request's node. It may come late: a
-//     waiter watches who is in front, and looks for its own node when that one
-//     leaves, or after a minute
+//   - *EvictedError: the request's node was deleted. It may come late: a waiter
+//     watches who is in front, and looks for its own node when that one leaves,
+//     or after a minute
 //   - *UpgradeError: ctx carries the read side of this path and not the write
 //     side, see RWMutex: it would wait for itself
 //   - *UnavailableError: ZooKeeper does not answer
@@ -113,8 +113,8 @@ func (m *Mutex) Acquire(ctx context.Context) (*Grant, error) {
 	return m.acquire(ctx, m.opts.AcquireTimeout)
 }
 
-// TryAcquire takes the lock if nobody is there, and else fails at once with a
-// *NotAcquiredError that says who is.
+// TryAcquire takes the lock if there is no other participant, and else fails at
+// once with a *NotAcquiredError that names it.
 func (m *Mutex) TryAcquire(ctx context.Context) (*Grant, error) {
 	return m.acquire(ctx, new(time.Duration))
 }

@@ -13,8 +13,9 @@ var revokeMessage = []byte("__REVOKE__")
 
 // Revoke asks the participant of a Mutex or RWMutex whose node is at path, see
 // Participants, to release: by Curator's protocol, so it reaches a Curator
-// mutex that was made revocable as well. A Go holder is told PreemptRequested; a
-// participant that waits is told once it holds. The holder decides.
+// mutex that was made revocable as well. A Go holder gets the notice
+// PreemptRequested; a participant that waits gets it once it holds. The holder
+// decides.
 //
 // It replaces the data of the node. It returns a *GoneError when the node is not
 // there, and a *RequestError for a path that cannot be a participant's.

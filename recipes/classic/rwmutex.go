@@ -41,17 +41,17 @@ func NewRWMutex(c *zkclient.Client, path string, opts MutexOptions) (*RWMutex, e
 // Path returns the lock's directory.
 func (m *RWMutex) Path() string { return m.l.label }
 
-// AcquireWrite waits for the write side: until everybody has left who came
-// before. With a context that carries the write side, see Grant.Context,
-// it returns at once with another grant of the same hold; with one that carries
+// AcquireWrite waits for the write side: until all earlier participants have
+// left. With a context that carries the write side, see Grant.Context, it
+// returns at once with another grant of the same hold; with one that carries
 // the read side alone it fails with an *UpgradeError, because it would wait for
 // itself. Its other errors are those of Mutex.Acquire.
 func (m *RWMutex) AcquireWrite(ctx context.Context) (*Grant, error) {
 	return m.write(ctx, m.bid(false))
 }
 
-// TryAcquireWrite takes the write side if nobody is there, and else fails at
-// once with a *NotAcquiredError.
+// TryAcquireWrite takes the write side if there is no other participant, and
+// else fails at once with a *NotAcquiredError.
 func (m *RWMutex) TryAcquireWrite(ctx context.Context) (*Grant, error) {
 	return m.write(ctx, m.bid(true))
 }
@@ -135,7 +135,7 @@ func reads(h *hold) bool  { return h.mark.shared }
 
 // beside makes a reader's node with the sequence number of the writer: it
 // stands where that one stands, in front of all who came later. The writer's
-// node is part of the transaction, so that nobody can have come between.
+// node is part of the transaction, so that no other can have come between.
 func (h *hold) beside(ctx context.Context, s *zkclient.Session, e *entry, n *notices) (*Grant, error) {
 	l := h.l
 	t, _ := parseTicket(h.name, l.marks)

@@ -16,17 +16,18 @@ import (
 // InterProcessSemaphoreV2, or with Kazoo's Semaphore: see SemaphoreOptions. It
 // has no state of its own.
 //
-// Each permit is an ephemeral node. Whoever wants permits stands in a line, and
-// only the first in it watches the permits: it takes all that it wants at once,
-// in one transaction, or waits. So permits are given first come, first served,
-// and one that wants many is not overtaken by those that want few.
+// Each permit is an ephemeral node. A caller that wants permits stands in a
+// line, and only the first in it watches the permits: it takes all that it
+// wants at once, in one transaction, or waits. So permits are given first come,
+// first served, and one that wants many is not overtaken by those that want
+// few.
 type Semaphore struct {
 	c      *zkclient.Client
 	name   string // the path as its user writes it
 	o      SemaphoreOptions
 	locks  *line  // of those who want permits
 	leases *line  // where the permits are; they stand in no order
-	count  string // the node that says the limit; "": nobody but the users
+	count  string // the node that says the limit; "": only the users say it
 }
 
 // SemaphoreOptions say how many permits there are, and who else shares them.
@@ -40,9 +41,9 @@ type SemaphoreOptions struct {
 	ID string
 
 	// Limit is how many permits there are. All users have to say the same: with
-	// NamingCurator nobody notices when they do not, with NamingKazoo Acquire
-	// returns a *LimitError. With LimitPath it is what that node is created
-	// with, and may be 0. Must be positive otherwise.
+	// NamingCurator a difference goes unnoticed, with NamingKazoo Acquire returns
+	// a *LimitError. With LimitPath it is what that node is created with, and may
+	// be 0. Must be positive otherwise.
 	Limit int
 
 	// LimitPath, when set, is the absolute path of a node that says how many
@@ -51,8 +52,8 @@ type SemaphoreOptions struct {
 	// With NamingCurator only.
 	LimitPath string
 
-	// Naming says whom the permits are shared with. The layouts cannot share a
-	// path.
+	// Naming says which implementations share the permits. The layouts cannot
+	// share a path.
 	//
 	// NamingCurator: permits are <path>/leases/_c_<uuid>-lease-<seq>, the line
 	// is in <path>/locks. A process of Curator's that waits has its node among
@@ -62,8 +63,8 @@ type SemaphoreOptions struct {
 	// and the data of <path> is the limit.
 	Naming Naming
 
-	// Notify, when set, is told of Queued and Requeued, and for each permit of
-	// AtRisk and Lost. Calls must not block.
+	// Notify, when set, is called with Queued and Requeued, and for each permit
+	// with AtRisk and Lost. Calls must not block.
 	Notify func(recipes.Notice)
 }
 
@@ -158,10 +159,11 @@ func (m *Semaphore) AcquireN(ctx context.Context, n int) ([]*Grant, error) {
 	return m.acquire(ctx, n, m.o.AcquireTimeout)
 }
 
-// TryAcquire takes n permits if they are free and nobody stands in line for
-// them; else it returns a *NoPermitsError at once and leaves nothing behind. In
-// a crowd it may be refused although permits are free: somebody is about to
-// take or to return them. Else it returns what AcquireN returns.
+// TryAcquire takes n permits if they are free and no other caller stands in
+// line for them; else it returns a *NoPermitsError at once and leaves nothing
+// behind. In a crowd it may be refused although permits are free: another
+// caller is about to take or to return them. Else it returns what AcquireN
+// returns.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int) ([]*Grant, error) {
 	return m.acquire(ctx, n, new(time.Duration))
 }
@@ -195,7 +197,7 @@ func (e *NoPermitsError) Error() string {
 	if e.Err.Waited > 0 {
 		s += fmt.Sprintf(" within %s", e.Err.Waited.Round(time.Millisecond))
 	}
-	if e.Err.Err == nil { // else nobody knows
+	if e.Err.Err == nil { // else it is unknown
 		s += fmt.Sprintf(": %d of %d are free", e.Left, e.Limit)
 	}
 	if ahead := e.Err.Ahead + len(e.Err.Holders); ahead > 0 {
@@ -220,7 +222,8 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("semaphore %q: %s says %q where this user says %d permits; let all say the same, or delete the node while nobody uses it",
+	return fmt.Sprintf("semaphore %q: %s says %q where this user says %d permits; "+
+		"let all say the same, or delete the node while it is unused",
 		e.Path, e.Node, e.Data, e.Wanted)
 }
 
@@ -265,7 +268,7 @@ func (m *Semaphore) Limit(ctx context.Context) (int, error) {
 }
 
 // SetLimit changes how many permits there are, for all users with this
-// LimitPath. Waiters hear of it at once. Where more are held than that, their
+// LimitPath. Waiters learn of it at once. Where more are held than that, their
 // holders keep them. It returns a *RequestError without a LimitPath, and else
 // what Permits returns; after the cause of ctx it may have been changed.
 func (m *Semaphore) SetLimit(ctx context.Context, limit int) error {
@@ -282,7 +285,7 @@ func (m *Semaphore) SetLimit(ctx context.Context, limit int) error {
 }
 
 // A SemaphoreMutex is a Semaphore with one permit: a lock that is not reentrant
-// and that anybody may release who has the grant. It is wire-compatible with
+// and that any code may release that has the grant. It is wire-compatible with
 // Curator's InterProcessSemaphoreMutex. Its tokens grow with every grant.
 type SemaphoreMutex struct{ m *Semaphore }
 

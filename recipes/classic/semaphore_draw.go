@@ -177,7 +177,7 @@ func (m *Semaphore) unwatch(s *zkclient.Session, p *stand, bell *zkclient.Bell) 
 }
 
 // take turns the place of the first in line into permits, in one transaction:
-// nobody comes between, and nobody waits for two things.
+// no other comes between, and no caller waits for two things.
 func (m *Semaphore) take(ctx context.Context, p *stand, pool pool, n int) ([]*Grant, error) {
 	s := p.s
 	ops := []any{&zkclient.DeleteRequest{Path: p.path, Version: -1}}
@@ -215,7 +215,7 @@ func (m *Semaphore) take(ctx context.Context, p *stand, pool pool, n int) ([]*Gr
 		switch {
 		case err != nil:
 			return nil, err
-		case len(nodes) < n: // none, or somebody has deleted one meanwhile
+		case len(nodes) < n: // none, or one was deleted meanwhile
 			for _, node := range nodes {
 				s.Discard(node)
 			}

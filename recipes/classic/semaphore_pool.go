@@ -23,7 +23,8 @@ type pool struct {
 
 func (p pool) left() int { return max(0, p.limit-p.taken) }
 
-// look counts the permits, and reads the limit. w, if not nil, hears of changes.
+// look counts the permits, and reads the limit. w, if not nil, is registered
+// for changes.
 func (m *Semaphore) look(ctx context.Context, s *zkclient.Session, w *zkclient.Watcher) (p pool, err error) {
 	if err := m.readLimit(ctx, s, w, &p); err != nil {
 		return p, err
@@ -35,7 +36,7 @@ func (m *Semaphore) look(ctx context.Context, s *zkclient.Session, w *zkclient.W
 		names, _, err = s.LookAtChildren(ctx, m.leases.path, w)
 	}
 	if errors.Is(err, zkclient.ErrNoNode) {
-		err = nil // nobody ever had one
+		err = nil // no one was ever taken
 	}
 	p.taken = len(names)
 	return p, err
@@ -65,7 +66,8 @@ func (m *Semaphore) readLimit(ctx context.Context, s *zkclient.Session, w *zkcli
 			return err
 		}
 		if m.o.Naming == NamingKazoo && len(data) == 0 {
-			// Somebody has made the node, and will write the limit, or does not care.
+			// Another client has made the node, and will write the limit, or does not
+			// care.
 			_, err := s.Set(ctx, m.count, m.encodeLimit(m.o.Limit), stat.Version)
 			if err != nil && !errors.Is(err, zkclient.ErrBadVersion) && !errors.Is(err, zkclient.ErrNoNode) {
 				return err

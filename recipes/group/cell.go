@@ -56,7 +56,7 @@ func (m *Member) start(inc *incarnation, grant LockGrant) *lockHold {
 	return h
 }
 
-// finish ends the lock's context, before anybody can learn that the lock is
+// finish ends the lock's context, before any client can learn that the lock is
 // free; and when it is lost while it is cleaned up, that of the cleanup. The
 // caller holds m.mu.
 func (h *lockHold) finish(cause error, cleanup time.Duration) {

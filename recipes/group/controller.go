@@ -40,7 +40,7 @@ type controller struct {
 	round    *groupRound
 }
 
-// peerWatch is what the controller is told of one participant's node.
+// peerWatch is what the controller knows of one participant's node.
 type peerWatch struct {
 	path string
 	w    zkclient.Watcher
@@ -82,7 +82,7 @@ func (c *controller) poke() {
 	}
 }
 
-// heard is told which version of the assignment stands.
+// heard notes which version of the assignment is current.
 func (c *controller) heard(version int32) {
 	if version > c.known.Load() {
 		c.placeNews.Store(true)
@@ -382,7 +382,7 @@ func (c *controller) readList() error {
 	}
 	there := make(map[string]bool, len(nodes))
 	for _, child := range parseMembers(nodes) {
-		if nobody, _ := inc.m.ghosts.know(child.node); nobody {
+		if none, _ := inc.m.ghosts.know(child.node); none {
 			continue
 		}
 		there[child.guid] = true

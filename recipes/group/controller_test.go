@@ -41,7 +41,7 @@ func TestControllerThatHasLeftWatchesNothing(t *testing.T) {
 	_, _, err := inc.s.Look(inc.ctx, w.path, &w.w)
 	require.Error(t, err)
 	readers := func() (n int) {
-		entries := reflect.ValueOf(inc.s).Elem().FieldByName("watches").FieldByName("entries").MapRange() // the client's own, which tells nobody
+		entries := reflect.ValueOf(inc.s).Elem().FieldByName("watches").FieldByName("entries").MapRange() // the client's own
 		for entries.Next() {
 			n += entries.Value().Elem().FieldByName("readers").Len()
 		}
@@ -125,7 +125,7 @@ func TestAnswerIsOfUseOnlyWhileItsQuestionIs(t *testing.T) {
 		"as before":                         {due: true, live: []string{"a"}, want: planOrphans, asked: 1},
 		"as before, and it is time":         {due: true, live: []string{"a"}, now: planAll, want: planAll, asked: 1},
 		"another one has come":              {due: true, live: []string{"a", "b"}, now: planAll, want: planOrphans, asked: 1},
-		"whoever was missing is back":       {live: []string{"a", "z"}, want: planNothing, asked: 1},
+		"the missing ones are back":         {live: []string{"a", "z"}, want: planNothing, asked: 1},
 		"the spec is another":               {change: func(c *controller) { c.specAt++ }, due: true, live: []string{"a"}, now: planAll, want: planAll, asked: 2},
 		"the plan is another":               {change: func(c *controller) { c.a.generation++ }, due: true, live: []string{"a"}, now: planAll, want: planAll, asked: 2},
 		"the spec is another, not its time": {change: func(c *controller) { c.specAt++ }, due: true, live: []string{"a"}, want: planNothing, asked: 1},

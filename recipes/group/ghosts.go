@@ -8,19 +8,19 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// ghosts are the nodes among the participants of a group that look like one in a
-// list: what is not ephemeral is nobody, and what may not be read says nothing.
-// No name of a participant is used again.
+// ghosts are the nodes among the participants of a group that look like one in
+// a list: a node that is not ephemeral is no participant, and one that may not
+// be read says nothing. No name of a participant is used again.
 type ghosts struct {
 	mu sync.Mutex
-	m  map[string]bool // whether it is nobody, by the node's name
+	m  map[string]bool // whether it is no participant, by the node's name
 }
 
 // judge takes note of what a look at a participant's node has shown, and reports
 // whether it is a ghost's.
 func (g *ghosts) judge(node string, stat *zkclient.Stat, err error) bool {
-	nobody := err == nil && !zkclient.IsEphemeral(stat)
-	if !nobody && !errors.As(err, new(*zkclient.AccessError)) {
+	none := err == nil && !zkclient.IsEphemeral(stat)
+	if !none && !errors.As(err, new(*zkclient.AccessError)) {
 		return false
 	}
 	g.mu.Lock()
@@ -28,14 +28,15 @@ func (g *ghosts) judge(node string, stat *zkclient.Stat, err error) bool {
 	if g.m == nil {
 		g.m = make(map[string]bool)
 	}
-	g.m[path.Base(node)] = nobody
+	g.m[path.Base(node)] = none
 	return true
 }
 
-// know reports whether a node is known to be a ghost's, and nobody's.
-func (g *ghosts) know(name string) (nobody, strange bool) {
+// know reports whether a node is known to be a ghost's, and whether it is
+// certainly no participant's.
+func (g *ghosts) know(name string) (none, strange bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	nobody, strange = g.m[name]
-	return nobody, strange
+	none, strange = g.m[name]
+	return none, strange
 }

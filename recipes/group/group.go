@@ -36,14 +36,14 @@ import (
 // of the assignment that it has read, which bears its guid and the grant's
 // token. An entry is taken out only by a write whose author has seen one of two
 // facts: the participant wrote that it released that lock under that token, or
-// the participant's node is gone. Neither fact can become false again: a guid is
-// new for every join, a participant that has released a token never takes it up
-// again, and the node is created before any assignment can name it, so that a
-// list of participants read after that assignment lacks it only if it is gone.
-// Whoever reads late therefore believes that a lock is still held, never that it
-// is free; and who writes on the base of an assignment that is not the last
-// fails by its version. A participant whose session may have ended stops
-// believing in its entries before the server can end the session.
+// the participant's node is gone. Neither fact can become false again: a guid
+// is new for every join, a participant that has released a token never takes it
+// up again, and the node is created before any assignment can name it, so that
+// a list of participants read after that assignment lacks it only if it is
+// gone. A participant that reads late therefore believes that a lock is still
+// held, never that it is free; and a write based on an assignment that is not
+// the last fails by its version. A participant whose session may have ended
+// stops believing in its entries before the server can end the session.
 //
 // The nodes must not be deleted while participants are there.
 type Group struct {
@@ -58,10 +58,10 @@ type Group struct {
 // Options is what a process adds to a group, beside the spec that all
 // share.
 type Options struct {
-	// Notify, when set, is told each Notice of the participants that join
-	// through the group. Calls for one participant come one at a time, and hold
-	// up nothing but Member.Leave, which waits for the last one. Up to 1000
-	// notices wait for a call that takes its time, then the oldest are dropped.
+	// Notify, when set, is called with each Notice of the participants that join
+	// through the group. Calls for one participant come one at a time, and hold up
+	// only Member.Leave, which waits for the last one. Up to 1000 notices wait for
+	// a call that takes its time, then the oldest are dropped.
 	Notify func(Notice)
 
 	// Strategies are those that are not built in, by the name that
@@ -107,7 +107,7 @@ func New(c *zkclient.Client, spec Spec, options ...Options) (*Group, error) {
 func (g *Group) Spec() Spec { return g.spec.clone() }
 
 // Apply makes the spec known to all participants: they act on it at once. It
-// writes nothing when it is in force already, and tells whether it wrote.
+// writes nothing when it is in force already, and reports whether it wrote.
 func (g *Group) Apply(ctx context.Context) (changed bool, err error) {
 	changed, err = g.apply(ctx)
 	if err != nil {
@@ -166,8 +166,7 @@ func (g *Group) found(ctx context.Context) error {
 	return nil
 }
 
-// restore makes anew what somebody has deleted while there were participants.
-// A spec that is there is left as it is: it may be newer than this one's.
+// restore makes anew what was deleted while there were participants.
 func (g *Group) restore(ctx context.Context) error {
 	if err := g.found(ctx); err != nil {
 		return err
@@ -208,7 +207,7 @@ func (spec Spec) clone() Spec {
 	return spec
 }
 
-// hints are what the strategy is told.
+// hints are the hints for the strategy.
 func (spec *Spec) hints() assignment.Hints {
 	return assignment.Hints{Holders: spec.Holders, Limit: spec.Limit, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones}
 }

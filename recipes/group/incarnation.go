@@ -333,7 +333,7 @@ func (inc *incarnation) obey(share groupShare) {
 		}
 	}
 	for grant, h := range inc.holds {
-		if _, there := listed[grant]; !there { // somebody believes that we are gone
+		if _, there := listed[grant]; !there { // another participant believes that we are gone
 			delete(inc.holds, grant)
 			h.finish(&recipes.LostError{
 				Scope: m.g.spec.Name + "/" + grant.Lock, Token: grant.Token, Reason: recipes.LossDeleted,
@@ -376,7 +376,8 @@ func (inc *incarnation) write() (wait time.Duration, err error) {
 	return 0, err
 }
 
-// lookAhead finds out who is right in front: nobody makes the controller.
+// lookAhead finds out who is right in front: a participant without one in front
+// is the controller.
 func (inc *incarnation) lookAhead() error {
 	m := inc.m
 	if inc.controller != nil {

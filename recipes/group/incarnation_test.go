@@ -48,9 +48,9 @@ func (h slow) OnReleased(ctx context.Context, _ string) {
 	<-ctx.Done()
 }
 
-// Whoever winds up after having been asked to release hears of a loss, wherever
-// it is at that time.
-func TestLossOfALockThatIsBeingReleasedIsTold(t *testing.T) {
+// A participant that cleans up after a request to release learns of a loss,
+// wherever it is at that time.
+func TestLossOfALockThatIsBeingReleasedIsReported(t *testing.T) {
 	t.Parallel()
 	begin := func() (*incarnation, slow, context.Context) {
 		m := aloof(t, nil)
@@ -90,7 +90,7 @@ func TestLossOfALockThatIsBeingReleasedIsTold(t *testing.T) {
 	}
 	inc.lose(&recipes.LostError{Reason: recipes.LossSession})
 
-	// then it is told, and so is its cleanup
+	// then the participant and its cleanup learn of it
 	<-LockGone(ctx)
 	close(h.goOn)
 	cleaning = <-h.cleaning

@@ -180,8 +180,8 @@ func (m *Member) isLeaving() bool {
 // maxUntold is how many notices wait while the user is busy with one.
 const maxUntold = 1000
 
-// tell tells the user, one thing at a time, and waits for nothing: a session
-// tells of its end in the same breath as it ends what others hold.
+// tell passes the user one notice at a time, and waits for nothing: a session
+// reports its end in the same breath as it ends what others hold.
 func (m *Member) tell(n Notice) {
 	if m.g.notify == nil {
 		return
@@ -344,7 +344,7 @@ func (inc *incarnation) create() error {
 		case err == nil:
 			inc.setPath(path)
 			return nil
-		case errors.Is(err, zkclient.ErrNoNode): // somebody has deleted the group
+		case errors.Is(err, zkclient.ErrNoNode): // the group was deleted
 			m.wrecked = true
 			continue
 		case !errors.Is(err, zkclient.ErrAmbiguous):
@@ -428,7 +428,7 @@ func (inc *incarnation) first() error {
 		}
 		switch {
 		case !there:
-			return errGroupLost // deleted by somebody
+			return errGroupLost // deleted from outside
 		case rival == "":
 			m.rival.Store(nil)
 			return nil

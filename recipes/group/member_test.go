@@ -26,7 +26,7 @@ func aloof(t *testing.T, notify func(Notice)) *Member {
 
 func notice(i int) Notice { return Joined{ID: strconv.Itoa(i)} }
 
-func TestNoticesAreToldOneAfterTheOtherAndTheOldestAreDroppedWhenTooManyWait(t *testing.T) {
+func TestNoticesComeOneAfterTheOtherAndTheOldestAreDroppedWhenTooManyWait(t *testing.T) {
 	t.Parallel()
 	began, proceed := make(chan struct{}, 1), make(chan struct{})
 	var told []Notice
@@ -55,7 +55,7 @@ func TestNoticesAreToldOneAfterTheOtherAndTheOldestAreDroppedWhenTooManyWait(t *
 	require.Equal(t, want, told)
 }
 
-func TestNoticesAreToldAfterOneThatEndedItsGoroutine(t *testing.T) {
+func TestNoticesComeAfterOneThatEndedItsGoroutine(t *testing.T) {
 	t.Parallel()
 	var told []Notice
 	m := aloof(t, func(n Notice) {
@@ -67,7 +67,7 @@ func TestNoticesAreToldAfterOneThatEndedItsGoroutine(t *testing.T) {
 	select {
 	case <-m.work.Done():
 	case <-time.After(time.Minute):
-		require.FailNow(t, "not all is told")
+		require.FailNow(t, "not all notices came")
 	}
 	require.Equal(t, []Notice{notice(0), notice(1)}, told)
 }

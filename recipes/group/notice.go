@@ -26,10 +26,10 @@ type LockGrant struct {
 // each other. A callback that panics counts as returned (Panicked), and so
 // does one that ends its goroutine (runtime.Goexit).
 type Handler interface {
-	// OnLocked is called when the lock is held. ctx is the lock: it ends when
-	// the lock is to be released, with the cause *ReleaseAskedError, or is lost,
-	// with the cause *LostError and before the server can give it to somebody
-	// else. OnLocked may work under ctx as long as that lives, or return at
+	// OnLocked is called when the lock is held. ctx is the lock: it ends when the
+	// lock is to be released, with the cause *ReleaseAskedError, or is lost, with
+	// the cause *LostError and before the server can give it to another
+	// participant. OnLocked may work under ctx as long as that lives, or return at
 	// once; the lock is held either way.
 	OnLocked(ctx context.Context, grant LockGrant)
 
@@ -62,8 +62,8 @@ type lockGoneKey struct{}
 
 // LockGone returns, for the contexts of OnLocked and OnReleased, a channel that
 // is closed when the lock is no longer held, before the server can give it to
-// somebody else. OnLocked that winds up after its context has ended watches it:
-// that context cannot say it any more. nil for other contexts.
+// another participant. OnLocked that winds up after its context has ended
+// watches it: that context cannot say it any more. nil for other contexts.
 func LockGone(ctx context.Context) <-chan struct{} {
 	gone, _ := ctx.Value(lockGoneKey{}).(<-chan struct{})
 	return gone
@@ -134,14 +134,14 @@ func (e *NotParticipantError) Error() string {
 type NotFoundError struct{ Group string }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("there is no group %q; it is there once somebody applies or joins it", e.Group)
+	return fmt.Sprintf("there is no group %q; apply it or join it to create it", e.Group)
 }
 
 // errGroupTooLarge is what keeps a controller from writing what ZooKeeper
 // would not take.
 var errGroupTooLarge = errors.New("the assignment does not fit into one node of ZooKeeper; split the group, or shorten the names of locks and participants")
 
-// Notice is one thing that happens in a group, told to one of its
+// Notice is one thing that happens in a group, passed to one of its
 // participants through Options.Notify. The set of notices is closed.
 type Notice interface{ groupNotice() }
 
@@ -150,7 +150,7 @@ type (
 	// more. Exactly one does while any is there.
 	Controller struct{ Gained bool }
 
-	// RoundDone is told to the controller: what was planned is in place.
+	// RoundDone is for the controller: what was planned is in place.
 	RoundDone struct {
 		Generation int64
 		Moves      int           // locks that were planned to change hands
@@ -158,10 +158,9 @@ type (
 		Writes     int           // to ZooKeeper, those of the participants included
 	}
 
-	// StrategyFailed is told to the controller: the strategy is unknown
-	// here, returned an error, panicked, answered nonsense or nothing within 30s.
-	// What was planned before stays; the strategy is asked again after the next
-	// change.
+	// StrategyFailed is for the controller: the strategy is unknown here, returned
+	// an error, panicked, answered nonsense or nothing within 30s. What was
+	// planned before stays; the strategy is asked again after the next change.
 	StrategyFailed struct {
 		Strategy string
 		Err      error
@@ -191,7 +190,7 @@ type (
 	// itself.
 	Lost struct{ Err *recipes.LostError }
 
-	// Joined: the participant is there. Told again after each Lost.
+	// Joined: the participant is there. Sent again after each Lost.
 	Joined struct{ ID string }
 
 	// Fault: something keeps this participant from taking part, such as

@@ -123,7 +123,7 @@ func (ps *groupPlaces) unmarshal(data []byte) error {
 	for lock, in := range all {
 		p := groupPlace{lock: lock}
 		for _, row := range in.Holders {
-			h := placeHolder{member: -1} // nobody's
+			h := placeHolder{member: -1} // no participant's
 			if len(row) > 1 {
 				h = placeHolder{member: row[0], token: recipes.Token(row[1]), revoking: len(row) > 2 && row[2] != 0}
 			}

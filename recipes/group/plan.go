@@ -38,7 +38,7 @@ func (ps peers) standing(participants []string) map[string]*peer {
 	return byName
 }
 
-// deserted reports that everybody leaves.
+// deserted reports that all participants leave.
 func (ps peers) deserted() bool {
 	for _, p := range ps {
 		if !p.read || !p.record.Leaving {
@@ -131,10 +131,11 @@ func (a *groupAssignment) adopt(spec *Spec, next assignment.Assignment) {
 	}
 }
 
-// advance takes each lock the steps further that can be taken: whoever is not
-// planned is asked to release, and whoever is planned gets a place that is free.
-// Nobody is ever put beside one that still holds beyond the declared number,
-// nor gets more than the limit while it still releases others. It reports whether anything changed, and whether all is as planned.
+// advance takes each lock the steps further that can be taken: a holder that is
+// not planned is asked to release, and a planned participant gets a place that
+// is free. No participant is ever put beside one that still holds beyond the
+// declared number, nor gets more than the limit while it still releases others.
+// It reports whether anything changed, and whether all is as planned.
 func (a *groupAssignment) advance(spec *Spec, declared map[string]bool, live map[string]*peer) (changed, complete bool) {
 	complete = true
 	held := map[string]int{} // by guid; what is being released counts
@@ -185,14 +186,14 @@ type patience struct {
 	quiet   time.Time // since when they are these
 	pending time.Time // since when they are not those of the plan; zero: they are
 	orphans time.Time // since when locks lack a live participant meanwhile; zero: none does
-	tried   []string  // those for whom a plan for orphans alone was made last
+	tried   []string  // the participants for which a plan for orphans alone was made last
 }
 
 type planKind uint8
 
 const (
 	planNothing planKind = iota
-	planOrphans          // what nobody holds, and nothing else
+	planOrphans          // only locks without a holder
 	planAll
 )
 
@@ -213,7 +214,7 @@ func (p *patience) observe(now time.Time, live, planned []string, orphans bool) 
 	since(&p.orphans, orphans && !p.pending.IsZero())
 }
 
-// planned is told that a plan is in force: what is amiss from here on is news.
+// planned notes that a plan is in force: what is amiss from here on is new.
 func (p *patience) planned() { p.pending, p.orphans = time.Time{}, time.Time{} }
 
 // verdict says what to plan now, and when to ask again. wanted is set when a
@@ -242,11 +243,11 @@ func (p *patience) verdict(now time.Time, debounce time.Duration, wanted bool) (
 	return planNothing, wait
 }
 
-// fill returns the plan with nothing changed but orphans, which get whom the
-// strategy named as far as the limit allows.
+// fill returns the plan with nothing changed but orphans, which get the
+// participants that the strategy named as far as the limit allows.
 func (a *groupAssignment) fill(orphans []string, live map[string]*peer, full assignment.Assignment, spec *Spec) assignment.Assignment {
 	next := a.planned()
-	counts := next.Counts() // nobody gives anything up
+	counts := next.Counts() // no participant gives anything up
 	for _, lock := range orphans {
 		kept := slices.DeleteFunc(slices.Clone(next[lock]), func(name string) bool { return live[name] == nil })
 		for _, name := range full[lock] {

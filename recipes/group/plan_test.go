@@ -22,7 +22,7 @@ func TestAssignmentIsReadAsItWasWritten(t *testing.T) {
 	a.cleanup = 1500 * time.Microsecond
 	a.locks["held"] = &groupLock{holders: []groupEntry{{guid: "g1", name: "n1", token: 5}}, plan: []string{"n1"}}
 	a.locks["moving"] = &groupLock{holders: []groupEntry{{guid: "g1", name: "n1", token: 5, revoking: true}}, plan: []string{"n2"}}
-	a.locks["nobody's"] = &groupLock{holders: nil, plan: []string{}}
+	a.locks["free"] = &groupLock{holders: nil, plan: []string{}}
 	a.locks["kept for one that is away"] = &groupLock{plan: []string{"n3"}}
 	a.locks["shared"] = &groupLock{holders: []groupEntry{{guid: "g2", name: "n2", token: 8}, {guid: "g1", name: "n1", token: 6}}, plan: []string{"n1", "n2"}}
 	a.locks["fresh"] = &groupLock{holders: []groupEntry{{guid: "g2", name: "n2"}}, plan: []string{"n2"}}
@@ -149,9 +149,9 @@ func TestWhatIsBeingReleasedCountsForTheLimit(t *testing.T) {
 	require.Equal(t, "gb", a.locks["x"].holders[0].guid)
 }
 
-// Whatever was planned before and whoever comes and goes: locks that nobody
-// holds are given to nobody beyond the limit.
-func TestLocksThatNobodyHoldsGoToNobodyBeyondTheLimit(t *testing.T) {
+// Whatever was planned before and whichever participants come and go: no
+// participant is given a free lock beyond the limit.
+func TestFreeLocksAreNeverGivenBeyondTheLimit(t *testing.T) {
 	t.Parallel()
 	pool := []string{"a", "b", "c", "d", "e"}
 	seeds := uint64(5000)
@@ -238,7 +238,8 @@ func TestPlanIsMadeWhenParticipantsHaveBeenTheSameForTheDebounce(t *testing.T) {
 	}
 	require.Equal(t, 1000, planned)
 
-	// one that goes right after a plan, before anybody has looked: not before the debounce
+	// one that goes right after a plan, before the controller has looked: not
+	// before the debounce
 	p = patience{}
 	kind, _ = verdict(0, ab, nil, true)
 	require.Equal(t, planNothing, kind)
@@ -249,7 +250,7 @@ func TestPlanIsMadeWhenParticipantsHaveBeenTheSameForTheDebounce(t *testing.T) {
 	require.Equal(t, planNothing, kind)
 	require.Equal(t, debounce, wait)
 
-	// what nobody holds: after one debounce, once
+	// free locks: after one debounce, once
 	p = patience{}
 	var orphans []int
 	for at := 0; at < 900; at += 50 {

@@ -30,12 +30,13 @@ type answer struct {
 	err  error
 }
 
-// consult asks the strategy when there is something to plan. It returns what
-// is to be planned now, for whom, and the strategy's answer; planNothing while
-// there is none. due is set while there will be something to plan.
+// consult asks the strategy when there is something to plan. It returns what is
+// to be planned now, for which participants, and the strategy's answer;
+// planNothing while there is none. due is set while there will be something to
+// plan.
 func (c *controller) consult(kind planKind, due bool, live []string) (planKind, []string, answer) {
 	if q := c.question; q != nil && (q.generation != c.a.generation || q.spec != c.specAt) {
-		c.drop() // nobody wants to know any more
+		c.drop() // the answer is not needed any more
 	}
 	if c.question == nil {
 		if kind == planNothing {
@@ -50,7 +51,7 @@ func (c *controller) consult(kind planKind, due bool, live []string) (planKind, 
 	}
 	c.drop()
 	switch {
-	case !due: // whoever was missing is back
+	case !due: // the missing participants are back
 		return planNothing, nil, answer{}
 	case slices.Equal(q.live, live):
 		return max(q.kind, kind), q.live, got

@@ -57,8 +57,8 @@ func decodeSpec(data []byte) (Spec, error) {
 // --- a participant ---------------------------------------------------------------
 
 // memberRecord is the data of a participant's node. It alone writes it. What it
-// has released once it never holds again, so that whoever reads this late only
-// knows less.
+// has released once it never holds again, so that a participant that reads this
+// late only knows less.
 type memberRecord struct {
 	Format   int                        `json:"format"`
 	Name     string                     `json:"name"`
@@ -151,8 +151,8 @@ type groupLock struct {
 	plan    []string // names, sorted
 }
 
-// groupEntry is a grant. While it stands, nobody else has its place, unless its
-// participant is gone or has written that it released it.
+// groupEntry is a grant. While it stands, no other participant has its place,
+// unless its participant is gone or has written that it released it.
 type groupEntry struct {
 	guid     string
 	name     string

@@ -42,10 +42,10 @@ type Spec struct {
 	// move before that has returned, however long it takes. Defaults to 10s.
 	CleanupTimeout time.Duration
 
-	// Debounce is how long the participants have to be the same ones before
-	// locks move between them, so that one that comes and goes does not make
-	// locks move twice. It is put off no longer than DebounceLimit times that. Locks
-	// that nobody holds wait for one Debounce and no longer. Defaults to 100ms.
+	// Debounce is how long the participants have to be the same ones before locks
+	// move between them, so that one that comes and goes does not make locks move
+	// twice. It is put off no longer than DebounceLimit times that. Free locks
+	// wait for one Debounce and no longer. Defaults to 100ms.
 	Debounce time.Duration
 
 	// MaxMoves limits how many locks are taken in one round from participants
@@ -91,7 +91,8 @@ func NumberedLocks(group string, n int) []string {
 // maxGroupName is the longest name of a lock or a participant, in bytes.
 const maxGroupName = 128
 
-// maxGroupHolders is more than anybody needs, and keeps sums from overflowing.
+// maxGroupHolders is more than any group needs, and keeps sums from
+// overflowing.
 const maxGroupHolders = 1000
 
 // Validate returns everything that is wrong with the spec, joined (errors.Join);
@@ -147,7 +148,7 @@ func (spec Spec) Validate() error {
 		case !declared[lock]:
 			bad("pins", "the group has no lock %q", lock)
 		case spec.Pins[lock] == "":
-			bad("pins", "lock %q is pinned to nobody; write the name of a participant", lock)
+			bad("pins", "lock %q is pinned to no participant; write the name of one", lock)
 		}
 	}
 	for field, named := range map[string][]string{

@@ -32,8 +32,8 @@ type State struct {
 	Unreadable []zkclient.Unreadable
 }
 
-// Controller returns the name of the participant that decides; "" when nobody
-// is there.
+// Controller returns the name of the participant that decides; "" without
+// participants.
 func (s *State) Controller() string {
 	for _, m := range s.Members {
 		if m.Controller {
@@ -69,8 +69,8 @@ type LockState string
 
 // The states of a lock.
 const (
-	Locked   LockState = "LOCKED"   // somebody holds it
-	Released LockState = "RELEASED" // nobody holds it
+	Locked   LockState = "LOCKED"   // it has a holder
+	Released LockState = "RELEASED" // it has no holder
 	Dropped  LockState = "DROPPED"  // the group has it no more; its holders release it
 )
 
@@ -168,8 +168,8 @@ func groupStateOf(ctx context.Context, c *zkclient.Client, name string) (state S
 	if state.Spec, err = decodeSpec(data); err != nil {
 		return state, znode.InNode(err, path)
 	}
-	// In the controller's order: whoever the assignment names and the list does
-	// not is gone.
+	// In the controller's order: a participant that the assignment names and the
+	// list does not is gone.
 	data, stat, err := c.Get(ctx, path+"/assignment")
 	if err != nil {
 		return state, err
@@ -199,7 +199,7 @@ func groupStateOf(ctx context.Context, c *zkclient.Client, name string) (state S
 		if err != nil {
 			return state, err
 		}
-		if !zkclient.IsEphemeral(stat) { // nobody's
+		if !zkclient.IsEphemeral(stat) { // no participant's
 			state.Unreadable = append(state.Unreadable, zkclient.Misplaced(node, noSessions))
 			continue
 		}

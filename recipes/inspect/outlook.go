@@ -9,10 +9,10 @@ import (
 )
 
 // A Prospect is what becomes of a waiter if from the moment of a LockState on
-// nobody does anything on his own accord. It is what Plan is for the first in
-// line, continued: those behind it wait for whoever got the lock before them,
-// until their right to it comes. A release brings everything forward, and a
-// newcomer may put everything off.
+// no client acts on its own accord. It is what Plan is for the first in line,
+// continued: those behind it wait for the ones that got the lock before them,
+// until they may preempt those. A release brings everything forward, and a
+// newcomer may delay everything.
 type Prospect struct {
 	Waiter recipes.Contender
 
@@ -27,9 +27,9 @@ type Prospect struct {
 	// those that stand already. Some may be to waiters, who are holders by then.
 	Asks []ProspectAsk
 
-	// Overdue is by how much its waiting timeout is over while it has not left:
-	// it is Patient, and somebody is to decide. It is then foreseen as if it had
-	// no waiting timeout.
+	// Overdue is by how much its waiting timeout is over while it has not left: it
+	// is Patient, and waits for a decision. It is then foreseen as if it had no
+	// waiting timeout.
 	Overdue time.Duration
 }
 
@@ -109,8 +109,8 @@ func Outlook(state recipes.LockState) []Prospect {
 	}
 }
 
-// planOfFirst is the plan of the first in line. A reader among readers has
-// nobody in its way, however many they are.
+// planOfFirst is the plan of the first in line. A reader among readers has no
+// holder in its way, however many they are.
 func (s *scene) planOfFirst(first recipes.Contender) Plan {
 	if first.Mode == priority.Shared && len(s.Delays) == 0 && !slices.ContainsFunc(s.Holders, func(h recipes.Contender) bool { return h.Mode != priority.Shared }) {
 		return Plan{Outcome: OutcomeGranted}
@@ -189,7 +189,7 @@ func (s *scene) pass(d time.Duration) {
 	if d == 0 {
 		return
 	}
-	if len(s.Delays) > 0 { // those that had not begun are over as well, for whoever has waited for them
+	if len(s.Delays) > 0 { // those that had not begun are over as well, for the request that has waited for them
 		s.Delays = slices.DeleteFunc(slices.Clone(s.Delays), func(x recipes.Delay) bool { return !x.Until.After(s.At) })
 	}
 	for i := range s.Holders {

@@ -50,8 +50,8 @@ func TestOutlookOfAQueue(t *testing.T) {
 		state recipes.LockState
 		want  []fate
 	}{
-		"nobody waits": {lockNamed("l", []recipes.Contender{aHolder("h")}), nil},
-		"free":         {lockNamed("l", nil, polite("a")), []fate{{"a", OutcomeGranted, 0}}},
+		"no waiter": {lockNamed("l", []recipes.Contender{aHolder("h")}), nil},
+		"free":      {lockNamed("l", nil, polite("a")), []fate{{"a", OutcomeGranted, 0}}},
 		"the lease and the cleanup of each before": {
 			lockNamed("l", []recipes.Contender{aHolder("h")}, polite("a"), polite("b")),
 			[]fate{{"a", OutcomeTakesOver, 6 * minute}, {"b", OutcomeTakesOver, 16*minute + 30*time.Second}},
@@ -76,7 +76,7 @@ func TestOutlookOfAQueue(t *testing.T) {
 			lockNamed("l", []recipes.Contender{aHolder("h")}, limited(forceful("a"), 90*time.Second), polite("b")),
 			[]fate{{"a", OutcomeTimesOut, 30 * time.Second}, {"b", OutcomeTakesOver, 6 * minute}},
 		},
-		"overdue: it stays until somebody decides": {
+		"overdue: it stays until a decision": {
 			lockNamed("l", []recipes.Contender{asked}, patient(asks(9, false)("a"), 2*minute)),
 			[]fate{{"a", OutcomeTakesOver, 6 * minute}},
 		},
@@ -90,7 +90,7 @@ func TestOutlookOfAQueue(t *testing.T) {
 }
 
 func TestOutlookNamesWhoIsAskedAndWhen(t *testing.T) {
-	// given: a minimum runtime of one more minute, and somebody behind
+	// given: a minimum runtime of one more minute, and a waiter behind
 	first, second := aWaiter("a"), aWaiter("b")
 	first.Priority, first.Forceful, first.CleanupTimeout = 9, true, 30*time.Second
 	s := lockNamed("l", []recipes.Contender{aHolder("h", func(c *recipes.Contender) { c.MinRuntimeLeft = time.Minute })}, first, second)

@@ -8,14 +8,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// A Plan is what becomes of a request if from the moment of a LockState on
-// nobody does anything on his own accord: no holder releases before it is made
-// to, nobody else comes or leaves. A release brings everything forward.
+// A Plan is what becomes of a request if from the moment of a LockState on no
+// client acts on its own accord: no holder releases before it is made to, no
+// other request comes or leaves. A release brings everything forward.
 //
 // It follows from that state alone: making it sends nothing to ZooKeeper.
 type Plan struct {
 	Scope string
-	At    time.Time // of the look, by the server's clock; zero when nobody is there
+	At    time.Time // of the look, by the server's clock; zero when no request is there
 
 	// Outcome is how it ends, After when, counted from At. It is 0 with
 	// OutcomeInLine.
@@ -64,7 +64,7 @@ type Outcome string
 
 // The outcomes of a Plan.
 const (
-	OutcomeGranted   Outcome = "granted"    // with nobody's consent: at once, or as soon as no lock-delay bars it
+	OutcomeGranted   Outcome = "granted"    // without any holder's consent: at once, or as soon as no lock-delay bars it
 	OutcomeRefused   Outcome = "refused"    // a try (acquire timeout 0) that is not granted at once
 	OutcomeInLine    Outcome = "in_line"    // it waits behind others, who act first: Plan.Ahead
 	OutcomeTakesOver Outcome = "takes_over" // it evicts the obstacles, if they have not left by then
@@ -168,7 +168,7 @@ func (s scene) held(h recipes.Contender, id string) priority.Holder {
 }
 
 // rulesOf is what the rulebook needs to know of a request. A patient one goes on waiting when its waiting timeout is over,
-// unless somebody decides otherwise.
+// unless an operator decides otherwise.
 func rulesOf(t priority.Terms, patient bool) priority.Request {
 	if patient && !t.Forceful {
 		t.WaitingTimeout = nil

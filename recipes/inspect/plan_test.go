@@ -78,7 +78,7 @@ func TestPlanOfARequest(t *testing.T) {
 			recipes.Request{Terms: priority.Terms{Priority: 9, WaitingTimeout: new(2 * minute)}},
 			Plan{Outcome: OutcomeGivesUp, After: 2 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute)}}}},
 		},
-		"patient: it stays, and has the lock after the lease unless somebody decides": {
+		"patient: it stays, and has the lock after the lease without a decision": {
 			lockOf(one),
 			recipes.Request{Terms: priority.Terms{Priority: 9, WaitingTimeout: new(2 * minute)}, Patient: true},
 			Plan{Outcome: OutcomeTakesOver, After: 9 * minute, Position: 1, Obstacles: []Obstacle{{Holder: keeper, Asks: []PlannedAsk{byRank(0, minute), byLease(8*minute, minute)}}}},
@@ -198,7 +198,7 @@ func TestPlanOfAWaiterKnowsWhatItHasAsked(t *testing.T) {
 		Ahead: []recipes.Contender{seven}, Obstacles: []Obstacle{{Holder: asked, Bar: priority.BarLevel}},
 	}, second)
 
-	_, ok = PlanOf(state, "nobody")
+	_, ok = PlanOf(state, "unknown")
 	require.False(t, ok)
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// A WaitGraph says who waits for whom, over several locks: which waiter waits
-// for which holders and waiters, and which holder cannot go on because the same
-// work waits for another lock (Contender.Under).
+// A WaitGraph says which requests wait for which, over several locks: which
+// waiter waits for which holders and waiters, and which holder cannot go on
+// because the same work waits for another lock (Contender.Under).
 //
 // It follows from the states alone: making it sends nothing to ZooKeeper. Each
 // state is a look of its own, so an edge may be gone by the time that it is
@@ -67,12 +67,12 @@ type Circle struct {
 	// lowest priority, of several the youngest.
 	Cut WaitNode
 
-	// End is how the circle ends if nobody does anything; nil: that does not
+	// End is how the circle ends if no client does anything; nil: that does not
 	// follow.
 	End *CircleEnd
 }
 
-// Deadlock reports whether the circle lasts until somebody's time is over: no
+// Deadlock reports whether the circle lasts until a timeout or a lease ends: no
 // priority ends it.
 func (c Circle) Deadlock() bool { return c.End == nil || c.End.Cause != EndPreemption }
 
@@ -82,10 +82,10 @@ type CircleEnd struct {
 	At    time.Time     // by the server's clock
 	After time.Duration // from the look at that lock on
 
-	// Waiter is who asks Holder to go, or evicts it; with EndWaiting and
-	// EndAcquire it leaves, and Holder is empty.
+	// Waiter preempts Holder, or evicts it; with EndWaiting and EndAcquire it
+	// leaves, and Holder is empty.
 	Waiter, Holder WaitNode
-	Evicted        bool // Holder is evicted; else it is asked to go, and its work waits no more
+	Evicted        bool // Holder is evicted; else it is preempted, and its work waits no more
 }
 
 // An EndCause is why a Circle ends.
@@ -93,14 +93,14 @@ type EndCause string
 
 // The causes for the end of a circle.
 const (
-	EndPreemption EndCause = "preemption"      // a holder has to go for somebody's priority
+	EndPreemption EndCause = "preemption"      // a holder is preempted for a request's priority
 	EndLease      EndCause = "lease"           // a holder has to go because its lease is over
 	EndWaiting    EndCause = "waiting_timeout" // a waiter gives up
-	EndAcquire    EndCause = "acquire_timeout" // likewise
+	EndAcquire    EndCause = "acquire_timeout" // a waiter gives up
 )
 
-// WaitFor returns who waits for whom in these locks. A circle shows only if all
-// its locks are among them, see Client.Locks.
+// WaitFor returns which requests wait for which in these locks. A circle shows
+// only if all its locks are among them, see Client.Locks.
 func WaitFor(states []recipes.LockState) WaitGraph {
 	g := WaitGraph{index: map[string]int{}}
 	for _, s := range states {
@@ -153,7 +153,7 @@ func (g WaitGraph) Request(id string) (WaitNode, bool) {
 	return g.nodes[i], true
 }
 
-// node is Request for an ID that there is; else it is nobody.
+// node is Request for a known ID; else the zero WaitNode.
 func (g *WaitGraph) node(id string) WaitNode {
 	n, _ := g.Request(id)
 	return n
@@ -301,8 +301,9 @@ func cutOf(circle []WaitEdge) WaitNode {
 type ending CircleEnd
 
 // endings foresees each lock, and returns by ID what ends the part that a
-// request has in a circle: a waiter leaves; a holder is asked to go, which
-// cancels what its work waits for, or, when that has been done already, evicted.
+// request has in a circle: a waiter leaves; a holder is preempted, which
+// cancels what its work waits for, or, when that has been done already,
+// evicted.
 func endings(states []recipes.LockState, g *WaitGraph) map[string]ending {
 	ends := map[string]ending{}
 	sooner := func(id string, e ending) {

@@ -159,7 +159,7 @@ func TestCircleEndsByItself(t *testing.T) {
 			func(orders, _ *recipes.LockState) { orders.Waiters[0].AcquireTimeout = new(90 * time.Second) },
 			EndAcquire, 30 * time.Second, "o2", "", false, true,
 		},
-		"by somebody who is no part of it": {
+		"by a request outside of it": {
 			func(_, users *recipes.LockState) {
 				users.Waiters = append([]recipes.Contender{{ID: "x", Terms: priority.Terms{Priority: 9, LeaseTimeout: time.Minute}}}, users.Waiters...)
 			},
@@ -205,7 +205,7 @@ func TestCircleEndsByItself(t *testing.T) {
 			require.Equal(t, c.deadlock, circles[0].Deadlock())
 		})
 	}
-	require.True(t, Circle{}.Deadlock(), "of which nobody knows the end")
+	require.True(t, Circle{}.Deadlock(), "whose end is unknown")
 }
 
 // Whatever the locks: there is a circle if and only if every pair of requests,

@@ -5,7 +5,7 @@ type action struct {
 	kind  kind
 	who   uint8
 	about uint8 // an op, a request, or a set
-	env   bool  // nobody can rely on it: a fault, a timer, a wish
+	env   bool  // it may never come: a fault, a timer, a wish
 	yes   bool
 }
 
@@ -103,9 +103,9 @@ func (a action) String() string {
 	case actWoken:
 		return who + " is woken, and decides again"
 	case actToldGranted:
-		return who + " hears that it was granted"
+		return who + " learns that it was granted"
 	case actToldGone:
-		return who + " hears that its node is gone"
+		return who + " learns that its node is gone"
 	case actLooksAtHold:
 		return who + " holds, looks at its own node, and watches it"
 	case actLetsGo:
@@ -159,11 +159,11 @@ func (a action) String() string {
 	case actStays:
 		return who + " watches the one that it adopts, which waits"
 	case actRefused:
-		return who + " does not join: the hold is asked to go"
+		return who + " does not join: the hold is preempted"
 	case actPasses:
 		return who + " releases, and has the next one of its line behind it"
 	case actNotThere:
-		return who + " is told that its hold is not there"
+		return who + " gets a NotThereError"
 	}
 	return "?"
 }

@@ -33,7 +33,7 @@ type Role uint8
 const (
 	Queues Role = iota // T1 to T8
 	Joins              // T14
-	Cleans             // T14 for cleanup: although the hold is asked to go
+	Cleans             // T14 for cleanup: although the hold is preempted
 	Adopts             // T15, T14 or T16
 )
 
@@ -53,13 +53,13 @@ type Config struct {
 	Lapses     int // holders that give up by their own clock, and keep the session
 	NoGiveUp   bool
 	Foresees   bool // holders hand over by a list from before their grant
-	Scouts     bool // whoever has joined reads its own node, G and the list in any order
+	Scouts     bool // a request that has joined reads its own node, G and the list in any order
 	Opens      bool // readers open the lock for each other, and walk in
 	Open       bool // it is open when it begins
 	Knocks     bool
 	Idle       int  // version that the idle lock begins with
 	Held       bool // A holds the lock when it begins
-	NoFastPath bool // nobody remembers versions
+	NoFastPath bool // no client remembers versions
 }
 
 // validate reports what the model has no room for.
@@ -107,7 +107,7 @@ func (p Protocol) String() string {
 	return strings.Join(missing, "; ")
 }
 
-// The guards. Those of the lock delay matter only where somebody declares one.
+// The guards. Those of the lock delay matter only where a request declares one.
 const (
 	NoGuard Guard = iota
 	VersionInT1
@@ -256,7 +256,7 @@ var guardNames = [guards]string{
 	LateUndone:         "creations that come late are undone",
 	SyncAfterLoss:      "sync after a lost reply",
 	Deadline:           "a hold ends before its session can",
-	RememberedAlone:    "v remembered only of a grant beside nobody",
+	RememberedAlone:    "v remembered only of a grant beside no other",
 	DelayInT1:          "T1 heeds a delay in G",
 	DelayKeptBeside:    "T1 beside others keeps the delays of the dead",
 	DelayKeptByT3:      "T3 beside others keeps the delays of the dead",
@@ -264,7 +264,7 @@ var guardNames = [guards]string{
 	DelayBeforeT4:      "no hand-over while a delay of the dead is in G",
 	DelayWithHeir:      "T4 writes the heir's delay",
 	DelayBeforeT7:      "T7 grants nothing where a delay is due",
-	DelayKeptByT7:      "T7 keeps the delay of whom it evicts",
+	DelayKeptByT7:      "T7 keeps the delay of the holder that it evicts",
 	DelayKeptByBreak:   "a break keeps the delay",
 	CleanEndVersion:    "v in the clean end of a shared holder",
 	SameVersion:        "G and list of one version before an end is believed",
@@ -278,24 +278,24 @@ var guardNames = [guards]string{
 	VersionInT14:           "v in T14",
 	MateInT14:              "the companion's node in T14",
 	MateVersionInT14:       "the companion's version in T14",
-	NoJoinWhenAsked:        "no T14 while the hold is asked to go",
+	NoJoinWhenAsked:        "no T14 while the hold is preempted",
 	MailInT14:              "the mailbox copied in a T14 for cleanup",
 	DeadStayNamed:          "the dead of the hold stay in G",
 	DelayKeptByT14:         "T14 keeps the delays of the dead",
 	VersionInT15:           "v in T15",
-	MateInT15:              "the node of whom T15 replaces",
-	MateVersionInT15:       "the version of whom T15 replaces",
+	MateInT15:              "the node of the one that T15 replaces",
+	MateVersionInT15:       "the version of the one that T15 replaces",
 	MailInT15:              "the mailbox carried over in T15",
-	AdoptedForgotten:       "whoever is replaced is taken out of G",
-	DelayKeptByT15:         "T15 keeps the delay of whom it replaces",
+	AdoptedForgotten:       "the replaced one is taken out of G",
+	DelayKeptByT15:         "T15 keeps the delay of the one that it replaces",
 	VersionInT16:           "v in T16",
 	EpochInT16:             "the epoch in T16",
-	NamedInT16:             "G names whom T16 replaces",
-	AloneInT16:             "nobody in G lives at T16",
+	NamedInT16:             "G names the one that T16 replaces",
+	AloneInT16:             "no member in G lives at T16",
 	DelayKeptByT16:         "T16 keeps the delays of the dead",
 	TokenOfHold:            "the token of the hold in T14, T15 and T16",
 	TokenOfReference:       "T14 by a reference of this very grant",
-	NewTokenNamesNobody:    "a T16 by a new token names nobody else",
+	NewTokenNamesNobody:    "a T16 by a new token names no other",
 	DelayOfCompanion:       "T14, T15 and T16 write the own delay",
 	SyncBeforeSeeking:      "sync before a reference is looked for",
 	SeekingSameVersion:     "G and list of one version before a reference is given up",
@@ -308,10 +308,10 @@ var guardNames = [guards]string{
 	BreakTakesAll:          "a break takes all companions",
 	BreakForgetsDead:       "a break forgets the dead companions",
 	PassVersion:            "the version in T17",
-	PassUnasked:            "no T17 while the holder is asked to go",
+	PassUnasked:            "no T17 while the holder is preempted",
 	VersionInT18:           "v in T18",
 	EpochInT18:             "the epoch in T18",
-	OpenBesideReaders:      "nobody opens the lock who sees one that wants it alone",
+	OpenBesideReaders:      "a reader that sees an exclusive request does not open the lock",
 	ShutBeforeT1:           "an open lock is shut before T1",
 	ShutBeforeT3:           "an open lock is shut before T3 and T7",
 	NoT4WhileOpen:          "no T4 while the lock is open",

@@ -193,7 +193,7 @@ func Narrow() []Config {
 			Requests: []Request{exclusive(0, 1), exclusive(1, 1), with(exclusive(2, 2), forceful)},
 		},
 		{
-			Name: "a reader comes in beside one that is asked to go", Held: true, NoGiveUp: true,
+			Name: "a reader comes in beside one that is preempted", Held: true, NoGiveUp: true,
 			Requests: []Request{reader(0, 1), reader(1, 1), exclusive(2, 2)},
 		},
 		{
@@ -213,7 +213,7 @@ func Narrow() []Config {
 			Requests: []Request{reader(0, 1), reader(1, 1)},
 		},
 		{
-			Name: "a writer that shares is asked to go", Held: true, NoGiveUp: true,
+			Name: "a writer that shares is preempted", Held: true, NoGiveUp: true,
 			Requests: []Request{with(exclusive(0, 1), downgrades), exclusive(1, 2)},
 		},
 		{
@@ -277,7 +277,7 @@ func Narrow() []Config {
 			Requests: []Request{reader(0, 1), exclusive(1, 1), exclusive(2, 1)},
 		},
 		{
-			Name: "a line is asked to go", Held: true, NoGiveUp: true, LostReply: 1,
+			Name: "a line is preempted", Held: true, NoGiveUp: true, LostReply: 1,
 			Requests: []Request{with(exclusive(0, 1), line(1)), exclusive(1, 2)},
 		},
 		{

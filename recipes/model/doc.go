@@ -5,9 +5,9 @@
 // every state that a few requests can bring one lock into, breadth first: each
 // step is one read, one transaction, one event that a server tells, or one
 // fault. Servers answer reads from up to two transactions ago. In every state
-// it looks whether the promises are kept, and where nothing goes on any more
-// whether somebody waits who should not. What it reports is the shortest way to
-// the first state that breaks a promise, in the words of the protocol.
+// it checks whether the promises are kept, and where nothing goes on any more
+// whether a request waits that should not. What it reports is the shortest way
+// to the first state that breaks a promise, in the words of the protocol.
 //
 // Each guard of the protocol can be taken away by name, see [Guards]. A model that
 // finds nothing wrong then would prove nothing, so [Mutations] lists for each guard the

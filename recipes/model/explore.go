@@ -30,8 +30,8 @@ func (c *Config) Explore(limits Limits) Report { return c.ExploreAs(Protocol{}, 
 // ExploreAs does so for a protocol that lacks guards. It stops at the
 // first violation.
 //
-// States are told apart by a hash of 64 bits: of ten million, two are taken for
-// one with a probability of three in a million.
+// States are distinguished by a hash of 64 bits: of ten million, two are taken
+// for one with a probability of three in a million.
 //
 //go:norace
 func (c *Config) ExploreAs(p Protocol, limits Limits) Report {

@@ -109,7 +109,7 @@ func (x *explorer) start() *state {
 		s.past[0] = h
 		x.reply(s, 0, opT1, true)
 	}
-	if c.Open { // by somebody who is gone
+	if c.Open { // by a request that is gone
 		s.past[0].open = 1
 	}
 	return s

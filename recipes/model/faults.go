@@ -1,6 +1,6 @@
 package model
 
-// faults makes the steps that nobody asks for: what breaks, what times out,
+// faults makes the steps that no request takes: what breaks, what times out,
 // and what people do.
 //
 //go:norace
@@ -34,9 +34,9 @@ func (x *explorer) lives(s *state, client int) bool {
 	return false
 }
 
-// expire ends a session: its nodes go, and whoever depended on it has learnt
-// that before, by its deadline. What was on its way may be sent under the
-// next one.
+// expire ends a session: its nodes go, and the client that depended on it has
+// learnt that before, by its deadline. What was on its way may be sent under
+// the next one.
 //
 //go:norace
 func (x *explorer) expire(s *state, client int, late bool) {
@@ -122,7 +122,7 @@ func (x *explorer) mishaps(s *state, i int) {
 	}
 }
 
-// operator is what somebody does who breaks the lock of a holder.
+// operator is the step in which an operator breaks the lock of a holder.
 //
 //go:norace
 func (x *explorer) operator(s *state) {

@@ -24,8 +24,8 @@ func (x *explorer) versionInT5(i int) Guard {
 	return CleanEndVersion
 }
 
-// noted are those whom G may name for their delay alone. It matters only where a
-// hold may be resumed.
+// noted are those that G may name for their delay alone. It matters only where
+// a hold may be resumed.
 //
 //go:norace
 func (x *explorer) noted() uint8 {
@@ -35,7 +35,7 @@ func (x *explorer) noted() uint8 {
 	return x.delaying
 }
 
-// noteOnly makes G name the dead, whom a grant keeps, for their delay alone.
+// noteOnly makes G name the dead that a grant keeps for their delay alone.
 //
 //go:norace
 func (x *explorer) noteOnly(h *snapshot, l *local) { h.k = dead(l) & h.d & x.noted() }
@@ -160,7 +160,7 @@ func (x *explorer) mayAccompany(t *state, h *snapshot, i, m int) {
 	case r.Role == Adopts && t.adopted&of != 0:
 		x.fail("%s takes a place that another has taken", i)
 	case r.Role == Joins && mail != 0:
-		x.fail("%s joins a hold that is asked to go", i)
+		x.fail("%s joins a hold that is preempted", i)
 	}
 	if r.Role == Adopts {
 		t.adopted |= of

@@ -149,7 +149,8 @@ func (x *explorer) letGo(l *local, i int) {
 	*l = next
 }
 
-// heirs are whom one that lets go grants, of those that it has listed.
+// heirs are the waiters that a leaving holder grants, of those that it has
+// listed.
 //
 //go:norace
 func (x *explorer) heirs(s *state, i int) (heirs uint8) {
@@ -197,7 +198,7 @@ func (x *explorer) foresee(s *state, i int) {
 	n := &t.locals[i]
 	n.pc, n.list, n.g = leaves, me|1<<heir, me
 	if x.together(l, i) {
-		n.v = l.mine // of the own grant: nobody has joined since
+		n.v = l.mine // of the own grant: no member has joined since
 	}
 	x.give(&t, action{kind: actHeirKnown, who: uint8(i), env: true})
 }

@@ -13,8 +13,8 @@ func (x *explorer) mayAsk(s *state, i, j int) bool {
 	return x.c.Requests[i].Priority > x.c.Requests[j].Priority || s.leaseOver&(1<<j) != 0
 }
 
-// toAsk is the next holder that i asks to go, -1 if there is none. Nobody is
-// asked in vain.
+// toAsk is the next holder that i preempts, -1 if there is none. No holder is
+// preempted in vain.
 //
 //go:norace
 func (x *explorer) toAsk(s *state, i int) int {

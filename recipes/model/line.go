@@ -11,7 +11,7 @@ func (x *explorer) passOn(t *state, h *snapshot, i int) bool {
 		return false
 	}
 	if n.mail&h.list() != 0 {
-		x.fail("%s passes the lock on, and is asked to go", i)
+		x.fail("%s passes the lock on, and is preempted", i)
 	}
 	n.version++
 	n.mail = 0

@@ -18,7 +18,7 @@ func Mutations() []Mutation {
 		lost       = "two clients, replies are lost"
 		again      = "a client comes again"
 		past       = "one takes over past another"
-		readers    = "a reader comes in beside one that is asked to go"
+		readers    = "a reader comes in beside one that is preempted"
 		died       = "a reader comes in beside one that died"
 		manyDied   = "a reader with a delay, two without, a writer"
 		shares     = "a writer that shares, late requests, lost replies"
@@ -44,7 +44,7 @@ func Mutations() []Mutation {
 		heldAgain  = "a hold is granted again"
 		followed   = "a hold is followed by another of its client"
 		broken     = "a hold is broken"
-		lineAsked  = "a line is asked to go"
+		lineAsked  = "a line is preempted"
 		walks      = "a reader walks in"
 		walksGone  = "a reader walks in, or the lock is removed"
 		scouting   = "one that reads all at once comes to a client that comes again"
@@ -56,7 +56,8 @@ func Mutations() []Mutation {
 		one(VersionInT3, again),
 		one(VersionInT4, readers),
 		one(VersionInT7, "readers, and one that takes over"),
-		{Without: []Guard{VersionInT10}, Redundant: "nobody but the holder changes a G that names one exclusive holder, and the version of its node says that it still is one"},
+		{Without: []Guard{VersionInT10}, Redundant: "only the holder changes a G that names one exclusive holder, " +
+			"and the version of its node says that it still is one"},
 		{Without: []Guard{OwnNodeInT10}, Redundant: "v says that the holder is the one that G was read with; a late T10 then writes what is there"},
 		{Without: []Guard{VersionInT10, OwnNodeInT10}, Config: shares},
 		one(VersionInBreak, breaking),
@@ -77,7 +78,7 @@ func Mutations() []Mutation {
 		one(MoveAtOnce, movesDown),
 		one(HandOverMarksNode, past),
 		one(HeirVersion, revising),
-		one(MailboxVersion, "a writer that shares is asked to go"),
+		one(MailboxVersion, "a writer that shares is preempted"),
 		one(ReviseVersion, revising),
 		one(RevisedReads, revising),
 		one(TokenOfOwnGrant, past),
@@ -141,7 +142,8 @@ func Mutations() []Mutation {
 		one(BreakForgetsDead, broken),
 		one(VersionInT18, walks),
 		one(EpochInT18, walksGone),
-		{Without: []Guard{OpenBesideReaders}, Redundant: "whoever is first watches L while others share the lock, finds it open and shuts it; this spares it that write"},
+		{Without: []Guard{OpenBesideReaders}, Redundant: "the first waiter watches L while others share the lock, " +
+			"finds it open and shuts it; this spares it that write"},
 		one(ShutBeforeT1, walks),
 		one(ShutBeforeT3, walks),
 		one(NoT4WhileOpen, walks),

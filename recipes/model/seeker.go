@@ -7,7 +7,7 @@ package model
 func (x *explorer) arriveSeeking(s *state, i int) {
 	r := x.c.Requests[i]
 	if s.order[r.Of] == 0 || r.Role != Adopts && s.ever&(1<<r.Of) == 0 {
-		return // nobody has a reference yet
+		return // there is no reference yet
 	}
 	t := *s
 	if x.on(SyncBeforeSeeking) {
@@ -114,7 +114,7 @@ func (x *explorer) findCompanion(s *state, i int) {
 	x.give(&t, action{kind: kind, who: uint8(i)})
 }
 
-// mayGiveUp says what is wrong if i is told that its hold is not there.
+// mayGiveUp says what is wrong if i gets a NotThereError.
 //
 //go:norace
 func (x *explorer) mayGiveUp(s *state, i int) {
@@ -126,13 +126,13 @@ func (x *explorer) mayGiveUp(s *state, i int) {
 	alive := h.list() & h.g
 	for j := range x.c.Requests {
 		if x.mates[i]&alive&(1<<j) != 0 && s.ever&of != 0 && s.tokens[j] == s.tokens[r.Of] {
-			x.fail("%s is told that its hold is not there, and a companion holds it", i)
+			x.fail("%s gets a NotThereError, and a companion holds it", i)
 		}
 	}
 	switch {
 	case h.nodes[r.Of].there():
-		x.fail("%s is told that its hold is not there, and whom it adopts is", i)
+		x.fail("%s gets a NotThereError, and the one that it adopts is there", i)
 	case h.g&^h.k&of != 0 && alive == 0 && s.tokens[r.Of] == s.lastToken:
-		x.fail("%s is told that its hold is not there, and it may be resumed", i)
+		x.fail("%s gets a NotThereError, and it may be resumed", i)
 	}
 }

@@ -32,8 +32,8 @@ type snapshot struct {
 	v     uint8
 	g     uint8 // G, and who walked in
 	d     uint8 // those in G whose delay it names
-	m     uint8 // those of them whose end somebody has noticed
-	k     uint8 // those in G of whom it names the delay alone: they are no holders any more
+	m     uint8 // those of them whose end was noticed
+	k     uint8 // those in G that it names for their delay alone: they are no holders any more
 	open  uint8 // 1: readers may walk in
 	epoch uint8
 	nodes [maxRequests]node
@@ -78,10 +78,10 @@ const (
 	scoutsOwn          // has looked at its own node, and listed
 	decides            // has read G and the list
 	leads              // is first, and has read the holders
-	leadsReady         // has asked whom it may
+	leadsReady         // has preempted those that it may
 	waits              // until something happens
 	stays              // until the one that it adopts is granted
-	marks              // has found a lock delay, and not told anybody
+	marks              // has found a lock delay, and not noted it in L
 	knocksG            // has to read G to knock
 	knocks             // has read it
 	holdsNew           // holds, and has to look at its own node
@@ -113,7 +113,7 @@ const (
 	watchesL
 	rewrote // the own node, itself
 	knocked
-	sole // its grant named nobody else
+	sole // its grant named no other
 )
 
 // A local is what a request knows.
@@ -124,7 +124,7 @@ type local struct {
 	v, g  uint8 // as read
 	d, k  uint8
 	list  uint8
-	of    uint8 // the companion beside or after whom it comes to hold, and 1
+	of    uint8 // the companion beside or after which it comes to hold, and 1
 	epoch uint8
 	mine  uint8 // v of its own grant, if that was a sole one
 	modes uint8 // holders that were read as shared
@@ -136,7 +136,7 @@ type local struct {
 	open  uint8
 	out   uint8 // whose delay is over
 	token uint8
-	heard uint8 // who asks it to go, as far as it knows
+	heard uint8 // which requests preempt it, as far as it knows
 
 	versions [maxRequests]uint8
 	mails    [maxRequests]uint8 // used without MailboxVersion alone
@@ -168,7 +168,7 @@ type state struct {
 	lastToken uint8
 	leaseOver uint8
 	unclean   uint8              // ended so, with a delay
-	adopted   uint8              // whose place somebody has taken
+	adopted   uint8              // whose place another has taken
 	spent     uint8              // have let go
 	turns     [maxRequests]uint8 // how often its node was passed on
 	taken     uint8              // whose hold was taken or broken

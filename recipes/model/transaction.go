@@ -86,7 +86,7 @@ func (x *explorer) grant(t *state, h *snapshot, i int) {
 	t.tokens[i], t.lastToken = n.token, n.token
 }
 
-// remove deletes the node of somebody whose end is not a clean one.
+// remove deletes the node of one whose end is not clean.
 //
 //go:norace
 func (x *explorer) remove(t *state, h *snapshot, i int) {
@@ -194,7 +194,7 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 			return false
 		}
 		if !h.nodes[i].there() {
-			x.fail("%s asks a holder to go, and does not exist", i)
+			x.fail("%s preempts a holder, and does not exist", i)
 		}
 		if !x.on(MailboxVersion) { // what was read comes back
 			n.mail = l.mails[j]
@@ -298,7 +298,7 @@ func (x *explorer) touch(h *snapshot, i int, g Guard) {
 //go:norace
 func (x *explorer) cleanly(i int) bool { return (x.delaying|x.holding)&(1<<i) != 0 }
 
-// foes are those of G beside whom i may not hold, as G tells their modes.
+// foes are those of G that i may not hold beside, as G tells their modes.
 //
 //go:norace
 func (x *explorer) foes(i int) uint8 {
@@ -308,7 +308,7 @@ func (x *explorer) foes(i int) uint8 {
 	return 0xff
 }
 
-// rivals are the live holders beside whom i may not hold, as it has read them.
+// rivals are the live holders that i may not hold beside, as it has read them.
 //
 //go:norace
 func (x *explorer) rivals(l *local, i int) uint8 {
@@ -396,7 +396,7 @@ func (x *explorer) takeOver(t *state, h *snapshot, i int) bool {
 	for s := rivals; s != 0; s &= s - 1 {
 		j := lowest(s)
 		if h.nodes[j].mail&me == 0 {
-			x.fail("%s takes the lock from somebody who was not asked to go", i)
+			x.fail("%s takes the lock from a holder that was not preempted", i)
 		}
 		x.remove(t, h, j)
 		t.evicted |= 1 << j

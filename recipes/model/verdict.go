@@ -73,14 +73,14 @@ func (x *explorer) stuck(s *state) string {
 		case l.pc == stays && waiters&(1<<x.c.Requests[i].Of) == 0:
 			return requestName(i) + " stays for one that waits no more"
 		case list&bit == 0 && l.pc == holds:
-			return requestName(i) + " has lost the lock, and never hears of it"
+			return requestName(i) + " has lost the lock, and never learns of it"
 		case list&bit == 0:
 		case l.pc == ended || l.pc == unborn || l.late != 0:
-			return requestName(i) + "'s node stays, and nobody knows of it"
+			return requestName(i) + "'s node stays, and no client knows of it"
 		case holders&bit != 0 && l.pc == waits:
-			return requestName(i) + " was granted, and never hears of it"
+			return requestName(i) + " was granted, and never learns of it"
 		case l.pc == holds && h.nodes[i].mail&waiters&^l.heard != 0:
-			return requestName(i) + " is asked to go, and never hears of it"
+			return requestName(i) + " is preempted, and never learns of it"
 		}
 	}
 	if waiters == 0 {
@@ -112,7 +112,7 @@ func (x *explorer) stuck(s *state) string {
 		return ""
 	}
 	if l.flags&first == 0 {
-		return requestName(f) + " is first, and does not know it: nobody minds leases and graces"
+		return requestName(f) + " is first, and does not know it: no waiter watches leases and grace periods"
 	}
 	for r := rivals; r != 0; r &= r - 1 {
 		if j := lowest(r); h.nodes[j].mail&bit == 0 && !x.mayAsk(s, f, j) {
@@ -121,7 +121,7 @@ func (x *explorer) stuck(s *state) string {
 	}
 	for r := rivals; r != 0; r &= r - 1 {
 		if j := lowest(r); h.nodes[j].mail&bit == 0 && x.c.Requests[f].Priority > x.c.Requests[j].Priority {
-			return fmt.Sprintf("%s outranks %s, and never asks it to go", requestName(f), requestName(j))
+			return fmt.Sprintf("%s outranks %s, and never preempts it", requestName(f), requestName(j))
 		}
 	}
 	return ""

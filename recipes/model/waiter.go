@@ -292,7 +292,7 @@ func (x *explorer) decide(s *state, i int) {
 }
 
 // mourn begins to wait out the delays of the dead. It reports whether L has to
-// be written first: whoever reads the v of that write sees who waits.
+// be written first: a client that reads the v of that write sees the waiters.
 //
 //go:norace
 func (x *explorer) mourn(s *state, l *local, i int) bool {

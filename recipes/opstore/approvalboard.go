@@ -22,10 +22,10 @@ import (
 //	<root>/approvals/a-0000000012   ephemeral: the question, then the decision; operators may write it
 //
 // The question is the node of the process that asks, and lives as long as that
-// wants to know. The decision is written into it. The one who asks trusts it
-// since it has made the node, in its own session, with a list that lets nobody
-// but operators write: in an open deployment, where nobody has credentials,
-// questions are on the board for all to see, and nobody can decide.
+// wants to know. The decision is written into it. The process trusts it since
+// it has made the node, in its own session, with a list that lets only
+// operators write. In an open deployment, without credentials, all clients see
+// the questions on the board, and none can decide.
 type ApprovalBoard struct{ c *zkclient.Client }
 
 // NewApprovalBoard returns the board of a client's root.
@@ -44,7 +44,7 @@ type ApprovalRequest struct {
 	Holders   []AuditParty      `json:"holders"`
 	Reason    string            `json:"reason,omitempty"` // why the lock is wanted, for people
 
-	// Waited is how long the holders have been asked to go, and Deadline how
+	// Waited is how long ago the holders were asked to release, and Deadline how
 	// long from now on the requestor waits for the decision; 0: it has not said.
 	// Rounded to milliseconds.
 	Waited   time.Duration `json:"-"`
@@ -73,8 +73,8 @@ type Approval struct {
 	ID string // "a-0000000012", see Workflow
 	ApprovalRequest
 	By       string    // Identity of the client that asks, as that one says
-	Host     string    // likewise
-	PID      int       // likewise
+	Host     string    // of that client, as it says
+	PID      int       // of that client, as it says
 	Opened   time.Time // by the servers' clock
 	Until    time.Time // Opened and the Deadline; zero without one
 	Decision *Decision // nil: none yet
@@ -86,13 +86,13 @@ type Approval struct {
 	Escalated []Escalated // of a workflow: who was told that it waits
 }
 
-// Escalated is somebody who was told that a question waits.
+// Escalated is a person or channel that was notified of a waiting question.
 type Escalated struct {
 	At time.Time `json:"at"` // by the clock of the Temporal server
 	To string    `json:"to"`
 }
 
-// Decision is what somebody says.
+// Decision is an operator's answer.
 type Decision struct {
 	Approved bool `json:"approved"`
 
@@ -197,19 +197,19 @@ func (b *ApprovalBoard) acl(ctx context.Context, s *zkclient.Session) ([]zkclien
 
 // Decision waits for the decision. It returns the cause of ctx when that ends
 // first, and a *NoApprovalError when the question is not on the board any more:
-// the session has ended, or somebody removed it. Open it again then.
+// the session has ended, or it was removed. Open it again then.
 func (o *OpenApproval) Decision(ctx context.Context) (Decision, error) {
 	var d Decision
 	gone := &NoApprovalError{ID: o.id}
 	err := o.s.AwaitNode(ctx, o.path, false, func(sight zkclient.NodeSight) (bool, error) {
 		if sight.Stat == nil || sight.Stat.EphemeralOwner != o.s.SessionID() {
-			return false, gone // what is there now has been put there by somebody else
+			return false, gone // what is there now was put there by another process
 		}
 		rec, err := decodeApproval(sight.Data)
 		if err != nil {
 			return false, znode.InNode(err, o.path)
 		}
-		if rec.Decision == nil || o.b.nobodyDecides() {
+		if rec.Decision == nil || o.b.noneDecides() {
 			return false, nil
 		}
 		d = rec.Decision.public(sight.Stat)
@@ -223,9 +223,9 @@ func (o *OpenApproval) Decision(ctx context.Context) (Decision, error) {
 	return d, err
 }
 
-// nobodyDecides reports whether there is nobody to trust: neither credentials
-// nor operators.
-func (b *ApprovalBoard) nobodyDecides() bool {
+// noneDecides reports whether there is no identity to trust: neither
+// credentials nor operators.
+func (b *ApprovalBoard) noneDecides() bool {
 	return b.c.Unlisted()
 }
 

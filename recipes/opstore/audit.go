@@ -26,8 +26,8 @@ const (
 //
 // A record is appended in one transaction that sets the head under the version
 // that was read, creates the record, and removes the oldest beyond those that
-// are kept. So there is one chain without gaps, whoever appends. Whoever changes
-// a record, takes one away or puts one in breaks it: see Verify.
+// are kept. So there is one chain without gaps, whichever clients append. A
+// client that changes, removes or inserts a record breaks it: see Verify.
 //
 // The nodes are for those who may use the root, see Config.Auth: one of these can
 // forge the whole chain, with much patience, but not the copies of it that were
@@ -80,7 +80,7 @@ func decodeAuditHead(data []byte, stat *zkclient.Stat) (s auditSight, err error)
 	if err := znode.Decode(data, &s.auditHeadRecord, &s.Format); err != nil {
 		return s, fmt.Errorf("head of the audit trail: %w", err)
 	}
-	if s.First < 1 || s.First > s.Seq+1 || s.Seq-s.First > MaxAuditKeep { // else whoever goes by it is busy for ever
+	if s.First < 1 || s.First > s.Seq+1 || s.Seq-s.First > MaxAuditKeep { // else its readers loop for ever
 		return s, &AuditBrokenError{
 			Seq: s.Seq, Fault: AuditHeadMismatch,
 			Why: fmt.Sprintf("the head says that record %d is the oldest, and %d the newest, and that cannot be", s.First, s.Seq),
@@ -216,7 +216,7 @@ func (l *AuditLog) append(ctx context.Context, entry AuditEntry) (AuditRecord, e
 			if err := l.c.Ensure(ctx, l.records()); err != nil {
 				return AuditRecord{}, err
 			}
-		case errors.Is(err, zkclient.ErrBadVersion): // somebody was faster
+		case errors.Is(err, zkclient.ErrBadVersion): // another process was faster
 		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			unsure = append(unsure, r.Seq)
 		default:
@@ -229,7 +229,8 @@ func (l *AuditLog) append(ctx context.Context, entry AuditEntry) (AuditRecord, e
 func (l *AuditLog) isThere(ctx context.Context, seq int64, id string) (r AuditRecord, yes bool, err error) {
 	r, there, err := l.record(ctx, seq)
 	if err == nil && !there {
-		err = errors.New("ZooKeeper did not answer, and so many others have appended since that nobody can tell whether it is there")
+		err = errors.New("ZooKeeper did not answer, and so many records were appended since " +
+			"that it is unknown whether it is there")
 	}
 	return r, r.ID == id, err
 }
@@ -258,7 +259,7 @@ func (l *AuditLog) transaction(ctx context.Context, head auditSight, r AuditReco
 		if err != nil {
 			return nil, err
 		}
-		if there { // else somebody has taken it away, as Verify could tell until now
+		if there { // else it was removed, as Verify could tell until now
 			trimmed = append(trimmed, &zkclient.DeleteRequest{Path: l.node(next.First), Version: -1})
 		}
 		next.First, next.Anchor = next.First+1, oldest.Hash
@@ -273,7 +274,7 @@ func (l *AuditLog) transaction(ctx context.Context, head auditSight, r AuditReco
 func (l *AuditLog) beyond(ctx context.Context, seq int64) error {
 	head, err := l.head(ctx)
 	if err != nil || head.Seq >= seq {
-		return err // somebody was faster
+		return err // another process was faster
 	}
 	return &AuditBrokenError{Seq: seq, Fault: AuditHeadMismatch, Why: fmt.Sprintf("the head says that record %d is the newest, and this one is there", head.Seq)}
 }

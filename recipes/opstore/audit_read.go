@@ -25,8 +25,8 @@ type AuditQuery struct {
 	// Scope is a pattern as in override.Match. "": any, and those without one.
 	Scope string
 
-	// By is part of who did it, or of the identity that ZooKeeper knows, in
-	// upper or lower case. "": anybody.
+	// By is part of who did it, or of the identity that ZooKeeper knows, in upper
+	// or lower case. "": any.
 	By string
 }
 
@@ -55,7 +55,7 @@ const auditClocks = time.Minute
 
 // Read returns the records that are wanted, the oldest first, and those that
 // cannot be read among the ones that it had to look at. What was taken away is
-// left out, and what was altered is not told from the rest: Verify does that.
+// left out, and what was altered is not marked: Verify does that.
 func (l *AuditLog) Read(ctx context.Context, q AuditQuery) (found []AuditRecord, left []zkclient.Unreadable, err error) {
 	head, err := l.headNow(ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ func (l *AuditLog) Last(ctx context.Context) (int64, error) {
 	return head.Seq, nil
 }
 
-// headNow is head for somebody who is not to wait while ZooKeeper is known not
+// headNow is head for a caller that must not wait while ZooKeeper is known not
 // to answer.
 func (l *AuditLog) headNow(ctx context.Context) (auditSight, error) {
 	if _, err := l.c.Admit(ctx); err != nil {
@@ -165,8 +165,8 @@ func (l *AuditLog) batch(ctx context.Context, first, last int64) ([]auditNode, e
 // more are kept, an *AuditBrokenError that the log was tampered with. Both say
 // where to go on.
 //
-// Nothing is left out, told twice, or told in another order, whatever happens to
-// the connection. Records whose hash is wrong are not told from others: Verify
+// Nothing is left out, passed twice, or passed in another order, whatever
+// happens to the connection. Records whose hash is wrong are not marked: Verify
 // and ParseAuditRecord do that.
 func (l *AuditLog) Follow(ctx context.Context, from int64, f func(AuditRecord) error) error {
 	next := from
@@ -241,7 +241,7 @@ func (l *AuditLog) gone(ctx context.Context, seq int64) error {
 // AuditGapError is returned by Follow when records were removed before they could
 // be read, because no more are kept.
 type AuditGapError struct {
-	From, To int64 // the numbers of the first and the last that are not to be had
+	From, To int64 // the numbers of the first and the last that are missing
 }
 
 func (e *AuditGapError) Error() string {

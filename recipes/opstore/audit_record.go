@@ -11,8 +11,8 @@ type AuditAction string
 
 // What is audited.
 const (
-	AuditPreempt        AuditAction = "preempt"         // a holder was asked to go: told by who asked
-	AuditPreempted      AuditAction = "preempted"       // likewise: told by the holder
+	AuditPreempt        AuditAction = "preempt"         // a holder was preempted: recorded by the preemptor
+	AuditPreempted      AuditAction = "preempted"       // the same, recorded by the holder
 	AuditTakeover       AuditAction = "takeover"        // holders are evicted by a request
 	AuditLost           AuditAction = "lost"            // a holder lost its lock
 	AuditBreak          AuditAction = "break"           // an operator breaks a lock
@@ -20,8 +20,8 @@ const (
 	AuditOverrideClear  AuditAction = "override.clear"  // an override is taken back
 	AuditOverrideExpire AuditAction = "override.expire" // an override has ended by itself
 	AuditOverrideAct    AuditAction = "override.act"    // an override changes a request, keeps it out, pauses a job, takes a lock ...
-	AuditApprovalOpen   AuditAction = "approval.open"   // a polite preemption could not finish, somebody is to decide
-	// AuditApprovalEscalate: nobody has decided for some time, somebody else is told.
+	AuditApprovalOpen   AuditAction = "approval.open"   // a polite preemption could not finish, an operator is to decide
+	// AuditApprovalEscalate: no decision for some time, so others are notified.
 	AuditApprovalEscalate AuditAction = "approval.escalate"
 
 	AuditApprovalDecide AuditAction = "approval.decide" // approved or denied, by a person, a rule or the deadline
@@ -47,8 +47,8 @@ const (
 	AuditFailed = "failed" // nothing has changed
 )
 
-// An AuditEntry is what is to be put on record: who did what to whom, why, and
-// what it was before and after.
+// An AuditEntry is what is to be put on record: who did what to which object,
+// why, and what it was before and after.
 type AuditEntry struct {
 	// Act joins the intent and the outcome of one act. Filled in when it is
 	// empty.

@@ -22,8 +22,8 @@ const (
 	AuditAnchorMismatch AuditFault = "anchor mismatch" // the oldest record does not continue what was before it
 )
 
-// AuditBrokenError says where the chain of the audit trail is broken: somebody
-// has changed it by other means than Append.
+// AuditBrokenError says where the chain of the audit trail is broken: it was
+// changed by other means than Append.
 type AuditBrokenError struct {
 	Seq   int64 // of the first record that is wrong; with AuditHeadMismatch, of the newest
 	Fault AuditFault
@@ -52,20 +52,20 @@ type AuditReport struct {
 	Foreign []string
 
 	// Untrusted says who else than this client and the operators could have
-	// written the whole log, as in an open deployment everybody could; nil:
-	// nobody, or there is no log.
+	// written the whole log, as all clients can in an open deployment; nil: no
+	// other, or there is no log.
 	Untrusted *zkclient.UntrustedError
 }
 
 // Verify reads the whole log and checks that it is what was appended: each
 // record has the hash of its text, its number and the hash of the one before,
-// the oldest continues what is not kept any more, and the newest is the one that
-// the head names. What ZooKeeper says of the nodes has to agree, as far as it
-// cannot be chosen: no record was written twice, each is younger than the one
-// before, and the head was written once for each, in the same transaction. So a
-// record that was replaced together with its hash, and all that follow, is told
-// too, and a head that was set back. A log that was copied to other servers node
-// by node is therefore told as altered.
+// the oldest continues what is not kept any more, and the newest is the one
+// that the head names. What ZooKeeper says of the nodes has to agree, as far as
+// it cannot be chosen: no record was written twice, each is younger than the
+// one before, and the head was written once for each, in the same transaction.
+// So a record that was replaced together with its hash, and all that follow, is
+// reported too, and a head that was set back. A log that was copied to other
+// servers node by node is therefore reported as altered.
 //
 // An error says that the log could not be read, not that it is broken.
 func (l *AuditLog) Verify(ctx context.Context) (AuditReport, error) {
@@ -85,7 +85,7 @@ func (l *AuditLog) Verify(ctx context.Context) (AuditReport, error) {
 	return report, nil
 }
 
-// vouch returns an *UntrustedError if somebody else than this client and the
+// vouch returns an *UntrustedError if a client other than this one and the
 // operators could have written the log.
 func (l *AuditLog) vouch(ctx context.Context, s *zkclient.Session) error {
 	root, err := l.c.VouchRoot(ctx, s)

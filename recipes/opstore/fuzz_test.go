@@ -77,7 +77,7 @@ func FuzzAudit(f *testing.F) {
 			_, err = ParseAuditRecord(append(bytes.Clone(data[:len(data)-1]), []byte(`,"x":1}`)...))
 			require.Error(t, err)
 		}
-		sealed := r.sealed() // members that are not known are lost: so nobody seals what he has read
+		sealed := r.sealed() // unknown members are lost: so a record that was read is never sealed
 		if again, err := ParseAuditRecord(sealed.line); err == nil {
 			require.Equal(t, sealed.Hash, again.Hash)
 			require.Equal(t, sealed.Seq, again.Seq)

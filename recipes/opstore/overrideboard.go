@@ -18,17 +18,17 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// An OverrideBoard is where operators post their overrides, for everybody who
-// uses the root.
+// An OverrideBoard is where operators post their overrides, for all users of
+// the root.
 //
 //	<root>/overrides   persistent: the list, as JSON; operators may write it, all others of the root read it
 //
-// One node, so that a write either counts whole or not at all, and everybody
-// sees the same. It takes an operator to write it: a client with credentials
-// that is one of Config.Operators, if there are any; others get an
-// *IdentityError. Readers trust it only if nobody else could have written it,
-// nor put it there: in an open deployment, where everybody may do all, they get
-// an *UntrustedError.
+// One node, so that a write either counts whole or not at all, and all clients
+// see the same. Only an operator can write it: a client with credentials that
+// is one of Config.Operators, if there are any; others get an *IdentityError.
+// Readers trust it only if no other client could have written it, nor put it
+// there: in an open deployment, where all clients may do all, they get an
+// *UntrustedError.
 type OverrideBoard struct{ c *zkclient.Client }
 
 // NewOverrideBoard returns the board of a client's root.
@@ -127,9 +127,10 @@ func (b *OverrideBoard) Clear(ctx context.Context, id string) (override.Override
 	return *was, nil
 }
 
-// List returns what is posted, in the order of the IDs. What has ended may still
-// be among it. With an *UntrustedError it returns the list all the same: somebody
-// else than an operator may have written it, and nobody acts on it.
+// List returns what is posted, in the order of the IDs. What has ended may
+// still be among it. With an *UntrustedError it returns the list all the same:
+// another client than an operator's may have written it, and no process acts on
+// it.
 func (b *OverrideBoard) List(ctx context.Context) ([]PostedOverride, error) {
 	sight, err := zkclient.Promptly(ctx, b.c, func() (boardSight, error) {
 		return zkclient.InSessions(ctx, b.c, func(s *zkclient.Session) (boardSight, error) { return b.sight(ctx, s, nil) })
@@ -145,8 +146,8 @@ func (b *OverrideBoard) List(ctx context.Context) ([]PostedOverride, error) {
 
 // Watch calls see with what is posted, as List returns it, and again soon after
 // each change, until ctx ends, whose cause it returns, or the client is closed.
-// What cannot be trusted, or read, is told as an error without overrides, once
-// until that changes. While ZooKeeper does not answer nothing is told.
+// What cannot be trusted, or read, is passed as an error without overrides,
+// once until that changes. While ZooKeeper does not answer see is not called.
 func (b *OverrideBoard) Watch(ctx context.Context, see func([]PostedOverride, error)) error {
 	w := boardWatch{b: b, see: see}
 	return b.c.ReadingFor(ctx, false, func(s *zkclient.Session) error { return w.on(ctx, s) })
@@ -164,7 +165,7 @@ func (w *boardWatch) on(ctx context.Context, s *zkclient.Session) error {
 	forget := func() { s.Unwatch(w.b.path(), bell.Watcher()) }
 	defer forget()
 	for {
-		// What is told depends on what the client knows of who the operators are.
+		// What is reported depends on what the client knows of who the operators are.
 		refusal := w.b.c.Introduce(ctx, s)
 		if refusal != nil && !zkclient.IsRefusal(refusal) {
 			return refusal
@@ -176,7 +177,7 @@ func (w *boardWatch) on(ctx context.Context, s *zkclient.Session) error {
 		case ctx.Err() != nil: // which may come together with an answer
 			return context.Cause(ctx)
 		}
-		if err == nil && len(sight.rec.Posted) > 0 { // else nobody has to know when they end
+		if err == nil && len(sight.rec.Posted) > 0 { // else there is no end to watch for
 			if err := w.b.c.PrimeTime(ctx, s); err != nil {
 				return err
 			}
@@ -244,8 +245,8 @@ func versionOf(stat *zkclient.Stat) nodeVersion {
 	return nodeVersion{stat.Czxid, stat.Mzxid, stat.Version, stat.Aversion}
 }
 
-// sight reads the node and who may write it, of one moment. With w it makes that
-// hear of what happens to it.
+// sight reads the node and who may write it, of one moment. It registers w, if
+// given, for what happens to it.
 func (b *OverrideBoard) sight(ctx context.Context, s *zkclient.Session, w *zkclient.Watcher) (sight boardSight, err error) {
 	for {
 		// The root first: what is put there from then on was put there by one of those.
@@ -296,7 +297,7 @@ func (b *OverrideBoard) read(ctx context.Context, s *zkclient.Session, w *zkclie
 	}
 	data, stat, err := s.Look(ctx, b.path(), w)
 	if errors.Is(err, zkclient.ErrNoNode) || errors.Is(err, zkclient.ErrNoAuth) {
-		// Only a look for it hears of a node that is not there, or that may not be read.
+		// Only LookFor watches a node that is not there, or that may not be read.
 		there, _, lookErr := s.LookFor(ctx, b.path(), w)
 		switch {
 		case lookErr != nil:
@@ -378,7 +379,7 @@ func (b *OverrideBoard) updateOn(ctx context.Context, s *zkclient.Session, chang
 }
 
 // write replaces what was seen. The list of those who may write goes with the
-// configuration of whoever has written last.
+// configuration of the last writer.
 func (b *OverrideBoard) write(ctx context.Context, s *zkclient.Session, seen boardSight, data []byte) error {
 	if seen.rootErr != nil { // and there is no node yet
 		return seen.rootErr

@@ -90,9 +90,9 @@ type NodeACL struct {
 
 const defaultNodes = 20_000
 
-// Take looks at what lies below the root of a client, without writing. When ctx ends
-// first, what was seen until then is returned, and is not complete. The error is
-// an *UnavailableError, or tells why the root cannot be read.
+// Take looks at what lies below the root of a client, without writing. When ctx
+// ends first, what was seen until then is returned, and is not complete. The
+// error is an *UnavailableError, or says why the root cannot be read.
 func Take(ctx context.Context, c *zkclient.Client, o Options) (Survey, error) {
 	v := &surveyor{o: o, survey: Survey{Root: c.Root(), Complete: true}}
 	v.o.Nodes = cmp.Or(o.Nodes, defaultNodes)
@@ -104,8 +104,8 @@ func Take(ctx context.Context, c *zkclient.Client, o Options) (Survey, error) {
 		return v.survey, err
 	}
 	v.survey.Exists = true
-	// What is under way when ctx ends has no need to be waited for: it goes on
-	// with a survey that nobody reads.
+	// A read that is under way when ctx ends is not waited for: it goes on with a
+	// survey that is not used.
 	_, err = zkclient.Promptly(ctx, c, func() (struct{}, error) {
 		s, err := c.UsableFor(ctx, false)
 		if err != nil {
@@ -271,7 +271,7 @@ func (v *surveyor) note(f func(*Survey)) {
 	f(&v.survey)
 }
 
-// idle counts a scope that nobody uses.
+// idle counts a scope that no client uses.
 func (v *surveyor) idle(at visit, stat *zkclient.Stat) {
 	if stat == nil || !isLockNode(v.survey.Root, at.path) || v.o.IdleSince.IsZero() {
 		return
@@ -337,8 +337,8 @@ var kinds = map[string]nodeKind{
 	"ticks":      childOfTicks,
 }
 
-// recordAt returns how to read what stands in a node, by its path below the root;
-// nil: nothing that anybody reads.
+// recordAt returns how to read what stands in a node, by its path below the
+// root; nil: nothing that is read.
 func recordAt(path string) func(data []byte) error {
 	room, below, _ := strings.Cut(path, "/")
 	deep := strings.Count(path, "/") // levels below the room

@@ -118,7 +118,7 @@ func (c *claiming) tick(v *tickView, ask Ask, limit int) (w tickWrite) {
 	if c.done(v) {
 		return w
 	}
-	if e := rec.ended(c.note.ID); e != nil { // likewise
+	if e := rec.ended(c.note.ID); e != nil { // done before
 		switch {
 		case e.Outcome != Skipped: // claimed, and found dead by others since
 			c.claim = Claim{Verdict: Taken, Last: rec.decided()}
@@ -131,7 +131,7 @@ func (c *claiming) tick(v *tickView, ask Ask, limit int) (w tickWrite) {
 		}
 		return w
 	}
-	if c.claim.Verdict == Buffered && rec.waits(instant) { // likewise
+	if c.claim.Verdict == Buffered && rec.waits(instant) { // done before
 		return w
 	}
 	again := c.l.settle(v, &w, func(n *runNote) bool { return !n.Manual && !n.Waited && n.Instant.Equal(instant) })
@@ -187,8 +187,8 @@ func (c *claiming) tick(v *tickView, ask Ask, limit int) (w tickWrite) {
 	return w
 }
 
-// tell leaves all as it is. What a call that failed has claimed for nobody then
-// has to stay as well, until this call can be repeated.
+// tell leaves all as it is. A claim of an earlier call that failed, and whose
+// reply was lost, then has to stay as well, until this call can be repeated.
 func (c *claiming) tell(w tickWrite, again bool) tickWrite {
 	if again {
 		c.failed = 0
@@ -253,12 +253,12 @@ func (c *claiming) manual(v *tickView, limit int) (w tickWrite) {
 	return c.run(v, w)
 }
 
-// request decides about a run that somebody has asked for, at the node path.
+// request decides about a run by hand that was requested, at the node path.
 func (c *claiming) request(v *tickView, limit int, path string, stands bool) (w tickWrite) {
 	if c.done(v) {
 		return w
 	}
-	c.l.close(c.note.ID) // what an earlier call or session has claimed is nobody's
+	c.l.close(c.note.ID) // what an earlier call or session has claimed has no owner now
 	again := c.l.settle(v, &w, func(n *runNote) bool { return n.ID == c.note.ID })
 	c.l.opened(c.note.ID)
 	if !again && !stands {

@@ -40,8 +40,8 @@ func (l *Ledger) AwaitServerTime(ctx context.Context) error {
 	return nil
 }
 
-// due refuses an instant that is still to come. Whoever may not ask for ZooKeeper's
-// clock is not held up by that.
+// due refuses an instant that is still to come. A client that may not ask for
+// ZooKeeper's clock is not delayed by that.
 func (l *Ledger) due(ctx context.Context, job string, instant time.Time) error {
 	now, known := l.store.ServerTime()
 	if !known {
@@ -72,9 +72,9 @@ func (l *Ledger) ahead(instant time.Time) time.Duration {
 	return by
 }
 
-// lookAtClock has the leader's clock known to whoever looks at jobs that there are, if
-// that takes no time and he may ask. Without it this machine's has to do. It writes
-// <root>/clock, so that it is not for a tree that is not there.
+// lookAtClock reads the leader's clock for a caller that looks at existing
+// jobs, if that is quick and the caller may ask. Without it this machine's has
+// to do. It writes <root>/clock, so that it must not be called without a tree.
 func (l *Ledger) lookAtClock(ctx context.Context) {
 	if _, known := l.store.ServerTime(); known {
 		return

@@ -20,9 +20,10 @@ func clocked(t *testing.T, now *time.Time) (*Ledger, *tickServer, *tickSession) 
 	return l, server, session
 }
 
-// Given a process whose clock is ahead, when it decides ticks that are still to come
-// by ZooKeeper's clock, then it is told by how much, and nothing is recorded.
-func TestTickThatIsStillToComeIsDecidedByNobody(t *testing.T) {
+// Given a process whose clock is ahead, when it decides ticks that are still to
+// come by ZooKeeper's clock, then the error says by how much, and nothing is
+// recorded.
+func TestAFutureTickIsNotDecided(t *testing.T) {
 	now := at(0)
 	l, _, session := clocked(t, &now)
 	day := 24 * time.Hour
@@ -133,7 +134,7 @@ func TestMarkThatIsAheadIsSetBackAndNoTickRunsTwice(t *testing.T) {
 		{"the history has all", 10, 7, -1, 7, false},
 		{"of a job that is new", 0, 7, -1, 7, false},
 		{"the history has forgotten some", 20, 100, -1, 100 + 240 - 100, true}, // from now on, up to the newest
-		{"and somebody knows since when", 20, 100, 20, 160, true},              // a minute more than have run
+		{"and the operator knows since when", 20, 100, 20, 160, true},          // a minute more than have run
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -176,8 +177,9 @@ func TestMarkThatIsAheadIsSetBackAndNoTickRunsTwice(t *testing.T) {
 	}
 }
 
-// Given a job that was set back by somebody who did not say since when, and so leaves out
-// all ticks up to the mark, when somebody says it, then those that cannot have run do.
+// Given a job that was set back by an operator who did not say since when, and
+// so leaves out all ticks up to the mark, when an operator says it, then those
+// that cannot have run do.
 func TestJobThatLeavesOutTooManyTicksIsSetBackAgain(t *testing.T) {
 	const ahead = 4 * time.Minute
 	l, now, ran := poisoned(t, 20, 100, ahead)

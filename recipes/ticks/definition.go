@@ -8,8 +8,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
-// A Definition is what somebody means by the name of a job, as a fingerprint,
-// and who was seen with it last.
+// A Definition is what a process means by the name of a job, as a fingerprint,
+// and which one was seen with it last.
 type Definition struct {
 	Fingerprint string
 	Owner       string
@@ -35,13 +35,13 @@ const (
 	// maxDefinitions bounds how many definitions of a job are known.
 	maxDefinitions = 4
 
-	// A definition is forgotten when nobody has wanted a tick with it for
+	// A definition is forgotten when no process has wanted a tick with it for
 	// definitionAge, and definitionTicks ticks were decided with others since.
 	definitionAge   = 10 * time.Minute
 	definitionTicks = 2
 
-	// definitionRenewal is how often whoever gets no tick says that it is still
-	// there.
+	// definitionRenewal is how often a process that gets no tick says that it
+	// still has its definition.
 	definitionRenewal = 5 * time.Minute
 )
 

@@ -24,8 +24,8 @@ func definitions(all []Definition) (names []string) {
 	return names
 }
 
-// Given two teams with a nightly job of one name, one of whom always comes first,
-// then both hear of it, and so does whoever lists jobs.
+// Given two teams with a nightly job of one name, one of which always comes
+// first, then both learn of it, and so does a client that lists jobs.
 func TestTwoDefinitionsOfOneJobAreNoticedByBothSides(t *testing.T) {
 	for _, f := range []fault{none, lostBefore, lostAfter} {
 		server := newTickServer()
@@ -99,7 +99,7 @@ func TestDifferenceOfARollingChangeEnds(t *testing.T) {
 	require.Empty(t, state(t, fresh).Differing)
 }
 
-func TestWhoNeverGetsATickSaysSoOnlyNowAndThen(t *testing.T) {
+func TestAProcessWithoutTicksRenewsItsDefinitionRarely(t *testing.T) {
 	server := newTickServer()
 	a, _ := server.ledger("a")
 	b, _ := server.ledger("b")

@@ -57,7 +57,7 @@ const (
 	lostBefore       // the request never arrives, the caller does not know
 	lostAfter        // the reply never arrives
 	down             // no answer until the caller gives up; the request never arrives
-	late             // likewise, but the request arrives
+	late             // as down, but the request arrives
 )
 
 func (s *tickServer) session() *tickSession { return &tickSession{server: s} }

@@ -35,7 +35,7 @@ func splitHistory(data []byte) (h tickHistory) {
 	return h
 }
 
-// read understands an entry. One that cannot be read is nobody's.
+// read understands an entry. One that cannot be read has no owner.
 func (l *tickLine) read() *endNote {
 	if l.note == nil {
 		var n endNote

@@ -21,7 +21,7 @@ import (
 //
 //	<root>/ticks/<job>            persistent: the last instant, the runs that go on, the ticks that wait, the pause, counts, the history
 //	<root>/ticks/<job>/run-<id>   ephemeral: the process of that run lives
-//	<root>/requests/<id>          ephemeral: somebody asks for a run by hand, and waits
+//	<root>/requests/<id>          ephemeral: a client asks for a run by hand, and waits
 //
 // The history is in ZooKeeper, and in the same node, because the write that
 // decides a tick is the one that records what became of it: there is exactly
@@ -163,10 +163,10 @@ type Finish struct {
 }
 
 // Begin returns the instant up to which the ticks of job are decided; first is
-// the caller's first one. A job of which nobody has decided a tick begins with
-// the first of the first caller, for good: earlier instants count as decided.
-// So processes that start together, with clocks that differ, do not leave out
-// what lies between their first ticks.
+// the caller's first one. A job without a decided tick begins with the first of
+// the first caller, for good: earlier instants count as decided. So processes
+// that start together, with clocks that differ, do not leave out what lies
+// between their first ticks.
 func (l *Ledger) Begin(ctx context.Context, job string, first time.Time) (after time.Time, err error) {
 	if err := l.due(ctx, job, first); err != nil {
 		return time.Time{}, err
@@ -239,7 +239,7 @@ func (l *Ledger) Finish(ctx context.Context, run Run, end End) (Finish, error) {
 			rec.finish(i, end)
 			return w
 		}
-		// Either an earlier try has done it, or somebody has given up on us.
+		// Either an earlier try has done it, or another process has given up on us.
 		if e := rec.ended(run.ID); e != nil {
 			interrupted = e.Outcome == Interrupted && (end.Outcome != Interrupted || !l.wasEnding(run.ID))
 		} else {
@@ -313,10 +313,10 @@ type Span struct {
 	Count       int64
 }
 
-// RecordMissed records a long stretch of ticks, about which nobody has decided
-// anything, as skipped for a reason: one entry with a count. If something of it
-// is decided, it records nothing, and decided tells how far others have got. It
-// is idempotent while the entry is in the history.
+// RecordMissed records a long stretch of undecided ticks as skipped for a
+// reason: one entry with a count. If something of it is decided, it records
+// nothing, and decided tells how far others have got. It is idempotent while
+// the entry is in the history.
 func (l *Ledger) RecordMissed(ctx context.Context, job, reason string, span Span) (recorded bool, decided time.Time, err error) {
 	if span.Count < 1 || span.Last.Before(span.First) {
 		return false, time.Time{}, &zkclient.RequestError{Field: "span", Reason: fmt.Sprintf("%d ticks from %s to %s; write at least one, the first one first", span.Count, span.First, span.Last)}

@@ -46,7 +46,7 @@ func TestARunWhoseProcessDiedIsRecordedAsInterruptedByTheNextClaimant(t *testing
 	require.Equal(t, Interrupted, s.Latest().Outcome)
 	require.EqualValues(t, 1, s.Counts.Interrupted)
 
-	// It lives after all: it must hear of it, and change nothing.
+	// It lives after all: it must learn of it, and change nothing.
 	_, err = a.Finish(t.Context(), dead, End{Outcome: Ran})
 	require.ErrorAs(t, err, new(*InterruptedError))
 	require.Equal(t, s, state(t, b))
@@ -189,7 +189,7 @@ func TestAnEndThatFailedInTheCallerIsRecordedOnceWhenItIsRepeated(t *testing.T) 
 			run := claimed(t, a, at(1))
 			session.next(0, f)
 			require.Error(t, finish(soon(t), a, run, End{Outcome: Ran}))
-			if f == late { // and somebody has gone on
+			if f == late { // and another process has gone on
 				require.NoError(t, finish(t.Context(), b, claimed(t, b, at(2)), End{Outcome: Ran}))
 			}
 			require.NoError(t, finish(t.Context(), a, run, End{Outcome: Ran}))

@@ -41,15 +41,15 @@ func (l *Ledger) memory(job string) *tickMemory {
 	return m
 }
 
-// Jobs come and go in a process that runs for long. One of which nobody has known
-// for more than a day may have gone for good; if not, a read at its next tick is
+// Jobs come and go in a process that runs for long. One that was unused for
+// more than a day may have gone for good; if not, a read at its next tick is
 // what it costs.
 const (
 	tickForget = 25 * time.Hour
 	tickTidy   = time.Hour // how often that is looked at, at most
 )
 
-// tidy forgets jobs that nobody has used for long, unless calls for them have
+// tidy forgets jobs that were unused for long, unless calls for them have
 // failed and what they left is not put right. The caller holds l.mu.
 func (l *Ledger) tidy(now time.Time) {
 	if now.Sub(l.tidied) < tickTidy {
@@ -158,8 +158,8 @@ func (l *Ledger) recall(job string, strangers bool) *tickView {
 }
 
 // taken answers a claim of what is known to be decided. Not while a call that
-// failed may have claimed it for nobody, nor while the last instant is still to
-// come: then an operator may have set it back.
+// failed may have claimed it without a reply, nor while the last instant is
+// still to come: then an operator may have set it back.
 func (l *Ledger) taken(job string, instant time.Time) (Claim, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 
 // Given a process that runs for a month, in which jobs come and go, then it
 // remembers those that it still has.
-func TestLedgerForgetsJobsThatNobodyRunsAnyMore(t *testing.T) {
+func TestLedgerForgetsUnusedJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newTickServer()
 		l, session := server.ledger("a")
@@ -22,7 +22,7 @@ func TestLedgerForgetsJobsThatNobodyRunsAnyMore(t *testing.T) {
 			_, err = l.Finish(t.Context(), claim.Run, End{Outcome: Ran})
 			require.NoError(t, err)
 		}
-		// one has failed, and nobody has put that right
+		// one has failed, and that was not put right
 		l.failing("broken")
 
 		var daily *tickMemory
@@ -47,7 +47,7 @@ func TestLedgerForgetsJobsThatNobodyRunsAnyMore(t *testing.T) {
 		}
 		require.Contains(t, l.jobs, "broken")
 
-		// whoever comes back costs a read, and goes on
+		// a job that comes back costs a read, and goes on
 		before := session.requests.Load()
 		run("of day 0, 0")
 		cold := session.requests.Load() - before

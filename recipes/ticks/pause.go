@@ -18,8 +18,9 @@ type Pause struct {
 	Until  time.Time // ticks from here on run again; zero: until Resume
 }
 
-// Pause pauses job, or changes why, by whom and until when. It returns the pause
-// that was in force, nil if none was. A run that goes on is left alone.
+// Pause pauses job, or changes the reason, the author and the end of its pause.
+// It returns the pause that was in force, nil if none was. A run that goes on
+// is left alone.
 func (l *Ledger) Pause(ctx context.Context, job string, p Pause) (was *Pause, err error) {
 	id := znode.NewGUID()
 	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {

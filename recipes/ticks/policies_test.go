@@ -98,7 +98,7 @@ func TestATickAsksTheRunsToGoAndTakesTheirPlace(t *testing.T) {
 	require.Equal(t, at(2), <-asked)
 	newer := ask(t, b, at(3), CancelOverlap, 0)
 
-	// then the newest waits, and the first that asked is the one that is told
+	// then the newest waits, and the first that asked is the one that the run gets
 	require.Equal(t, Buffered, newer.Verdict)
 	require.Equal(t, run.ID, newer.Run.ID)
 	s := state(t, b)
@@ -115,7 +115,7 @@ func TestATickAsksTheRunsToGoAndTakesTheirPlace(t *testing.T) {
 	require.EqualValues(t, 2, state(t, b).Counts.Skipped[ReasonOverlap])
 }
 
-func TestWhoWaitsToBeCancelledHearsThatTheRunIsNoLongerRecorded(t *testing.T) {
+func TestAwaitCancelReportsThatTheRunIsNoLongerRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given
 		server := newTickServer()
@@ -143,7 +143,7 @@ func TestWhoWaitsToBeCancelledHearsThatTheRunIsNoLongerRecorded(t *testing.T) {
 	})
 }
 
-func TestALongStretchIsRecordedInOneEntryUnlessSomebodyHasDecided(t *testing.T) {
+func TestALongUndecidedStretchIsRecordedInOneEntry(t *testing.T) {
 	for _, f := range []fault{none, lostBefore, lostAfter} {
 		server := newTickServer()
 		a, session := server.ledger("a")
@@ -205,7 +205,7 @@ func TestTheHistoryTellsHowRunsEndedAndIsBounded(t *testing.T) {
 	require.Equal(t, end, latest(t, a).End)
 	require.Equal(t, "a", latest(t, a).Owner)
 
-	// when each run is told by another daemon, with much to say
+	// when each run is ended by another daemon, with a long reason
 	for n := 1; n < 100; n++ {
 		l, _ := server.ledger(fmt.Sprintf("daemon-%d.production.example.com:12345", n))
 		end.Reason = strings.Repeat("ü", 1000)
@@ -286,7 +286,7 @@ func TestAChangeOfTheRecordAndADeathEndTheWait(t *testing.T) {
 
 // --- speed --------------------------------------------------------------------
 
-func TestWhoWonLastClaimsAndFinishesWithOneRequestEach(t *testing.T) {
+func TestTheLastWinnerClaimsAndFinishesWithOneRequestEach(t *testing.T) {
 	server := newTickServer()
 	server.now = time.Now().Add(-time.Hour)
 	a, session := server.ledger("a")
@@ -403,7 +403,7 @@ func TestSkipsOfDifferentFreezesAreEntriesOfTheirOwn(t *testing.T) {
 	require.Empty(t, s.History[2].Detail)
 }
 
-func TestATickThatWaitedAndWasClaimedForNobodyWaitsAgain(t *testing.T) {
+func TestAWaitingTickWhoseClaimLostItsReplyWaitsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given a reply that came too late
 		server := newTickServer()
@@ -427,7 +427,7 @@ func TestATickThatWaitedAndWasClaimedForNobodyWaitsAgain(t *testing.T) {
 	})
 }
 
-func TestATickThatIsOnlyToldKeepsWhatWasClaimedForNobody(t *testing.T) {
+func TestATickThatIsOnlyReportedKeepsAClaimThatLostItsReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given a claim whose reply came too late, and a run by hand beside it
 		server := newTickServer()
@@ -448,7 +448,7 @@ func TestATickThatIsOnlyToldKeepsWhatWasClaimedForNobody(t *testing.T) {
 		require.Len(t, state(t, a).Runs, 2)
 		ended(t, b, manual.Run, Ran)
 
-		// then it is still to be had
+		// then the claim is still available
 		ended(t, a, ask(t, a, at(1), TellOverlap, 0).Run, Ran)
 		require.Equal(t, Counts{Ran: 2}, state(t, a).Counts)
 	})

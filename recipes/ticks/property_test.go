@@ -184,8 +184,8 @@ func (c *crowd) check() {
 	require.LessOrEqual(c.rt, working, limit)
 	require.LessOrEqual(c.rt, len(c.server.markers()), limit)
 
-	// The buffer is in order, and bounded, but for a tick that was claimed for
-	// nobody and waits again.
+	// The buffer is in order, and bounded, except for a tick whose claim lost its
+	// reply and that waits again.
 	require.True(c.rt, slices.IsSortedFunc(s.Waiting, time.Time.Compare))
 	room := map[OnOverlap]int{BufferOverlap: c.ask.Max, CancelOverlap: 1}[c.ask.OnOverlap]
 	require.LessOrEqual(c.rt, len(s.Waiting), room+limit)
@@ -195,7 +195,7 @@ func (c *crowd) check() {
 func (c *crowd) end() {
 	last := 1
 	for _, d := range c.daemons {
-		last = max(last, d.next+1) // a claim of next may have been executed, for nobody
+		last = max(last, d.next+1) // a claim of next may have been executed without a reply
 	}
 	for _, d := range c.daemons {
 		clear(d.working)
@@ -213,7 +213,7 @@ func (c *crowd) end() {
 		_, err := d.ledger.RecordSkip(c.ctx, "job", "end")
 		require.NoError(c.rt, err)
 	}
-	d := c.daemons[0] // whoever lives gets what others have buffered
+	d := c.daemons[0] // a live daemon gets what others have buffered
 	for {
 		claim, err := d.ledger.ClaimWaiting(c.ctx, "job", 1)
 		require.NoError(c.rt, err)

@@ -14,8 +14,8 @@ import (
 
 // tickRecord is the data of a job's node. Instants are of the schedule; other
 // times are server times in milliseconds. One of those that is zero was set by
-// the node's last write, and is the time of that: whoever writes next puts it
-// into the data.
+// the node's last write, and is the time of that: the next writer puts it into
+// the data.
 //
 // It is one line of JSON, and one more for each entry of the history, newest
 // last: who decides something need not understand what has ended long ago.
@@ -53,7 +53,7 @@ type ownerNote struct {
 
 type runNote struct {
 	ID        string    `json:"id"`
-	Owner     int       `json:"who,omitempty"` // from 1; 0: nobody's
+	Owner     int       `json:"who,omitempty"` // from 1; 0: none
 	Instant   time.Time `json:"at"`
 	Manual    bool      `json:"manual,omitempty"`
 	By        string    `json:"by,omitempty"`
@@ -63,7 +63,7 @@ type runNote struct {
 
 	ClockAhead int64 `json:"clock_ahead,omitempty"` // milliseconds: of the daemon's machine, against ZooKeeper's
 
-	Cancel time.Time `json:"cancel,omitzero"` // the tick that asks it to go
+	Cancel time.Time `json:"cancel,omitzero"` // the tick that asks it to end
 }
 
 type endNote struct {
@@ -73,7 +73,7 @@ type endNote struct {
 	Detail      string         `json:"detail,omitempty"`
 	Token       priority.Token `json:"token,omitempty"`
 	Took        int64          `json:"took,omitempty"`  // milliseconds
-	WaitedFor   int64          `json:"locks,omitempty"` // likewise, for locks
+	WaitedFor   int64          `json:"locks,omitempty"` // the same, for locks
 	Retries     int            `json:"retries,omitempty"`
 	Preemptions int            `json:"preempted,omitempty"`
 	Trace       string         `json:"trace,omitempty"`
@@ -129,7 +129,7 @@ func decodeTick(data []byte, stat *zkclient.Stat) (r tickRecord, err error) {
 		return r, err
 	}
 	if r.Format == tickFormatLeftOut && len(r.LeftOut) == 0 {
-		return r, &znode.RecordError{Format: r.Format} // nobody of ours has written that
+		return r, &znode.RecordError{Format: r.Format} // no client of ours has written that
 	}
 	r.history = splitHistory(history)
 	r.stamp(stat.Mtime)
@@ -173,8 +173,8 @@ func (r *tickRecord) ownerOf(n *runNote) tickOwner {
 	return tickOwner{}
 }
 
-// tidyOwners drops those that nothing is about any more, and what cannot be one:
-// 0 is nobody.
+// tidyOwners drops those that nothing is about any more, and invalid ones: 0 is
+// none.
 func (r *tickRecord) tidyOwners() {
 	used := r.history.owners()
 	for i := range r.Runs {

@@ -49,7 +49,8 @@ type RequestLostError struct {
 }
 
 func (e *RequestLostError) Error() string {
-	return fmt.Sprintf("the request to run job %q is gone and nobody has taken it: it was withdrawn, or the ZooKeeper session has ended; ask again", e.Job)
+	return fmt.Sprintf("the request to run job %q is gone and no process has taken it: "+
+		"it was withdrawn, or the ZooKeeper session has ended; ask again", e.Job)
 }
 
 // Request asks any daemon that has the job to run it. ID, Owner, Host, PID and

@@ -128,7 +128,7 @@ func TestARequestDiesWithItsAsker(t *testing.T) {
 	})
 }
 
-func TestARequestThatWasTakenForNobodyIsAdoptedOrEndsAsUndecided(t *testing.T) {
+func TestARequestWhoseClaimLostItsReplyIsAdoptedOrEndsAsUndecided(t *testing.T) {
 	for _, expired := range []bool{false, true} {
 		for _, repeated := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ type Outcome string
 const (
 	Ran         Outcome = "ran"         // it ran to its end
 	Failed      Outcome = "failed"      // it ran and returned an error
-	Preempted   Outcome = "preempted"   // it was asked to go: outranked, or its lease had run out
+	Preempted   Outcome = "preempted"   // it was preempted: outranked, or its lease had run out
 	Lost        Outcome = "lost"        // its lock was lost while it ran
 	Interrupted Outcome = "interrupted" // its process ended, or had to end it
 	Skipped     Outcome = "skipped"     // it did not run
@@ -100,8 +100,8 @@ type State struct {
 	version int32 // of the node, from 1; 0: there is none
 }
 
-// DecidedUntil returns the instant up to which the ticks of the job are decided;
-// zero: nobody has decided any, nor begun to.
+// DecidedUntil returns the instant up to which the ticks of the job are
+// decided; zero: none was decided, nor was the job begun.
 func (s *State) DecidedUntil() time.Time {
 	if s.Last.IsZero() && !s.Begins.IsZero() {
 		return s.Begins.Add(-1)
@@ -157,9 +157,9 @@ func (c Counts) Total() int64 {
 	return n
 }
 
-// InterruptedError is returned by Finish and AwaitCancel for a run that
-// somebody else has recorded as interrupted meanwhile: the session under which
-// it was claimed had ended. What was recorded stays.
+// InterruptedError is returned by Finish and AwaitCancel for a run that another
+// process has recorded as interrupted meanwhile: the session under which it was
+// claimed had ended. What was recorded stays.
 type InterruptedError struct {
 	Job     string
 	Instant time.Time
@@ -304,7 +304,7 @@ func (l *Ledger) Await(ctx context.Context, job string, seen State) (state State
 	return state, nil
 }
 
-// AwaitCancel returns when a run of this ledger is asked to go: by is the tick
+// AwaitCancel returns when a run of this ledger is asked to end: by is the tick
 // that wants its place (CancelOverlap). When the run is no longer recorded as
 // going on, the error is a *InterruptedError. It polls nothing.
 func (l *Ledger) AwaitCancel(ctx context.Context, run Run) (by time.Time, err error) {

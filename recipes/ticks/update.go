@@ -73,9 +73,9 @@ func (l *Ledger) update(ctx context.Context, job string, plan func(*tickView) ti
 	return l.updateFrom(ctx, job, nil, nil, plan)
 }
 
-// updateFrom is update that begins with what is remembered, if v is not nil. A
-// plan is not asked, and nobody looks which runs live, when enough, if there is
-// one, reports that the record alone says enough.
+// updateFrom is update that begins with what is remembered, if v is not nil. If
+// enough, which may be nil, reports that the record alone says enough, plan is
+// not called and the markers of live runs are not read.
 func (l *Ledger) updateFrom(ctx context.Context, job string, v *tickView, enough func(*tickRecord) bool, plan func(*tickView) tickWrite) (rec *tickRecord, err error) {
 	path, err := l.path(job)
 	if err != nil {
@@ -126,7 +126,7 @@ func (l *Ledger) updateFrom(ctx context.Context, job string, v *tickView, enough
 			l.wrote(job, &v.record, data, stat)
 			return &v.record, nil
 		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrNodeExists):
-			// Somebody was faster, or a marker has just gone: look again.
+			// Another process was faster, or a marker has just gone: look again.
 		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			lost = true // the next look tells
 		default:
@@ -255,7 +255,7 @@ func (l *Ledger) mine(r *tickRecord, n *runNote) bool {
 }
 
 // settle puts right what calls of this ledger that have failed left behind:
-// runs that nobody runs. One that adopt wants is taken out of the record;
+// runs that no process runs. One that adopt wants is taken out of the record;
 // others are recorded as skipped, or wait again if they did before.
 func (l *Ledger) settle(v *tickView, w *tickWrite, adopt func(*runNote) bool) (adopted bool) {
 	rec := &v.record

@@ -21,16 +21,16 @@ import (
 //	audit              read, write           all         read
 //	audit/log          read, create, delete; a record: read alone
 //
-// Nobody but operators has the admin right, and nobody but they may make or
-// remove what is right below the root: whoever may remove a node can put another
-// one in its place. So it takes an operator to make the root.
+// Only operators have the admin right, and only they may make or remove the
+// nodes right below the root: a client that may remove a node can put another
+// one in its place. So only an operator can make the root.
 type access struct {
 	root                           string // chroot included
 	operators, contenders, readers []aclID
 }
 
-// named reports whether the configuration says who may do what. Else whoever has
-// the credentials of whoever made a node may do all with it.
+// named reports whether the configuration says who may do what. Else a client
+// with the credentials of a node's creator may do all with it.
 func (a access) named() bool { return len(a.contenders)+len(a.readers) > 0 }
 
 // contendersUse is what contenders may do where nothing else is said: they write
@@ -85,8 +85,8 @@ const (
 	roomSeal       = "seal"
 )
 
-// grants reports whether somebody may have these rights on a node, as far as can
-// be seen.
+// grants reports whether an identity may have these rights on a node, as far as
+// can be seen.
 func (a access) grants(node string, id aclID, rights int32) bool {
 	return a.named() && slices.ContainsFunc(a.of(node), func(e zk.ACL) bool {
 		return e.Perms&rights == rights && (aclID{e.Scheme, e.ID}).mayBe(id)
@@ -110,9 +110,9 @@ func (cfg Config) access() access {
 }
 
 // NodeACL returns the access control list that a node of a path, chroot
-// included, has if it is made by clients with this configuration. It returns nil
-// where the configuration does not say who may do what: without Contenders and
-// Readers a node is for whoever made it, and for Operators.
+// included, has if it is made by clients with this configuration. It returns
+// nil where the configuration does not say who may do what: without Contenders
+// and Readers a node is for its creator, and for Operators.
 func (cfg Config) NodeACL(node string) []ACL {
 	if cfg.Root == "" {
 		cfg.Root = defaultRoot
@@ -166,7 +166,7 @@ func (cfg *Config) checkAccess(bad func(field, format string, args ...any)) {
 		}
 	}
 	if len(cfg.Operators) == 0 {
-		bad("operators", "there are none, and nobody else may make the root and write overrides; name who may")
+		bad("operators", "there are none, and only they may make the root and write overrides; name them")
 	}
 	own, err := cfg.OperatorID()
 	self, _ := parseOperator(own)

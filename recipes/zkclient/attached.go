@@ -38,7 +38,8 @@ func Attached[T any](k attachable, create func() *T) *T {
 // A sessionCache is attached to a client and says nothing any more when a new session begins.
 type sessionCache interface{ SessionBegins() }
 
-// SessionBegins tells what is attached to a client that a new session begins.
+// SessionBegins notifies what is attached to a client that a new session
+// begins.
 func (a *attachments) SessionBegins() {
 	a.m.Range(func(_, v any) bool {
 		if c, ok := v.(sessionCache); ok {

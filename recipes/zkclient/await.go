@@ -59,7 +59,7 @@ func (s *Session) AwaitNode(ctx context.Context, path string, children bool, see
 	}
 }
 
-// sight reads a node, of one moment, and makes w hear of what happens to it.
+// sight reads a node, of one moment, and registers w for what happens to it.
 func (s *Session) sight(ctx context.Context, path string, children bool, w *Watcher) (sight NodeSight, err error) {
 	for {
 		sight.Data, sight.Stat, err = s.Look(ctx, path, w)

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Backlog counts work that goes on after its caller has left: undoing what
-// was requested too late, giving back what could not be given back at once.
-// Unlike a sync.WaitGroup it may grow while somebody waits.
+// Backlog counts work that goes on after its caller has left: undoing what was
+// requested too late, giving back what could not be given back at once. Unlike
+// a sync.WaitGroup it may grow while a goroutine waits for it.
 type Backlog struct {
 	mu    sync.Mutex
 	n     int
-	empty chan struct{} // closed when n falls to 0; nil when nobody waits
+	empty chan struct{} // closed when n falls to 0; nil without a waiting goroutine
 }
 
 // Go runs f in a goroutine of its own.

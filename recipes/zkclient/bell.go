@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Bell is what a waiting request hears of the nodes that it watches: that
-// something has happened, not what. Reads decide.
+// A Bell wakes a waiting request when something has happened to the nodes that
+// it watches; it does not say what. Reads decide.
 type Bell struct {
 	rung  chan struct{}
 	watch Watcher
@@ -20,10 +20,10 @@ func NewBell() *Bell {
 	return b
 }
 
-// Watcher is to be told of what happens to a node.
+// Watcher returns the watcher that rings the bell.
 func (b *Bell) Watcher() *Watcher { return &b.watch }
 
-// Ring wakes whoever waits, or will.
+// Ring wakes the goroutine that waits, or the next one that will.
 func (b *Bell) Ring() {
 	select {
 	case b.rung <- struct{}{}:

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// heldSession has just had an answer from ZooKeeper, hears nothing any more, and carries one hold. Nothing runs beside
-// it: no watchdog notices what Check is to find.
+// heldSession has just had an answer from ZooKeeper, gets no more, and carries
+// one hold. Nothing runs beside it: no watchdog notices what Check is to find.
 func heldSession(held Tenant) *Session {
 	c := &Client{cfg: Config{SessionTimeout: 16 * time.Second, Margin: 4 * time.Second}}
 	s := &Session{c: c, id: 1, clock: newClock(), timeout: c.cfg.SessionTimeout, tenants: map[Tenant]struct{}{held: {}}, over: make(chan struct{})}
@@ -54,7 +54,7 @@ func TestCheckOfATenantThatIsOverdueEndsItInSilenceAlone(t *testing.T) {
 		s := heldSession(held)
 		s.Check(held)
 		require.NoError(t, told)
-		<-time.After(6 * time.Second) // somebody may have asked, and taken it
+		<-time.After(6 * time.Second) // a request may have preempted it, and taken the lock
 		s.Check(held)
 		require.ErrorContains(t, told, "cut off after the end of the lease or grace")
 	})

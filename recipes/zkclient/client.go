@@ -108,7 +108,7 @@ func (c *Client) Ready(ctx context.Context) error {
 }
 
 // Session returns the id and the password of the present ZooKeeper session; 0
-// when there is none. Whoever has both can end the session.
+// when there is none. A client that has both can end the session.
 func (c *Client) Session() (id int64, password []byte) {
 	c.mu.Lock()
 	s := c.current

@@ -89,7 +89,7 @@ func (e *AccessError) Error() string {
 		who, check = fmt.Sprintf("the digest user %q", e.User), "check the user and the password"
 	}
 	switch {
-	case e.Listed && e.Right == PermissionRead: // everybody in the lists may
+	case e.Listed && e.Right == PermissionRead: // all identities in the lists may
 		return fmt.Sprintf("ZooKeeper refuses access: the ACL of %s does not allow it to %s, who is in the lists of the root: the node was made with others; lockkeeper doctor says how to set it right", node, who)
 	case e.Reader:
 		check = "it is one of zookeeper.readers, who may read alone: use the credentials of a contender or an operator"

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A clientLog is the handler of a client's logger: it hands records on in a goroutine of its own, so that
-// a log that nobody reads keeps neither the connection from its work nor anybody from hearing of a
-// loss. go-zookeeper logs in the loop that reconnects.
+// A clientLog is the handler of a client's logger: it hands records on in a
+// goroutine of its own, so that a blocked log delays neither the connection nor
+// the report of a loss. go-zookeeper logs in the loop that reconnects.
 type clientLog struct {
 	slog.Handler
 
@@ -22,13 +22,13 @@ const maxLogQueue = 256
 
 // logQueue is shared by all handlers of one client.
 type logQueue struct {
-	base slog.Handler // for what is told of the dropped
+	base slog.Handler // for the record about the dropped ones
 
 	mu      sync.Mutex
 	waiting []logEntry
 	dropped int
 	running bool          // a goroutine hands on
-	idle    chan struct{} // closed when it has done so; nil when nobody waits
+	idle    chan struct{} // closed when it has done so; nil without a waiting goroutine
 }
 
 type logEntry struct {

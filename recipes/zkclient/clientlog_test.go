@@ -34,7 +34,7 @@ func (s *stuckLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func TestLogThatBlocksGetsWhatFitsAndHearsOfTheRest(t *testing.T) {
+func TestBlockingLogGetsWhatFitsAndACountOfTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given a log that takes nothing
 		stuck := &stuckLog{free: make(chan struct{})}
@@ -49,9 +49,9 @@ func TestLogThatBlocksGetsWhatFitsAndHearsOfTheRest(t *testing.T) {
 			}
 		}
 		queue.flush()
-		require.Equal(t, flushPatience, time.Since(start), "and nobody waits for it")
+		require.Equal(t, flushPatience, time.Since(start), "and Close does not wait for it")
 
-		// then it gets the first ones, and is told of the others
+		// then it gets the first ones, and a record about the dropped ones
 		close(stuck.free)
 		synctest.Wait()
 		require.Len(t, stuck.lines, 1+maxLogQueue+1)

@@ -24,12 +24,14 @@ type Config struct {
 
 	// Contenders are the identities that may contend for locks, run jobs and join
 	// groups, named like Operators. Where there are Contenders or Readers, the
-	// three lists say all that anybody may do with any node, whoever makes it, and
-	// this client has to be in one of them; docs/security.md has the table. They
-	// need Operators. "world:anyone" lets everybody contend who has no credentials, or
-	// has Operators given, which is for development. Client.Init leaves the lists in ZooKeeper, where clients without lists find them; those
-	// of others have to be the same. Defaults to none: then they are those in ZooKeeper, or else a
-	// node is for the identity that makes it, and for Operators.
+	// three lists say all that any client may do with any node, whichever client
+	// makes it, and this client has to be in one of them; docs/security.md has the
+	// table. They need Operators. "world:anyone" lets clients without credentials
+	// contend, or has Operators given, which is for development. Client.Init
+	// leaves the lists in ZooKeeper, where clients without lists find them; those
+	// of others have to be the same. Defaults to none: then they are those in
+	// ZooKeeper, or else a node is for the identity that makes it, and for
+	// Operators.
 	Contenders []string
 
 	// ConnectTimeout is how long a new request waits for ZooKeeper before it
@@ -42,21 +44,22 @@ type Config struct {
 	// fifths of the session timeout, even if their context ends before.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// LocalQueue lets requests of this client for one lock queue inside of it: those
-	// that ask for it exclusively, at one priority, without a Hold, a LockDelay or
-	// Patience. The first of them alone has a node, which is passed on from one to
-	// the next in one transaction, with a new token each. It is how many turns in a row
-	// may pass somebody else of the same priority who waits; whoever is more important
-	// waits for one turn. It is for processes in which many goroutines want one lock,
-	// which is then taken several times as often. Those inside of the process are not seen in ZooKeeper,
-	// but for how many there are (Contender.Behind), so a circle of waiting that leads
-	// through them is not found. From 1 to MaxLocalQueue. Defaults to 0: every request has
-	// a node.
+	// LocalQueue lets requests of this client for one lock queue inside of it:
+	// those that ask for it exclusively, at one priority, without a Hold, a
+	// LockDelay or Patience. The first of them alone has a node, which is passed
+	// on from one to the next in one transaction, with a new token each. The value
+	// is how many turns in a row may overtake another waiter of the same priority;
+	// a more important one waits for one turn. It is for processes in which many
+	// goroutines want one lock, which is then taken several times as often. Those
+	// inside of the process are not seen in ZooKeeper, but for how many there are
+	// (Contender.Behind), so a circle of waiting that leads through them is not
+	// found. From 1 to MaxLocalQueue. Defaults to 0: every request has a node.
 	LocalQueue int
 
-	// Logger is told of connects, losses and sessions; at debug level, of what the client library
-	// says. It is called in the background, so one that blocks keeps nobody waiting: 256 records wait for it at most,
-	// and it is told how many were dropped. Close waits for it for 0.1 s at most. Defaults to discarding.
+	// Logger gets connects, losses and sessions; at debug level, what the client
+	// library logs. It is called in the background, so one that blocks delays
+	// nothing: 256 records wait for it at most, and a record says how many were
+	// dropped. Close waits for it for 0.1 s at most. Defaults to discarding.
 	Logger *slog.Logger
 
 	// Margin is how long before the server can expire the session a hold ends, at
@@ -70,12 +73,12 @@ type Config struct {
 	// docs/protocol.md, "The session's deadline", has the reckoning.
 	Margin time.Duration
 
-	// Operators are who may apply overrides, decide about approvals and set
-	// right whatever this client creates, as ZooKeeper's access control lists
-	// name them: "digest:USER:HASH" (see DigestID) or "x509:SUBJECT". Defaults to
-	// those of <root>/identities, where lockkeeper init leaves them; a client with
-	// other ones is refused. Where there are none either, whoever has the rights on
-	// the root is an operator.
+	// Operators are who may apply overrides, decide about approvals and set right
+	// whatever this client creates, as ZooKeeper's access control lists name them:
+	// "digest:USER:HASH" (see DigestID) or "x509:SUBJECT". Defaults to those of
+	// <root>/identities, where lockkeeper init leaves them; a client with other
+	// ones is refused. Where there are none either, every client with the rights
+	// on the root is an operator.
 	Operators []string
 
 	// QueueLimit is how many requests may stand before one that joins the queue of
@@ -226,7 +229,8 @@ func (cfg *Config) complete() error {
 		bad("queue_limit", "%d is not between 1 and %d, how many names of requests fit into one answer of ZooKeeper", cfg.QueueLimit, MaxQueueLimit)
 	}
 	if cfg.LocalQueue < 0 || cfg.LocalQueue > MaxLocalQueue {
-		bad("local_queue", "%d is not between 0 and %d; write how many turns in a row may pass somebody who waits, for example 32", cfg.LocalQueue, MaxLocalQueue)
+		bad("local_queue", "%d is not between 0 and %d; "+
+			"write how many turns in a row may overtake a waiter, for example 32", cfg.LocalQueue, MaxLocalQueue)
 	}
 	if cfg.SessionTimeout == 0 {
 		cfg.SessionTimeout = 15 * time.Second
@@ -259,7 +263,8 @@ func (cfg *Config) complete() error {
 	}
 	if t := cfg.TLS; t != nil {
 		if t.InsecureSkipVerify && t.VerifyConnection == nil && t.VerifyPeerCertificate == nil {
-			bad("tls", "InsecureSkipVerify lets anybody be the server; put the certificate authority into RootCAs, and the name of the servers' certificates into ServerName")
+			bad("tls", "InsecureSkipVerify accepts any server; "+
+				"put the certificate authority into RootCAs, and the name of the servers' certificates into ServerName")
 		}
 		if t.MinVersion != 0 && t.MinVersion < tls.VersionTLS12 {
 			bad("tls", "a minimum of %s can be broken into; leave MinVersion out for %s", tls.VersionName(t.MinVersion), tls.VersionName(tls.VersionTLS12))

@@ -1,8 +1,10 @@
 // Package zkclient is a client of ZooKeeper for programs that hold something by virtue of their session.
 //
-// The idea: a Session knows until when the servers cannot have ended it. They end it when they have heard nothing for
-// its timeout, so it counts from the sending of the last request of which it is sure that the leader has heard. A Tenant,
-// which is what is held by it, is told before that: a margin before the server can give it to somebody else.
+// The idea: a Session knows until when the servers cannot have ended it. They
+// end it when they have heard nothing for its timeout, so it counts from the
+// sending of the last request of which it is sure that the leader has heard. A
+// Tenant, which is what is held by it, learns of the loss before that: a margin
+// before the server can give it to another client.
 //
 //	client, err := zkclient.NewClient(zkclient.Config{Servers: []string{"zk1:2181"}})
 //	session, err := client.Usable(ctx)

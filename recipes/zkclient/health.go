@@ -43,7 +43,7 @@ func SessionStates() []SessionState {
 	return []SessionState{SessionConnecting, SessionConnected, SessionSuspended, SessionClosed}
 }
 
-// Health asks nobody: it tells what is known.
+// Health sends no request: it returns what is known.
 func (c *Client) Health() Health {
 	c.mu.Lock()
 	s := c.current
@@ -91,9 +91,10 @@ func OperationResults() []OperationResult {
 	return []OperationResult{OperationOK, OperationRefused, OperationLost}
 }
 
-// OnOperation has f told of every request to ZooKeeper that has ended, pings too, in
-// place of whoever was told before; nil: nobody is. f is called while the client reads
-// the next answer: it has to return at once, and must not use the client.
+// OnOperation has f called for every request to ZooKeeper that has ended, pings
+// too. It replaces an earlier f; nil: no function is called. f is called while
+// the client reads the next answer: it has to return at once, and must not use
+// the client.
 func (c *Client) OnOperation(f func(Operation)) {
 	if f == nil {
 		c.operations.Store(nil)
@@ -102,8 +103,8 @@ func (c *Client) OnOperation(f func(Operation)) {
 	c.operations.Store(&f)
 }
 
-// tell is for a request that was sent at some time; without anybody who listens it
-// costs an atomic load.
+// tell is for a request that was sent at some time; without a listener it costs
+// an atomic load.
 func (c *Client) tell(op zkwire.Op, sent, now Instant, result OperationResult) {
 	if f := c.operations.Load(); f != nil && op != zkwire.OpCloseSession {
 		(*f)(Operation{Name: operationName(op), Result: result, Took: max(0, now.Sub(sent))})

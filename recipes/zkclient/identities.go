@@ -19,9 +19,10 @@ type Identities struct {
 	Operators, Contenders, Readers []string
 }
 
-// An operator leaves the identities in ZooKeeper (lockkeeper init), so that other
-// clients need their own credentials and nothing else. Access control lists cannot
-// tell: ZooKeeper hides the hashes in them from whoever may not change them.
+// An operator leaves the identities in ZooKeeper (lockkeeper init), so that
+// other clients need their own credentials and nothing else. Access control
+// lists cannot tell: ZooKeeper hides the hashes in them from clients that may
+// not change them.
 //
 //	<root>/identities   persistent: the three lists, as JSON; operators may write it, contenders and readers read it
 type identitiesRecord struct {
@@ -48,9 +49,9 @@ func (a access) identities() []byte {
 // any reports whether there are lists at all.
 func (a access) any() bool { return a.named() || len(a.operators) > 0 }
 
-// ListsError is returned by everything that could make a node below the root, for a
-// client that was not told all that it has to know about who may do what: others
-// could not read its nodes, and it could not tell an operator's override from a
+// ListsError is returned by everything that could make a node below the root,
+// for a client that lacks part of the lists of who may do what: others could
+// not read its nodes, and it could not tell an operator's override from a
 // forged one. Nothing was made.
 type ListsError struct {
 	Node string // that tells what the client does not know
@@ -150,8 +151,11 @@ func (c *Client) learnIdentities(ctx context.Context, s *Session) (*standing, er
 	case !slices.Contains(posted.contenders, anybody):
 		return nil, &ListsError{Node: node, Why: fmt.Sprintf("%s is in none of the lists (%s); check that these are the right credentials, or let an operator add it and run lockkeeper init", c.self.named(), posted.known())}
 	case c.self != (aclID{}) && len(c.given.operators) == 0:
-		// Whoever was first can have made them without knowing who this client is.
-		return nil, &ListsError{Node: node, Why: fmt.Sprintf("%s is in none of the lists (%s), which let everybody contend: anybody could have made them; leave the credentials out, or name the operators in zookeeper.operators, if this is the right root", c.self.named(), posted.known())}
+		// The first client can have made them without knowing who this client is.
+		return nil, &ListsError{Node: node, Why: fmt.Sprintf("%s is in none of the lists (%s), "+
+			"which let every client contend: any client could have made them; "+
+			"leave the credentials out, or name the operators in zookeeper.operators, if this is the right root",
+			c.self.named(), posted.known())}
 	}
 	return st, c.vouchIdentities(ctx, s, node, posted)
 }
@@ -258,7 +262,7 @@ func (a access) known() string {
 	return text
 }
 
-// has reports whether somebody is in one of the lists.
+// has reports whether an identity is in one of the lists.
 func (a access) has(id aclID) bool {
 	return slices.Contains(a.operators, id) || slices.Contains(a.contenders, id) || slices.Contains(a.readers, id)
 }
@@ -282,10 +286,11 @@ func (a aclID) named() string {
 	return a.known()
 }
 
-// vouchIdentities looks whether nobody but those who are operators by the node could
-// have written it, or put it there. Whoever made the root for themselves can name whom
-// they like, if they know the hash of this client's password, or its certificate's
-// subject: name the operators in the configuration where that matters.
+// vouchIdentities checks that only those who are operators by the node could
+// have written it, or put it there. A client that made the root for itself can
+// name any operators, if it knows the hash of this client's password, or its
+// certificate's subject: name the operators in the configuration where that
+// matters.
 func (c *Client) vouchIdentities(ctx context.Context, s *Session, node string, posted access) error {
 	for _, look := range []struct {
 		node   string
@@ -306,9 +311,9 @@ func (c *Client) vouchIdentities(ctx context.Context, s *Session, node string, p
 	return nil
 }
 
-// explain is for a root without identities, as programs before them have made it,
-// and clients of an open deployment do. It returns what the client goes by if its
-// lists name everybody whom the root's list does.
+// explain is for a root without identities, as programs before them have made
+// it, and clients of an open deployment do. It returns what the client goes by
+// if its lists name every identity that the root's list names.
 func (c *Client) explain(ctx context.Context, s *Session) (*standing, error) {
 	at := c.home()
 	acl, _, err := s.GetACL(ctx, at)
@@ -320,15 +325,15 @@ func (c *Client) explain(ctx context.Context, s *Session) (*standing, error) {
 	}
 	a := c.given.access
 	if !a.any() {
-		// Whoever may do all with the root is an operator: they have to be able to set
-		// right what this client makes.
+		// Identities that may do all with the root are operators: they have to be
+		// able to set right what this client makes.
 		a.operators = c.members(acl)
 	}
 	for _, e := range acl {
 		id := aclID{e.Scheme, e.ID}
 		switch {
 		case id == anybody && e.Perms&makesNodes != 0:
-			return c.given, nil // open to all: that is told elsewhere
+			return c.given, nil // open to all: that is reported elsewhere
 		case !id.proven(), c.self.mayBe(id), slices.ContainsFunc(slices.Concat(a.operators, a.contenders, a.readers), id.mayBe):
 			continue
 		}
@@ -365,8 +370,8 @@ func (a access) missing(entry string) string {
 		entry, give)
 }
 
-// Identities returns who may do what below the root, as an operator has left it in
-// ZooKeeper; nil if nobody has.
+// Identities returns who may do what below the root, as an operator has left it
+// in ZooKeeper; nil if none has.
 func (c *Client) Identities(ctx context.Context) (*Identities, error) {
 	var there *Identities
 	_, err := Promptly(ctx, c, func() (struct{}, error) {

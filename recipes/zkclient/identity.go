@@ -18,8 +18,8 @@ import (
 func (c *Client) Identity() string { return c.identity }
 
 // DigestID returns how ZooKeeper's access control lists name a user of the
-// digest scheme: "digest:ana:<hash of user and password>". Whoever knows it
-// cannot log in with it, but can try passwords against it.
+// digest scheme: "digest:ana:<hash of user and password>". It does not suffice
+// to log in, but passwords can be tried against it.
 func DigestID(user, password string) string {
 	sum := sha1.Sum([]byte(user + ":" + password)) //nolint:gosec // see the import
 	return "digest:" + user + ":" + base64.StdEncoding.EncodeToString(sum[:])
@@ -39,7 +39,7 @@ func (cfg Config) OperatorID() (string, error) {
 	return "", nil
 }
 
-// An aclID is whom an entry of an access control list is about.
+// An aclID is the identity in an entry of an access control list.
 type aclID struct{ scheme, id string }
 
 func (a aclID) String() string { return a.scheme + ":" + a.id }
@@ -57,7 +57,7 @@ func (a aclID) known() string {
 func (a aclID) proven() bool { return a.scheme != "world" && a.scheme != "ip" && a.scheme != "" }
 
 // masked reports whether ZooKeeper has hidden the hash of the password, as it
-// does from everybody who may not change the list.
+// does from every client that may not change the list.
 func (a aclID) masked() bool { return a.scheme == "digest" && strings.HasSuffix(a.id, ":x") }
 
 // parseOperator reads one of Config.Operators.
@@ -75,7 +75,7 @@ func parseOperator(s string) (aclID, error) {
 			return aclID{}, fmt.Errorf("%q does not name the subject of a certificate, such as CN=ana,O=example; %s", s, instead)
 		}
 	case "world", "ip", "auth":
-		return aclID{}, fmt.Errorf("%q names nobody in person; %s", s, instead)
+		return aclID{}, fmt.Errorf("%q names no single identity; %s", s, instead)
 	default:
 		return aclID{}, fmt.Errorf("%q has no scheme that is known; %s", s, instead)
 	}
@@ -138,7 +138,8 @@ func (c *Client) who() *standing {
 // ACL is for nodes that this client makes.
 func (c *Client) ACL() []zk.ACL { return c.who().acl }
 
-// Unlisted reports whether nobody is told from anybody else: the client has no name, and operators are not listed.
+// Unlisted reports whether no client can be told from another: the client has
+// no name, and operators are not listed.
 func (c *Client) Unlisted() bool { return c.identity == "" && len(c.who().operators) == 0 }
 
 // ACLOf returns the list with which the client makes a node.
@@ -152,7 +153,7 @@ func (c *Client) ACLOf(node string) []zk.ACL {
 func (a aclID) may(perms int32) zk.ACL { return zk.ACL{Perms: perms, Scheme: a.scheme, ID: a.id} }
 
 // isOperator reports whether the client is one: without configured operators
-// everybody who has credentials is.
+// every client with credentials is.
 func (c *Client) isOperator() bool {
 	return c.identity != "" && (len(c.who().operators) == 0 || slices.Contains(c.who().operators, c.self))
 }
@@ -185,14 +186,15 @@ func (c *Client) unknownIdentity(err error) error {
 	case isX509(c.self):
 		return fmt.Errorf("the ZooKeeper servers do not know this client by its certificate; connect to their secureClientPort, or give a digest user (zookeeper.auth): %w", err)
 	case slices.ContainsFunc(c.who().operators, isX509):
-		return fmt.Errorf("the ZooKeeper servers know nobody by a certificate; configure their secureClientPort, or take x509 from zookeeper.operators: %w", err)
+		return fmt.Errorf("the ZooKeeper servers authenticate no client by certificate; "+
+			"configure their secureClientPort, or take x509 from zookeeper.operators: %w", err)
 	}
 	return err
 }
 
-// IdentityError is returned for what needs to be known of whom it comes:
-// overrides, broken locks, decisions about approvals. The client has no
-// credentials, or those of somebody who is no operator. Nothing has changed.
+// IdentityError is returned for what needs an author: overrides, broken locks,
+// decisions about approvals. The client has no credentials, or those of an
+// identity that is no operator. Nothing has changed.
 type IdentityError struct {
 	What      string   // was not done, for example `override "INC-1" not applied`
 	Identity  string   // of the client; "" without credentials
@@ -201,7 +203,8 @@ type IdentityError struct {
 
 func (e *IdentityError) Error() string {
 	if e.Identity == "" {
-		return e.What + ": this client has no credentials, and nobody could tell who did it; give some (zookeeper.auth, or --zk-digest-file)"
+		return e.What + ": this client has no credentials, so no record could name it; " +
+			"give some (zookeeper.auth, or --zk-digest-file)"
 	}
 	return fmt.Sprintf("%s: %s is none of the operators (%s); use the credentials of one (zookeeper.auth, or --zk-digest-file), or add %[2]s to zookeeper.operators",
 		e.What, e.Identity, strings.Join(e.Operators, ", "))
@@ -209,7 +212,7 @@ func (e *IdentityError) Error() string {
 
 // KnowsOperator reports whether an identity, as records have it, such as
 // "digest:ana", is that of an operator: without configured operators, that of
-// anybody who has credentials.
+// any client with credentials.
 func (c *Client) KnowsOperator(identity string) bool {
 	if identity == "" || len(c.who().operators) == 0 {
 		return identity != ""
@@ -218,8 +221,9 @@ func (c *Client) KnowsOperator(identity string) bool {
 }
 
 // CheckOperator returns nil for a client with the credentials of an operator,
-// else an *IdentityError that says that what was not done. A client that was not told
-// who the operators are looks into ZooKeeper first, as for any other request.
+// else an *IdentityError that says that what was not done. A client whose
+// configuration does not name the operators looks into ZooKeeper first, as for
+// any other request.
 func (c *Client) CheckOperator(ctx context.Context, what string) error {
 	if err := c.requireIdentity(what); err != nil {
 		return err

@@ -36,9 +36,9 @@ func TestClientKnowsWhoItIsAndForWhomItCreatesNodes(t *testing.T) {
 		acl      []zk.ACL
 		operator bool
 	}{
-		"nobody":            {Config{}, "", world, false},
-		"nobody, operators": {Config{Operators: operators}, "", world, false},
-		"digest":            {Config{Auth: &Digest{User: "ana", Password: "secret"}}, "digest:ana", zk.AuthACL(zk.PermAll), true},
+		"none":            {Config{}, "", world, false},
+		"none, operators": {Config{Operators: operators}, "", world, false},
+		"digest":          {Config{Auth: &Digest{User: "ana", Password: "secret"}}, "digest:ana", zk.AuthACL(zk.PermAll), true},
 		"digest, no operator": {
 			Config{Auth: &Digest{User: "bob", Password: "secret"}, Operators: operators},
 			"digest:bob",
@@ -87,7 +87,8 @@ func TestEveryBadIdentityIsReported(t *testing.T) {
 
 func TestIdentityErrorsSayWhatToDo(t *testing.T) {
 	require.EqualError(t, (&Client{}).requireIdentity("lock not broken"),
-		"lock not broken: this client has no credentials, and nobody could tell who did it; give some (zookeeper.auth, or --zk-digest-file)")
+		"lock not broken: this client has no credentials, so no record could name it; "+
+			"give some (zookeeper.auth, or --zk-digest-file)")
 	cfg := Config{Auth: &Digest{User: "bob", Password: "secret"}, Operators: []string{anaID, "x509:CN=ops"}}
 	c := &Client{cfg: cfg}
 	c.identify()

@@ -31,8 +31,10 @@ type link struct {
 
 	patience time.Duration // with a server that does not greet
 
-	out     chan struct{} // full while a frame is written; taken before mu. Not a mutex: whoever waits may do so in a testing/synctest bubble
-	scratch []byte        // for the frame of a parcel
+	// out is full while a frame is written; taken before mu. Not a mutex: a goroutine
+	// may wait for it in a testing/synctest bubble.
+	out     chan struct{}
+	scratch []byte // for the frame of a parcel
 
 	mu         sync.Mutex
 	xid        int64                 // of the last parcel
@@ -82,7 +84,7 @@ func saysLeader(code zkwire.Code) bool {
 // maxGreeting is how many bytes a greeting may have: it has 37.
 const maxGreeting = 256
 
-// errGarbled ends a connection: nobody can tell where the next message begins.
+// errGarbled ends a connection: it is unknown where the next message begins.
 var errGarbled = errors.New("this is another protocol than ZooKeeper's; check the address, and whether the server expects TLS")
 
 // errReadAhead ends a connection: the reply to a parcel has gone to the library, which knows of no such request.
@@ -108,9 +110,9 @@ func (l *link) SetDeadline(time.Time) error      { return nil }
 func (l *link) SetReadDeadline(time.Time) error  { return nil }
 func (l *link) SetWriteDeadline(time.Time) error { return nil }
 
-// Close may be called more than once. It does not wait for the connection: TLS says
-// good-bye for up to five seconds to a peer that takes nothing, and whoever closes may be
-// the one that watches the deadline.
+// Close may be called more than once. It does not wait for the connection: TLS
+// says good-bye for up to five seconds to a peer that takes nothing, and the
+// goroutine that closes may be the one that watches the deadline.
 func (l *link) Close() error {
 	l.mu.Lock()
 	was := l.closed
@@ -126,11 +128,12 @@ func (l *link) Close() error {
 		for _, request := range unanswered {
 			l.s.c.tell(request.op, request.at, now, OperationLost)
 		}
-		_ = l.Conn.SetDeadline(time.Unix(1, 0)) // whoever reads or writes leaves first
+		_ = l.Conn.SetDeadline(time.Unix(1, 0)) // readers and writers leave first
 		_ = l.Conn.Close()
 	})
-	// Before anybody hears that his request was lost: what he sends next has to wait until
-	// the next connection has caught up. The library tells of the end only later.
+	// Before any sender learns that its request was lost: what it sends next has
+	// to wait until the next connection has caught up. The library reports the end
+	// only later.
 	l.s.lost(l)
 	for _, request := range unanswered {
 		if request.parcel != nil {
@@ -304,7 +307,7 @@ func (l *link) wasTurnedAway() bool {
 	return l.greeted && !l.welcome && !l.closed
 }
 
-// header is told the first bytes of each frame. It returns the parcel that the
+// header takes the first bytes of each frame. It returns the parcel that the
 // frame answers; nil: none.
 func (l *link) header(h []byte, greeting bool) *Parcel {
 	if greeting {

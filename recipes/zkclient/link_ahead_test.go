@@ -50,8 +50,9 @@ func asks(t *testing.T, l *link, far net.Conn) *Parcel {
 	return p
 }
 
-// The library reads one frame at a time. One that reads on gets replies to parcels, which it does not know: however
-// much of them it reads, the connection ends, and who has sent them hears that nobody knows what became of them.
+// The library reads one frame at a time. One that reads on gets replies to
+// parcels, which it does not know: however much of them it reads, the
+// connection ends, and their senders learn that their outcome is unknown.
 func TestAReaderThatReadsOnEndsTheConnectionWhenItGetsAParcel(t *testing.T) {
 	const theirs = 7
 	for ahead := 1; ahead <= 2*setReply; ahead++ {
@@ -73,13 +74,13 @@ func TestAReaderThatReadsOnEndsTheConnectionWhenItGetsAParcel(t *testing.T) {
 
 			// when the library reads more than its own, and then the rest
 			read, err := l.Read(make([]byte, setReply+ahead))
-			if ahead < 4+replyHeader { // of the first nobody can tell yet what it is
+			if ahead < 4+replyHeader { // the first one cannot be recognized yet
 				require.NoError(t, err)
 				require.Equal(t, setReply+ahead, read)
 				read, err = l.Read(make([]byte, len(stream)))
 			}
 
-			// then the connection is over, and both are told that
+			// then the connection is over, and both senders learn of that
 			require.ErrorIs(t, err, errReadAhead)
 			require.Zero(t, read)
 			require.True(t, l.closed)

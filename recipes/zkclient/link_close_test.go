@@ -67,7 +67,7 @@ func (c *lingeringConn) Close() error {
 
 func (c *lingeringConn) SetDeadline(time.Time) error { return os.ErrNoDeadline }
 
-func TestHoldersAreToldInTimeThoughTheirConnectionDoesNotClose(t *testing.T) {
+func TestHoldersLearnInTimeThoughTheirConnectionDoesNotClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, server := clientThrough(t, func(conn net.Conn, goodbye <-chan struct{}) net.Conn { return &lingeringConn{conn, goodbye} })
 		s, err := c.Usable(t.Context())
@@ -83,7 +83,7 @@ func TestHoldersAreToldInTimeThoughTheirConnectionDoesNotClose(t *testing.T) {
 	})
 }
 
-// A fakeTenant is told when its session is lost.
+// A fakeTenant is called when its session is lost.
 type fakeTenant func(cause error)
 
 func (fakeTenant) Holding() string           { return "users" }
@@ -91,8 +91,8 @@ func (fakeTenant) Overdue(Instant) bool      { return false }
 func (fakeTenant) AtRisk(time.Duration)      {}
 func (f fakeTenant) SessionLost(cause error) { f(cause) }
 
-// A fullConn takes nothing any more once it is full. Close says good-bye; whoever writes
-// leaves at a deadline alone.
+// A fullConn takes nothing any more once it is full. Close says good-bye; a
+// writer leaves only at a deadline.
 type fullConn struct {
 	lingeringConn
 	full    *atomic.Bool
@@ -115,7 +115,8 @@ func (c *fullConn) SetDeadline(at time.Time) error {
 	return c.Conn.SetDeadline(at)
 }
 
-// A request is written by its caller: he leaves when the connection is given up.
+// A request is written by its caller, which leaves when the connection is given
+// up.
 func TestCallersLeaveAConnectionThatTakesNothingWhenItIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := new(atomic.Bool)
@@ -172,8 +173,9 @@ func (c *brokenConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// What comes after an error is not the beginning of a frame: whoever waits for a reply
-// hears that there is none, and the next connection begins anew.
+// What comes after an error is not the beginning of a frame: a sender that
+// waits for a reply learns that there is none, and the next connection begins
+// anew.
 func TestAnErrorEndsAConnectionThatCouldBeReadOn(t *testing.T) {
 	for name, size := range map[string]int{"short": 30, "long": 40_000} {
 		for _, cut := range []int{0, 6, 25} {
@@ -202,7 +204,7 @@ func TestAnErrorEndsAConnectionThatCouldBeReadOn(t *testing.T) {
 					require.ErrorIs(t, p.err, zk.ErrConnectionClosed)
 					require.NoError(t, s.Await(t.Context()))
 					require.EqualValues(t, 2, dials.Load())
-					require.Less(t, time.Since(begin), time.Second, "nobody had to wait until the connection was late")
+					require.Less(t, time.Since(begin), time.Second, "no call had to wait until the connection was late")
 					data, _, err := s.Get(t.Context(), "/a")
 					require.NoError(t, err)
 					require.Len(t, data, size)

@@ -127,7 +127,7 @@ func TestAMessageThatNoServerSendsEndsTheConnection(t *testing.T) {
 					require.ErrorIs(t, err, ErrAmbiguous)
 				}
 				require.Nil(t, garble.Load())
-				require.Less(t, time.Since(begin), time.Second, "nobody had to wait until the connection was late")
+				require.Less(t, time.Since(begin), time.Second, "no call had to wait until the connection was late")
 				require.Less(t, allocated()-before, uint64(32<<20))
 				still, _ := c.Session()
 				require.Equal(t, id, still)
@@ -136,8 +136,8 @@ func TestAMessageThatNoServerSendsEndsTheConnection(t *testing.T) {
 	}
 }
 
-// Of what has come instead of a reply nobody can tell whether the request was executed: it is as
-// if no reply had come.
+// What has come instead of a reply does not show whether the request was
+// executed: it counts as no reply.
 func TestAReplyThatCannotBeReadIsNone(t *testing.T) {
 	const header, result, stat, last = 4 + 16, 9, 68, 9 // bytes
 	cut := func(n int) func(frame []byte) []byte {

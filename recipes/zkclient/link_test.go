@@ -174,7 +174,7 @@ func TestAClosedConnectionIsNotLateAnyMore(t *testing.T) {
 	})
 }
 
-func TestAnswerAfterASuspendThatNobodyHasNoticedIsNotTakenForAnEarlierOne(t *testing.T) {
+func TestAnswerAfterAnUnnoticedSuspendIsNotTakenForAnEarlierOne(t *testing.T) {
 	s := &Session{c: &Client{}, clock: newClock(), timeout: sessionOf16}
 	l := newLink(nil, s)
 	s.link = l

@@ -177,7 +177,7 @@ func (s *Session) Ensure(ctx context.Context, path string) error {
 		from = len(c.root) + 1
 	}
 	if c := s.c; strings.HasPrefix(path, c.root+"/") && !c.introduced.Load() {
-		// Somebody else may just have made the root, for others.
+		// Another client may just have made the root, for others.
 		if from == 1 {
 			if err := s.Ensure(ctx, c.root); err != nil {
 				return err
@@ -274,7 +274,8 @@ func (c *Client) Ensure(ctx context.Context, path string) error {
 	return err
 }
 
-// Create is Session.Create in one session. It is not repeated when nobody knows what became of it: ErrAmbiguous.
+// Create is Session.Create in one session. It is not repeated when its outcome
+// is unknown: ErrAmbiguous.
 func (c *Client) Create(ctx context.Context, path string, data []byte, flags int32) (string, error) {
 	return Promptly(ctx, c, func() (string, error) {
 		s, err := c.Usable(ctx)
@@ -288,7 +289,8 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, flags int
 	}, nil)
 }
 
-// Multi is Session.Multi in one session. It is not repeated when nobody knows what became of it: ErrAmbiguous.
+// Multi is Session.Multi in one session. It is not repeated when its outcome is
+// unknown: ErrAmbiguous.
 func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	return Promptly(ctx, c, func() ([]zk.MultiResponse, error) {
 		s, err := c.Usable(ctx)
@@ -416,10 +418,13 @@ func (c *Client) Inspecting(ctx context.Context, op func(*Session) error) error 
 	return err
 }
 
-// maxRequestBytes is the longest request that is sent. A server hangs up on one that is longer than its jute.maxbuffer,
-// 1,048,575 bytes unless it is told, and all that the session holds is at risk then. The rest is for what the servers add
-// when they pass it on among themselves. They may be set to less: then, too, what is longer costs the connection. Answers may
-// be longer: the servers send them and this client reads them, but clients in Java, zkCli.sh among them, do not.
+// maxRequestBytes is the longest request that is sent. A server hangs up on one
+// that is longer than its jute.maxbuffer, 1,048,575 bytes by default, and all
+// that the session holds is at risk then. The rest is for what the servers add
+// when they pass it on among themselves. They may be set to less: then, too,
+// what is longer costs the connection. Answers may be longer: the servers send
+// them and this client reads them, but clients in Java, zkCli.sh among them, do
+// not.
 const maxRequestBytes = 1_000_000
 
 // Sync waits until the server knows what the leader knew. It returns no error that says something about path.

@@ -10,11 +10,11 @@ import (
 )
 
 // Now returns about what the clock of the ZooKeeper servers shows: what they
-// last said on one of the client's writes, and the time since by a clock of this
-// process that never steps. Before the first contact, and as long as nobody has made
-// the root, it is the local clock. It never waits. Whoever goes by it gets the servers asked, in the background and
-// at most once a minute. A correction, as after a change of the leader, is the
-// only thing that can set it back.
+// last said on one of the client's writes, and the time since by a clock of
+// this process that never steps. Before the first contact, and as long as there
+// is no root, it is the local clock. It never waits. A call has the servers
+// asked, in the background and at most once a minute. A correction, as after a
+// change of the leader, is the only thing that can set it back.
 func (c *Client) Now() time.Time {
 	now, stale := c.time.read()
 	if stale {
@@ -180,8 +180,8 @@ func (t *clusterTime) hasAsked(err error) {
 	t.asking, t.next = false, t.clock.now().Add(pause)
 }
 
-// refreshTime asks the servers in the background, by a write below the root. Whoever
-// only looks leaves a tree that is not there alone.
+// refreshTime asks the servers in the background, by a write below the root. A
+// client that only reads does not create a missing tree.
 func (c *Client) refreshTime() {
 	c.mu.Lock()
 	s := c.current

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// When an outage is told: not at once, because a server that is restarted or
-// an ensemble that elects a leader is no news; then ever more rarely.
+// When an outage is reported: not at once, because a server that is restarted
+// or an ensemble that elects a leader is no news; then ever more rarely.
 const (
 	firstWord  = time.Second
 	rarestWord = time.Minute

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOutageIsToldSoonAndThenEverMoreRarely(t *testing.T) {
+func TestOutageIsReportedSoonAndThenEverMoreRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var book logBook
 		ready := make(chan struct{})
@@ -80,14 +80,14 @@ func TestClosedConnectionDoesNotHideWhyItWasClosed(t *testing.T) {
 	require.Equal(t, silent, s.lastErr)
 }
 
-func TestLossOfTheConnectionIsToldWithItsCauseOrWithoutOne(t *testing.T) {
+func TestLossOfTheConnectionIsReportedWithItsCauseOrWithoutOne(t *testing.T) {
 	for cause, want := range map[error]string{nil: "session=0x2a$", context.DeadlineExceeded: `session=0x2a cause="context deadline exceeded"$`} {
 		synctest.Test(t, func(t *testing.T) {
 			var book logBook
 			s := &Session{c: &Client{log: book.logger()}, clock: newClock(), id: 42, lastErr: cause, over: make(chan struct{})}
 			s.disconnected()
 			close(s.over)
-			synctest.Wait() // nobody waits for what is told
+			synctest.Wait() // no goroutine waits for the log
 			require.Regexp(t, `level=WARN msg="connection to ZooKeeper lost; holding on until the session's deadline" `+want, book.lines()[0])
 		})
 	}

@@ -12,10 +12,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
-// A Parcel is one request that goes past go-zookeeper: whoever sends it writes it to
-// the connection himself, and whoever reads from that gives him the reply. Through the
-// library it takes one goroutine more in each direction and several times the processor time,
-// most of it to find out by reflection what a request consists of.
+// A Parcel is one request that goes past go-zookeeper: the sending goroutine
+// writes it to the connection itself, and the goroutine that reads from that
+// delivers the reply. Through the library it takes one goroutine more in each
+// direction and several times the processor time, most of it to find out by
+// reflection what a request consists of.
 //
 // Only what sets no watch goes as a parcel, so the library need not know of it: not of
 // the reply either, which it never sees. Those come in order with all else: what the
@@ -38,16 +39,16 @@ type Parcel struct {
 	used  int
 }
 
-// inlineWindow is how many bytes may be on their way without an answer when somebody
-// sends who must not be kept: they fit into the buffers of any connection, so that
-// writing does not block.
+// inlineWindow is how many bytes may be on their way without an answer when a
+// sender sends that must not block: they fit into the buffers of any
+// connection, so that writing does not block.
 const inlineWindow = 16 << 10
 
 // replyHeader is how many bytes a reply has at least: xid, zxid and error.
 const replyHeader = 16
 
-// maxReply is how many bytes a reply may have. ZooKeeper's own limit (jute.maxbuffer) is 1 MiB unless
-// somebody raises it.
+// maxReply is how many bytes a reply may have. ZooKeeper's own limit
+// (jute.maxbuffer) is 1 MiB by default.
 const maxReply = 64 << 20
 
 // Post sends a request as a parcel. It returns nil when the library has to send
@@ -56,8 +57,8 @@ func (s *Session) Post(op zkwire.Op, ops []any, inline bool) *Parcel {
 	return s.PostThen(op, ops, inline, nil)
 }
 
-// PostThen does something with the reply before anybody else hears of it, on the goroutine
-// that reads: it must not wait for anything.
+// PostThen does something with the reply before any other goroutine learns of
+// it, on the goroutine that reads: it must not wait for anything.
 func (s *Session) PostThen(op zkwire.Op, ops []any, inline bool, then func(*Parcel)) *Parcel {
 	s.mu.Lock()
 	l, fit := s.link, s.isReady && s.overErr == nil
@@ -115,7 +116,8 @@ func (s *Session) Outcome(p *Parcel) ([]zk.MultiResponse, int, error) {
 	return s.concluded(p.ops, p.sent, r, err)
 }
 
-// Answered is what Outcome will return, for one that is told of the reply first: see PostThen. false: the request has failed.
+// Answered is what Outcome will return, for a callback that gets the reply
+// first: see PostThen. false: the request has failed.
 func (s *Session) Answered(p *Parcel) ([]zk.MultiResponse, bool) {
 	if p.err != nil {
 		return nil, false
@@ -149,8 +151,8 @@ func (p *Parcel) arrived() {
 	close(p.done)
 }
 
-// deliver reads the reply, header included. With an error that is none to this request: then
-// nobody has heard of it.
+// deliver reads the reply, header included. With an error it is no reply to
+// this request: then the sender is not notified.
 func (p *Parcel) deliver(reply []byte) error {
 	p.err = wireError(zkwire.Code(binary.BigEndian.Uint32(reply[12:])))
 	if p.err == nil && !p.read(zkwire.NewDecoder(reply[replyHeader:])) {

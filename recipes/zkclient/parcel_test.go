@@ -112,7 +112,7 @@ func TestAParcelIsWhatTheLibraryWritesAndReads(t *testing.T) {
 		for cut := 16; cut < len(reply)-4; cut++ { // however it is cut
 			p := &Parcel{op: op, ops: ops, done: make(chan struct{})}
 			require.ErrorIs(t, p.deliver(reply[4:4+cut]), errGarbled)
-			require.False(t, p.isDone(), "nobody has heard of it")
+			require.False(t, p.isDone(), "its sender is not notified")
 		}
 	}
 	multi := func(ops ...any) {
@@ -182,7 +182,7 @@ func TestAParcelIsWhatTheLibraryWritesAndReads(t *testing.T) {
 	remove("/a/n-0000000000", -1)
 }
 
-// Whoever gets results has one of the right kind for each operation.
+// Results are of the right kind for each operation.
 func TestAReplyToAnotherTransactionIsNoReply(t *testing.T) {
 	type answer struct {
 		op   zkwire.Op
@@ -296,7 +296,7 @@ func TestParcelsAreNumberedFarFromTheLibrarysRequests(t *testing.T) {
 }
 
 func TestParcelsInTheirCallersHandsDoNotBlock(t *testing.T) {
-	client, server := net.Pipe() // nobody reads
+	client, server := net.Pipe() // without a reader
 	t.Cleanup(func() { _, _ = client.Close(), server.Close() })
 	s := &Session{c: &Client{}, clock: newClock()}
 	l := newLink(client, s)
@@ -310,11 +310,11 @@ func TestParcelsInTheirCallersHandsDoNotBlock(t *testing.T) {
 	require.False(t, l.post(parcelOf(100), true), "with those before it, it may be more than fits")
 	l.unanswered = 0
 	l.out <- struct{}{}
-	require.False(t, l.post(parcelOf(1), true), "somebody writes")
+	require.False(t, l.post(parcelOf(1), true), "another goroutine writes")
 	<-l.out
 	require.Empty(t, l.sent)
 
-	// and whoever waits hears of the end
+	// and the waiting sender learns of the end
 	sent := parcelOf(1)
 	posted := make(chan bool, 1)
 	go func() { posted <- l.post(sent, true) }()
@@ -327,7 +327,7 @@ func TestParcelsInTheirCallersHandsDoNotBlock(t *testing.T) {
 	require.False(t, l.post(parcelOf(1), false), "it is closed")
 }
 
-func TestANewConnectionIsToldOfWhatParcelsHaveSeen(t *testing.T) {
+func TestANewConnectionKnowsTheZxidThatParcelsHaveSeen(t *testing.T) {
 	client, server := net.Pipe()
 	t.Cleanup(func() { _, _ = client.Close(), server.Close() })
 	s := &Session{c: &Client{}, clock: newClock(), id: 7}

@@ -172,7 +172,7 @@ func (k *initiation) identities(ctx context.Context) (*standing, error) {
 	posted, err := k.s.identities(ctx, node)
 	given := c.given.access
 	switch {
-	case znode.IsNewer(err): // whoever has written it knows more about who may do what
+	case znode.IsNewer(err): // its writer knows more about who may do what
 		return nil, &ListsError{Node: node, Why: "it says who may do what, and " + err.Error()}
 	case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.As(err, new(*znode.RecordError)):
 		return nil, err
@@ -236,8 +236,9 @@ func (k *initiation) node(ctx context.Context, st *standing, node string) (RootN
 	return n, nil
 }
 
-// differs says in what a list is not as the configuration has it. Where that names
-// nobody for the node, it has to be closed to strangers if the client has credentials.
+// differs says in what a list is not as the configuration has it. Where that
+// names no identity for the node, it has to be closed to strangers if the
+// client has credentials.
 func (k *initiation) differs(st *standing, node string, has []zk.ACL) string {
 	var wrong []string
 	want := k.c.ACLOf(node)
@@ -250,7 +251,7 @@ func (k *initiation) differs(st *standing, node string, has []zk.ACL) string {
 	} else {
 		for _, e := range has {
 			if id := (aclID{e.Scheme, e.ID}); k.c.identity != "" && !id.proven() && e.Perms&(makesNodes|zk.PermWrite) != 0 {
-				wrong = append(wrong, describeACL(e)+" is anybody")
+				wrong = append(wrong, describeACL(e)+" is every client")
 			}
 		}
 	}

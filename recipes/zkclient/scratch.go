@@ -12,8 +12,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
-// Scratch returns cfg with a root of its own below that of cfg, which nobody
-// else uses and which never was: for measurements and trials. Discard removes it.
+// Scratch returns cfg with a new root of its own below that of cfg, which no
+// other client uses and which never existed: for measurements and trials.
+// Discard removes it.
 func (cfg Config) Scratch() (Config, error) {
 	if err := cfg.complete(); err != nil {
 		return cfg, err
@@ -31,8 +32,8 @@ func IsScratch(name string) bool {
 }
 
 // Discard removes the client's root and all that is below it, if the root comes
-// from Config.Scratch; else it returns a *RequestError and removes nothing.
-// Nobody may use that root any more: a lock whose node is removed could be
+// from Config.Scratch; else it returns a *RequestError and removes nothing. No
+// client may use that root any more: a lock whose node is removed could be
 // granted twice.
 func (c *Client) Discard(ctx context.Context) error {
 	if !IsScratch(path.Base(c.root)) {
@@ -64,7 +65,7 @@ func (s *Session) deleteAll(ctx context.Context, node string) error {
 		switch err := s.Delete(ctx, node, -1); {
 		case err == nil, errors.Is(err, zk.ErrNoNode):
 			return nil
-		case !errors.Is(err, zk.ErrNotEmpty): // else somebody has come back
+		case !errors.Is(err, zk.ErrNotEmpty): // else a client has come back
 			return err
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
-// ZooKeeper hides the hashes of digest users from whoever may not change a list.
-// A contender sees that somebody called ana may make nodes in the root, and not
-// whether that is the one whom the configuration names, or a stranger who came
-// first. So the operator who makes the root leaves a seal there:
+// ZooKeeper hides the hashes of digest users from clients that may not change a
+// list. A contender sees that a user called ana may make nodes in the root, and
+// not whether that is the one that the configuration names, or a stranger who
+// came first. So the operator who makes the root leaves a seal there:
 //
 //	<root>/seal   persistent: for each operator a tag, which only those can work out who know its hash
 //

@@ -72,8 +72,8 @@ type Session struct {
 type Tenant interface {
 	// Holding names what is held, for people.
 	Holding() string
-	// Overdue reports whether it may be taken away without its being told,
-	// were the session cut off at that time.
+	// Overdue reports whether it may be taken away without learning of it, were
+	// the session cut off at that time.
 	Overdue(now Instant) bool
 	// AtRisk tells that ZooKeeper has been silent for long, and what is left.
 	AtRisk(left time.Duration)
@@ -81,11 +81,12 @@ type Tenant interface {
 	SessionLost(cause error)
 }
 
-// A Reassured tenant is told as well that ZooKeeper answers again after AtRisk.
+// A Reassured tenant is also notified when ZooKeeper answers again after
+// AtRisk.
 type Reassured interface{ Safe() }
 
-// An Evictable tenant can be taken away while the session lives. It hears of that
-// from its own node.
+// An Evictable tenant can be taken away while the session lives. It learns of
+// that from its own node.
 type Evictable interface {
 	Tenant
 	// Blink notes that its node may change unheard of until it is looked at again.
@@ -190,7 +191,7 @@ func (s *Session) mayGreet(id int64) bool {
 	return s.overErr == nil && id == s.id
 }
 
-// greeted is told each connect response. It is called by whoever reads.
+// greeted takes each connect response. The goroutine that reads calls it.
 func (s *Session) greeted(asked Instant, id int64, timeout time.Duration, password []byte) {
 	if id == 0 {
 		s.end(fmt.Errorf("%w: it expired at the server", ErrSessionOver))
@@ -288,7 +289,8 @@ func (s *Session) settle(epoch int) {
 	s.c.log.Info("connected to ZooKeeper", "session", sessionName(id), "timeout", timeout, "after", wasDown.Round(time.Millisecond))
 }
 
-// lost is told of the end of each connection. Whoever tells may be late: by then the next one may be ready.
+// lost takes the end of each connection. The call may be late: by then the next
+// one may be ready.
 func (s *Session) lost(l *link) {
 	s.disconnectedIf(func() bool { return s.link == l && s.isReady })
 }
@@ -379,8 +381,8 @@ func (s *Session) finish() {
 	}
 }
 
-// Owns reports whether an ephemeral node is this session's. One that was deleted and
-// made again by somebody else does not go when the session does.
+// Owns reports whether an ephemeral node is this session's. One that was
+// deleted and made again by another client does not go when the session does.
 func (s *Session) Owns(stat *zk.Stat) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

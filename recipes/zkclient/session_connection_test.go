@@ -59,7 +59,7 @@ func TestAServerThatHangsUpAfterItsGreetingIsLeftInPeace(t *testing.T) {
 	}
 }
 
-// A blockingLog is one that nobody reads.
+// A blockingLog is one without a reader.
 type blockingLog struct {
 	slog.Handler
 	blocked *atomic.Bool
@@ -77,7 +77,8 @@ func (h blockingLog) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// A process may be stuck in its log for long, as on a pipe that nobody reads: its locks are not.
+// A process may be stuck in its log for long, as on a pipe without a reader:
+// its locks are not.
 func TestALogThatBlocksCostsNoHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var blocked atomic.Bool
@@ -141,7 +142,7 @@ func (c *hangingUpConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A connection whose end is told late must not end the next one.
+// A connection whose end is reported late must not end the next one.
 func TestTheEndOfAConnectionSaysNothingOfTheNext(t *testing.T) {
 	for range 5_000 {
 		s := &Session{
@@ -151,7 +152,7 @@ func TestTheEndOfAConnectionSaysNothingOfTheNext(t *testing.T) {
 		old := &link{}
 		s.link = old
 		var others sync.WaitGroup
-		for range 4 { // whoever wants to know something of the session
+		for range 4 { // calls that read the state of the session
 			others.Go(func() {
 				for range 20 {
 					s.lastAckNow()
@@ -170,7 +171,8 @@ func TestTheEndOfAConnectionSaysNothingOfTheNext(t *testing.T) {
 	}
 }
 
-// A lateTenant hears that the connection is gone after the next one has been settled.
+// A lateTenant learns that the connection is gone after the next one has been
+// settled.
 type lateTenant struct {
 	fakeTenant
 
@@ -186,7 +188,7 @@ func (l *lateTenant) Blink() {
 }
 
 // The end of a connection may be told so late that the next one has made all watchers read again.
-func TestAHolderThatHearsLateOfTheEndOfAConnectionReadsAgain(t *testing.T) {
+func TestAHolderThatLearnsLateOfTheEndOfAConnectionReadsAgain(t *testing.T) {
 	t.Parallel()
 	held := &lateTenant{}
 	looks := Watcher(func(WatchKind) { held.blind = false })
@@ -204,5 +206,5 @@ func TestAHolderThatHearsLateOfTheEndOfAConnectionReadsAgain(t *testing.T) {
 
 	s.disconnected()
 
-	require.False(t, held.blind, "nobody reads its node again before the deadline")
+	require.False(t, held.blind, "its node is not read again before the deadline")
 }

@@ -7,18 +7,19 @@ import "time"
 // there. It is pure: it has no clock and no lock.
 //
 // An answer through the leader is no such moment. The server that the client is
-// connected to may be a follower. A follower notes each request as a touch of the
-// session, and tells the leader when it answers the leader's next ping: a ping comes
-// every half tick, and the answer dies with the follower. What an answer proves
-// follows from the order of the two streams between follower and leader. Take three
-// requests r1, r2, r3 through the leader, each sent after the answer to the one
-// before, r2 at least one ping interval after the answer to r1:
+// connected to may be a follower. A follower notes each request as a touch of
+// the session, and reports it to the leader when it answers the leader's next
+// ping: a ping comes every half tick, and the answer dies with the follower.
+// What an answer proves follows from the order of the two streams between
+// follower and leader. Take three requests r1, r2, r3 through the leader, each
+// sent after the answer to the one before, r2 at least one ping interval after
+// the answer to r1:
 //
-//   - The leader sent a ping between r2 and one ping interval before it. The answer
-//     to r2 came behind that ping, so the follower has answered the ping when r3 is sent.
-//     That answer told of r1, or an earlier one did.
-//   - r3 reached the leader behind that answer to the ping. So when r3 is answered, the
-//     leader has been told of r1.
+//   - The leader sent a ping between r2 and one ping interval before it. The
+//     answer to r2 came behind that ping, so the follower has answered the ping
+//     when r3 is sent. That answer reported r1, or an earlier one did.
+//   - r3 reached the leader behind that answer to the ping. So when r3 is
+//     answered, the leader knows of r1.
 //
 // A leader that lost its quorum does not know it at once, and goes on to answer a
 // sync. Its successor gives each session its whole timeout from its own start. So an

@@ -117,9 +117,10 @@ func TestIdleSessionOutlivesASilenceOfHalfItsTimeout(t *testing.T) {
 	t.Logf("at least %.3f of the timeout", float64(least)/float64(sessionOf16))
 }
 
-// The claim itself, on links whose delays are as bad as can be: if the follower dies the moment an answer
-// is there, with all that is on its way, the leader has been told of a touch at known() or later.
-func TestLeaderHasBeenToldWhatIsTakenForKnown(t *testing.T) {
+// The claim itself, on links whose delays are as bad as can be: if the follower
+// dies the moment an answer is there, with all that is on its way, the leader
+// has seen a touch at known() or later.
+func TestLeaderHasSeenWhatIsTakenForKnown(t *testing.T) {
 	known, seeds := 0, papers()
 	for seed := range seeds {
 		e := newFollowerOnPaper(seed)

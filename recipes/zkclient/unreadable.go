@@ -10,11 +10,11 @@ import (
 )
 
 // Unreadable is a node that a list leaves out, because this program cannot make
-// anything of it: a newer program has written it, or somebody who is none of
-// ours, or its ACL does not let this client read it. Lists return what they could
-// read, and these beside it: one bad record is no reason to see nothing.
+// anything of it: a newer program has written it, or a foreign client has, or
+// its ACL does not let this client read it. Lists return what they could read,
+// and these beside it: one bad record is no reason to see nothing.
 //
-// Whoever decides something by a record does not go by a list. It reads that
+// A decision that depends on a record does not go by a list. It reads that
 // record, and gets a *RecordError or an *AccessError.
 type Unreadable struct {
 	Path   string `json:"path"`   // of the node
@@ -42,7 +42,7 @@ func LeftOut(err error, node, name string) (Unreadable, bool) {
 
 // Misplaced tells of a node that does not belong where it is.
 func Misplaced(node, why string) Unreadable {
-	return Unreadable{Path: node, Reason: why + "; find out who made it, and delete it if nobody needs it"}
+	return Unreadable{Path: node, Reason: why + "; find out who made it, and delete it if it is not needed"}
 }
 
 // ByPath sorts what was found at the same time.

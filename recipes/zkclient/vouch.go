@@ -10,12 +10,12 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A node's own list does not say who has made it, and whoever made it has chosen
-// that list. So what a node says is trusted if nobody but this client and the
-// operators may make or remove nodes where it is, and nobody else may write it.
+// A node's own list does not say who has made the node, and its creator has
+// chosen that list. So what a node says is trusted if only this client and the
+// operators may make or remove nodes where it is, and only they may write it.
 
-// UntrustedError says that somebody else than this client's identity and the
-// operators could have written what a node says, so that it is not acted on.
+// UntrustedError says that a client other than this one and the operators could
+// have written a node, so that its data is not acted on.
 type UntrustedError struct {
 	Node  string // whose access control list allows too much
 	Entry string // of that list, for example "world:anyone:cdrwa"
@@ -26,10 +26,12 @@ func (e *UntrustedError) Error() string {
 	return fmt.Sprintf("%s is not trusted: its ACL has %s, %s", e.Node, e.Entry, e.Why)
 }
 
-// CheckAccess looks who may write what the client goes by: the ACLs of the root
-// and of the nodes right below it. It returns an *UntrustedError for each that
-// lets somebody else do it than the client's identity and the operators, and an
-// *AccessError for each that may not be looked at, joined. Every client of an open deployment, where nobody has credentials, gets some.
+// CheckAccess checks who may write the nodes that the client relies on: the
+// ACLs of the root and of the nodes right below it. It returns an
+// *UntrustedError for each that lets an identity other than the client's and
+// the operators do that, and an *AccessError for each that may not be looked
+// at, joined. Every client of an open deployment, without credentials, gets
+// some.
 func (c *Client) CheckAccess(ctx context.Context) error {
 	return c.Vouching(ctx, func(s *Session) error {
 		root, err := c.VouchRoot(ctx, s)
@@ -107,9 +109,9 @@ func (c *Client) VouchRoot(ctx context.Context, s *Session) (root []zk.ACL, err 
 	return root, nil
 }
 
-// VouchNode looks who may write a node of a root that is vouched for: one of
-// those has chosen its list, who could name whomever they liked. So a hash that
-// is hidden is the right one.
+// VouchNode checks who may write a node of a root that is vouched for: one of
+// those has chosen its list, and could name any identity. So a hash that is
+// hidden is the right one.
 func (c *Client) VouchNode(ctx context.Context, s *Session, root []zk.ACL, node string) error {
 	return c.vouchRights(ctx, s, root, node, zk.PermWrite|zk.PermAdmin)
 }
@@ -138,7 +140,7 @@ func (c *Client) VouchMaker(ctx context.Context, s *Session, root []zk.ACL, node
 
 // members returns who may use the root, as far as they are to be trusted
 // without being named in the configuration: where no operators are configured,
-// everybody who may make nodes there, if this client may.
+// every identity that may make nodes there, if this client may.
 func (c *Client) members(root []zk.ACL) (ids []aclID) {
 	if len(c.who().operators) > 0 || c.identity == "" {
 		return nil
@@ -154,12 +156,12 @@ func (c *Client) members(root []zk.ACL) (ids []aclID) {
 	return ids
 }
 
-// stranger says why somebody is neither this client nor an operator, nor a
+// stranger says why an identity is neither this client nor an operator, nor a
 // member; "" for one of these.
 func (c *Client) stranger(id aclID, members []aclID, exact bool) string {
 	switch {
 	case !id.proven():
-		return "which is anybody; set the ACL to those who may use Lockkeeper (docs/security.md says how)"
+		return "which is every client; set the ACL to those who may use Lockkeeper (docs/security.md says how)"
 	case id == c.self, slices.Contains(c.who().operators, id), slices.Contains(members, id):
 		return ""
 	case id.masked() && (c.self.mayBe(id) || slices.ContainsFunc(c.who().operators, id.mayBe)):
@@ -168,7 +170,8 @@ func (c *Client) stranger(id aclID, members []aclID, exact bool) string {
 		}
 		return "of which ZooKeeper shows no more to this client, so that it may be another user of that name; let an operator run lockkeeper init, which leaves the hashes there for all clients"
 	case c.identity == "" && len(c.who().operators) == 0:
-		return "whom this client does not know: it has neither credentials nor operators (zookeeper.auth, zookeeper.operators)"
+		return "which this client does not know: " +
+			"it has neither credentials nor operators (zookeeper.auth, zookeeper.operators)"
 	}
 	return "who is neither this client nor one of zookeeper.operators: add it there (" + id.String() + ") if it is one of yours, else take it from the ACL"
 }

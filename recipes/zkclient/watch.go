@@ -10,10 +10,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
-// WatchKind is what a watcher is told.
+// WatchKind is what a watcher is notified of.
 type WatchKind uint8
 
-// What happened, as far as a watcher is told.
+// What happened, as far as a watcher is notified.
 const (
 	WatchChanged WatchKind = iota // the node was written or created, or a child came or went
 	WatchDeleted                  // the node is gone
@@ -25,7 +25,7 @@ const (
 type Watcher func(WatchKind)
 
 // watchTable keeps at most one watch of a kind at the server for each path,
-// whoever is interested in it: go-zookeeper cannot take a watch back, so one a
+// however many watchers it has: go-zookeeper cannot take a watch back, so one a
 // look would pile up. Watches are hints, reads decide.
 type watchTable struct {
 	mu      sync.Mutex
@@ -51,7 +51,7 @@ func newWatchTable() watchTable {
 	return watchTable{entries: make(map[watchKey]*watchEntry), library: make(map[watchKey]struct{})}
 }
 
-// Look reads a node and makes w hear of its next change. w stays registered
+// Look reads a node and registers w for its next change. w stays registered
 // until Unwatch, the node's deletion included.
 func (s *Session) Look(ctx context.Context, path string, w *Watcher) ([]byte, *zk.Stat, error) {
 	r, err := lookWith(ctx, s, watchKey{path: path}, w,
@@ -63,7 +63,7 @@ func (s *Session) Look(ctx context.Context, path string, w *Watcher) ([]byte, *z
 	return r.Data, r.Stat, err
 }
 
-// LookFor asks whether a node exists and makes w hear of its next change, its
+// LookFor asks whether a node exists and registers w for its next change, its
 // creation included. The watch on a node that is not there cannot be taken
 // back, so LookFor is for nodes that come, or of which there are few.
 func (s *Session) LookFor(ctx context.Context, path string, w *Watcher) (bool, *zk.Stat, error) {
@@ -79,8 +79,8 @@ func (s *Session) LookFor(ctx context.Context, path string, w *Watcher) (bool, *
 	return r.there, r.stat, err
 }
 
-// LookAtChildren lists the children of a node and makes w hear of the next
-// that comes or goes, and of the node's deletion. w stays registered until
+// LookAtChildren lists the children of a node and registers w for the next that
+// comes or goes, and for the node's deletion. w stays registered until
 // UnwatchChildren.
 func (s *Session) LookAtChildren(ctx context.Context, path string, w *Watcher) ([]string, *zk.Stat, error) {
 	r, err := lookWith(ctx, s, watchKey{path: path, children: true}, w,
@@ -137,10 +137,10 @@ func (t *watchTable) entry(key watchKey) *watchEntry {
 	return e
 }
 
-// Unwatch makes w hear no more of a node.
+// Unwatch removes w from the watchers of a node.
 func (s *Session) Unwatch(path string, w *Watcher) { s.watches.forget(watchKey{path: path}, w) }
 
-// UnwatchChildren makes w hear no more of a node's children.
+// UnwatchChildren removes w from the watchers of a node's children.
 func (s *Session) UnwatchChildren(path string, w *Watcher) {
 	s.watches.forget(watchKey{path: path, children: true}, w)
 }
@@ -221,8 +221,9 @@ func (t *watchTable) reset(tell bool) {
 	}
 }
 
-// FireIdleChildren makes a watch on a list fire that nobody needs any more: a child comes and goes in one
-// transaction, which nobody sees but as an event. go-zookeeper cannot take a watch back.
+// FireIdleChildren makes a watch on a list fire that is no longer needed: a
+// child comes and goes in one transaction, which is visible only as an event.
+// go-zookeeper cannot take a watch back.
 func (s *Session) FireIdleChildren(ctx context.Context, path string) {
 	for s.watches.idle(watchKey{path: path, children: true}) {
 		child := path + "/watched-" + znode.NewGUID()
@@ -235,8 +236,8 @@ func (s *Session) FireIdleChildren(ctx context.Context, path string) {
 	}
 }
 
-// idle reports whether a watch stands at the server for nobody, or will when the
-// connection is back: the library registers it again.
+// idle reports whether a watch stands at the server without a watcher, or will
+// when the connection is back: the library registers it again.
 func (t *watchTable) idle(key watchKey) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -247,7 +248,7 @@ func (t *watchTable) idle(key watchKey) bool {
 	return e != nil && e.armed && len(e.readers) == 0
 }
 
-// WatchIdle reports whether a watch on a node stands for nobody.
+// WatchIdle reports whether a watch on a node stands without a watcher.
 func (s *Session) WatchIdle(path string) bool { return s.watches.idle(watchKey{path: path}) }
 
 // resends reports whether the library has watches to register again.

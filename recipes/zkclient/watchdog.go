@@ -207,8 +207,8 @@ func (s *Session) lose(cause error) {
 	beside(s.holding(), func(t Tenant) { t.SessionLost(cause) })
 }
 
-// LoseExposed ends what may be taken over while nobody can tell us: holds past
-// their lease or past their grace.
+// LoseExposed ends what may be taken over while the client cannot learn of it:
+// holds past their lease or past their grace.
 func (s *Session) LoseExposed() {
 	s.mu.Lock()
 	exposed := s.down || s.risk
@@ -221,8 +221,8 @@ func (s *Session) LoseExposed() {
 	beside(overdue, func(t Tenant) { t.SessionLost(errExposed) })
 }
 
-// loseBlind ends what may have been taken over unheard of: nobody has been able to
-// look for as long as a session lasts, though others got answers.
+// loseBlind ends what may have been taken over unnoticed: no read of it was
+// answered for as long as a session lasts, though other requests got answers.
 func (s *Session) loseBlind(now Instant) {
 	blind := slices.DeleteFunc(s.holding(), func(t Tenant) bool {
 		e, ok := t.(Evictable)
@@ -333,9 +333,10 @@ func (s *Session) Unhold(t Tenant) {
 	s.mu.Unlock()
 }
 
-// turnedAway is told that a server has hung up in place of a greeting. Servers
-// without a quorum do that, and servers that have seen less than the session:
-// from a backup, or new. The latter do it for as long as the session is tried.
+// turnedAway is called when a server has hung up in place of a greeting.
+// Servers without a quorum do that, and servers that have seen less than the
+// session: from a backup, or new. The latter do it for as long as the session
+// is tried.
 func (s *Session) turnedAway() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package call is what the calls of all locks have in common: one that wants a grant, and a listener that is told what
-// becomes of it.
+// Package call is what the calls of all locks have in common: the wait for a
+// grant, and a listener for what becomes of it.
 package call
 
 import (

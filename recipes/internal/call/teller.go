@@ -2,29 +2,29 @@ package call
 
 import "sync"
 
-// A Teller tells one listener one thing at a time, in the order in which it
-// happened, and holds no lock meanwhile. The listener may use what it is told
-// of: what that brings to light is told next, by the same goroutine.
+// A Teller calls one listener with one thing at a time, in the order in which
+// it happened, and holds no lock meanwhile. The listener may use what it gets:
+// notices that this causes follow, by the same goroutine.
 type Teller[N any] struct {
 	Listener func(N)      // may be nil
-	Last     func(N) bool // reports whether nothing is told after this; nil: never
+	Last     func(N) bool // reports whether this is the last one; nil: never
 
 	mu    sync.Mutex
 	over  bool // the last one was told
 	muted bool // the listener has left
 	queue []news[N]
-	quiet chan struct{} // closed when nobody is telling any more; nil: nobody is
+	quiet chan struct{} // closed when no call runs any more; nil: none runs
 }
 
-// news is one thing to tell, and what to do when that is done, or when nobody
-// listens.
+// news is one thing to tell, and what to do when that is done, or when there is
+// no listener.
 type news[N any] struct {
 	x    N
 	then func()
 }
 
-// Send tells of something. It returns before that is done if somebody is telling
-// of something else.
+// Send sends one thing. It returns before the listener was called if another
+// call is under way.
 func (n *Teller[N]) Send(x N) {
 	if n.Listener != nil {
 		n.SendThen(x, func() {})
@@ -78,7 +78,7 @@ func (n *Teller[N]) tell(next news[N], listens bool) {
 	next.then()
 }
 
-// Mute: the listener has left. When it returns, nothing is told any more.
+// Mute: the listener has left. After it returns the listener is not called.
 func (n *Teller[N]) Mute() {
 	n.mu.Lock()
 	n.muted = true

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is told; a loss is the last.
+// The news; a loss is the last.
 const (
 	asked     = "asked to release"
 	withdrawn = "not asked any more"
@@ -20,7 +20,7 @@ func listener(f func(string)) *Teller[string] {
 	return &Teller[string]{Listener: f, Last: func(n string) bool { return n == lost }}
 }
 
-func TestListenerThatBringsSomethingToLightIsToldOfItNext(t *testing.T) {
+func TestListenerGetsTheNoticesThatItCausesNext(t *testing.T) {
 	t.Parallel()
 	var told []string
 	n := listener(nil)
@@ -39,7 +39,7 @@ func TestListenerThatBringsSomethingToLightIsToldOfItNext(t *testing.T) {
 	require.Equal(t, []string{atRisk, lost}, told)
 }
 
-func TestNothingIsToldAfterALoss(t *testing.T) {
+func TestNoNoticeFollowsALoss(t *testing.T) {
 	t.Parallel()
 	var told []string
 	n := listener(func(x string) { told = append(told, x) })
@@ -51,7 +51,7 @@ func TestNothingIsToldAfterALoss(t *testing.T) {
 	require.Equal(t, []string{lost}, told)
 }
 
-func TestWhoeverTellsTellsWhatOthersBringMeanwhileInOrder(t *testing.T) {
+func TestTellerDeliversWhatArrivesMeanwhileInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		// given a listener that takes its time
@@ -71,14 +71,14 @@ func TestWhoeverTellsTellsWhatOthersBringMeanwhileInOrder(t *testing.T) {
 		n.Send(lost)
 		require.Len(t, told, 1)
 
-		// then it is told when the listener comes back
+		// then it is delivered when the listener comes back
 		close(goOn)
 		synctest.Wait()
 		require.Equal(t, []string{asked, withdrawn, lost}, told)
 	})
 }
 
-func TestWhoStopsListeningWaitsForTheLastCallAndHearsNothingMore(t *testing.T) {
+func TestMuteWaitsForTheLastCallAndEndsTheNotices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls, done := 0, 0
@@ -109,7 +109,7 @@ func TestWhoStopsListeningWaitsForTheLastCallAndHearsNothingMore(t *testing.T) {
 		<-left
 		n.Send(atRisk)
 		require.Equal(t, 1, calls)
-		require.Equal(t, 2, done, "who waits for the end of it is told all the same")
+		require.Equal(t, 2, done, "its done function runs all the same")
 	})
 }
 

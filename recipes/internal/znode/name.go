@@ -74,7 +74,7 @@ func untidy(scope string) string {
 	return ""
 }
 
-// tidy is what an untidy scope was meant to be; "" when nobody can tell.
+// tidy is what an untidy scope was meant to be; "" when that is unknown.
 func tidy(scope string) string {
 	var parts []string
 	for part := range strings.SplitSeq(scope, "/") {
@@ -139,10 +139,10 @@ func ParseSequence(digits string) (int32, bool) {
 func CompareSequence(a, b int32) int { return cmp.Compare(uint32(a), uint32(b)) }
 
 // Unwrap makes an order out of a round: what is sorted by CompareSequence
-// begins behind the longest stretch of numbers that nobody has. Where all were
-// given out within 2³¹ of each other the earliest is first, as the difference of
-// any two says. Numbers that are further apart are foreign; with them differences
-// make no order, and this makes one that everybody finds who sees the same.
+// begins behind the longest stretch of unused numbers. Where all were given out
+// within 2³¹ of each other the earliest is first, as the difference of any two
+// says. Numbers that are further apart are foreign; with them differences make
+// no order, and this makes one that every client finds that sees the same.
 func Unwrap[T any](sorted []T, number func(T) int32) {
 	if len(sorted) < 2 || uint32(number(sorted[len(sorted)-1]))-uint32(number(sorted[0])) < math.MaxInt32 {
 		return

@@ -31,7 +31,8 @@ func (e *RecordError) Error() string {
 	if e.Format != 0 {
 		return fmt.Sprintf("lockkeeper: the record in ZooKeeper%s has format %d, this program knows %d; upgrade it", at, e.Format, max(e.knows, RecordFormat))
 	}
-	return fmt.Sprintf("lockkeeper: unreadable record in ZooKeeper%s: %v; somebody else has written there: put it right, or delete the node if it is none of ours", at, e.Err)
+	return fmt.Sprintf("lockkeeper: unreadable record in ZooKeeper%s: %v; another program has written there: "+
+		"put it right, or delete the node if it is none of ours", at, e.Err)
 }
 
 // Unwrap returns why it cannot be read.
@@ -147,5 +148,6 @@ func (e *RecordError) Reason() string {
 	if e.Format != 0 {
 		return fmt.Sprintf("it has format %d, this program knows %d; upgrade this program", e.Format, max(e.knows, RecordFormat))
 	}
-	return fmt.Sprintf("it cannot be read: %s; somebody else has written there: put it right, or delete the node if it is none of ours", words.Clip(e.Err.Error(), maxUnreadable))
+	return fmt.Sprintf("it cannot be read: %s; another program has written there: "+
+		"put it right, or delete the node if it is none of ours", words.Clip(e.Err.Error(), maxUnreadable))
 }
