@@ -28,7 +28,7 @@ func (r *reader) adviseScopes(entries []jobEntry) {
 				slowest = slowest.and(slowestOfLevel.any).and(slowestOfLevel.exclusive)
 			}
 			slowestOfLevel = slowestOfLevel.and(l)
-			if l.mode.v == priority.Shared { // nobody shared is in its way
+			if l.mode.v == priority.Shared { // shared requests do not wait for each other
 				r.advisePatience(l, slowest.exclusive)
 			} else {
 				r.advisePatience(l, slowest.any)
@@ -64,7 +64,7 @@ func slower(a, b lockOfJob) lockOfJob {
 func (r *reader) advisePatience(l, below lockOfJob) {
 	waiting := l.waiting
 	if l.priority.v.neverPreempts || l.priority.v.level-below.priority.v.level < priority.Level(r.preemptDelta) {
-		return // it asks nobody to clean up
+		return // it preempts no holder
 	}
 	if waiting.v == nil || waiting.bad || l.forceful.v || *waiting.v >= below.cleanup.v || l.tries {
 		return

@@ -14,11 +14,11 @@ import (
 // Approvals says what becomes of polite requests whose holders do not finish
 // their cleanup in time.
 type Approvals struct {
-	// Asked is true when the file has the section: somebody decides. Without it
+	// Asked is true when the file has the section: approvals are needed. Without it
 	// such a request fails.
 	Asked bool
 
-	// Policy says how long somebody has to decide, by default
+	// Policy says how long a question stays open, by default
 	// emergency.DefaultDeadline, and what is decided without asking. The Name of a
 	// rule says its path and what it says, for example "approvals.rules[0] (victim
 	// batch, requestor critical: force)".
@@ -30,7 +30,7 @@ type Approvals struct {
 
 // TemporalApprovals says how people are asked in workflows.
 type TemporalApprovals struct {
-	// Escalation says who is told when nobody has answered.
+	// Escalation says who is notified when no one has answered.
 	Escalation []temporal.EscalationStep
 
 	// TaskQueue is where daemons work on these workflows. Defaults to
@@ -162,7 +162,7 @@ func (r *reader) escalateAfter(v value, s *temporal.EscalationStep) {
 	after, ok := r.positive(v)
 	s.AfterMS = after.Milliseconds()
 	if deadline := r.cfg.Approvals.Deadline; ok && after >= deadline {
-		r.warn(v, fmt.Sprintf("nobody is told: the deadline is over by then, after %s", words.Duration(deadline)), "write less")
+		r.warn(v, fmt.Sprintf("this step is never reached: the deadline is over by then, after %s", words.Duration(deadline)), "write less")
 	}
 }
 

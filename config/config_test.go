@@ -170,7 +170,7 @@ func TestNoDrainIsWhatTheSchedulerCallsNegative(t *testing.T) {
 	require.Equal(t, time.Second, mustParse(t, file("drain_timeout: 1s\n")).Drain.Finish)
 }
 
-func TestErrorListIsCutWhereNobodyReadsOn(t *testing.T) {
+func TestLongErrorListIsCut(t *testing.T) {
 	var text strings.Builder
 	for i := range 250 {
 		fmt.Fprintf(&text, "unknown%d: 1\n", i)

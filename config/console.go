@@ -36,7 +36,7 @@ type Console struct {
 	TLS *ConsoleTLS
 
 	// UsersFile has the people who can sign in, and their passwords, as htpasswd -B
-	// writes it. Empty: nobody signs in with a password.
+	// writes it. Empty: no sign-in with a password.
 	UsersFile string
 }
 
@@ -95,11 +95,11 @@ var consoleLinksShape = shape{
 // checkConsole looks whether the address, and who can sign in, go together.
 func (r *reader) checkConsole(o object, c *Console) {
 	people, local := o.has("users_file") || o.has("proxy"), isLocal(c.Listen)
-	nobody := func(at value) {
-		r.problem(at, "nobody could sign in", "name the people in users_file, or a proxy that says who they are")
+	noSignIn := func(at value) {
+		r.problem(at, "no one can sign in", "name the people in users_file, or a proxy that says who they are")
 	}
 	if c.Actions && !people {
-		nobody(o.get("actions"))
+		noSignIn(o.get("actions"))
 	}
 	if c.Listen != "" && !local && !o.has("tls") && !o.has("proxy") {
 		r.problem(o.get("listen"), quote(c.Listen)+" can be reached from other machines, which could listen in", "write "+quote(exampleConsole)+", or give the console a certificate (tls), or a proxy in front of it (proxy)")
@@ -109,7 +109,7 @@ func (r *reader) checkConsole(o object, c *Console) {
 		word, ok := r.word(v, "to_act", "to_see")
 		c.Private = ok && word == "to_see"
 		if c.Private && !people {
-			nobody(v)
+			noSignIn(v)
 		}
 	}
 }

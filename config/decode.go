@@ -175,8 +175,8 @@ func oneLine(message string) string {
 	return b.String()
 }
 
-// collect returns the problems and the warnings. What is wrong at an anchor
-// is wrong at each of its aliases: it is told once.
+// collect returns the problems and the warnings. A problem at an anchor exists
+// at each of its aliases, too: it is reported once.
 func (d *decoder) collect(file string) (problems, warnings []Problem) {
 	type mistake struct {
 		node *yaml.Node

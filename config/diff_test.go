@@ -39,7 +39,7 @@ func TestDiffOfWork(t *testing.T) {
 	}
 }
 
-// A field that Compare does not know would be a change that nobody can name.
+// A field that Compare does not know would be a change without a name.
 func TestEveryFieldOfAJobIsCompared(t *testing.T) {
 	for field := range reflect.TypeFor[jobs.Job]().Fields() {
 		if field.Name == "Name" || field.Name == "Work" {

@@ -1,15 +1,14 @@
 // Package config reads the daemon's YAML file: text in, validated objects out.
 //
-// The one idea: whoever edits the file is told everything that is wrong with
-// it in one go, each [Problem] with its line and column, what is wrong, and
-// what to write instead:
+// The one idea: all errors of the file are reported at once, each [Problem]
+// with its line and column, what is wrong, and what to write instead:
 //
 //	lockkeeper.yaml:14:24 jobs[backup].locks[0].lease_timeout: "30 seconds" is not a duration; write "30s"
 //	lockkeeper.yaml:21:9 jobs[hotfix].locks[0]: unknown field "leese"; did you mean "lease_timeout"?
 //
-// A file is accepted whole or not at all. What this version cannot do is no
-// field of it: nobody shall rely on a setting that does nothing. What works,
-// but perhaps not as meant, is a warning.
+// A file is accepted whole or not at all. Unknown and unsupported fields are
+// errors: no setting of a valid file is without effect. What works, but perhaps
+// not as meant, is a warning.
 //
 //	cfg, err := config.Load("lockkeeper.yaml", config.Options{
 //		Funcs: map[string]jobs.Work{"reindex": jobs.Func(reindex)}, // run: go:reindex
@@ -21,7 +20,7 @@
 //
 // Every value may have environment variables in it, ${NAME} or
 // ${NAME:-default}; $${ stands for a plain ${. Anchors, aliases and merge keys
-// work; a problem behind an alias is told at the alias, unless the anchor has
+// work; a problem behind an alias is reported at the alias, unless the anchor has
 // it too. Files are looked for in the directory of the configuration file.
 // After an error of syntax the job or section that has it is left out and the
 // rest is checked all the same.

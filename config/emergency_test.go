@@ -113,7 +113,7 @@ func TestApprovalsAreAskedForInWorkflows(t *testing.T) {
 	}, cfg.Approvals.Temporal)
 	_, problems, warnings := parse(t, file("approvals: {temporal: {escalation: [{after: 15m, to: ana}]}}\n"))
 	require.Empty(t, problems)
-	require.Equal(t, []string{"2:45 approvals.temporal.escalation[0].after: warning: nobody is told: the deadline is over by then, after 15m; write less"}, warnings)
+	require.Equal(t, []string{"2:45 approvals.temporal.escalation[0].after: warning: this step is never reached: the deadline is over by then, after 15m; write less"}, warnings)
 }
 
 func TestRuleBehindOneThatFitsAllIsWarnedOf(t *testing.T) {

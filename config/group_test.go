@@ -113,7 +113,7 @@ func TestGroupsWithoutSense(t *testing.T) {
 		"groups: [{name: g, locks: 2, participants: [a], pins: {g_0: b}}]\n":        "2:61 groups[0].pins[g_0]: there is no participant \"b\"; did you mean \"a\"?",
 		"groups: [{name: g, locks: 2, weights: {\" a\": 1}, strategy: weighted}]\n": "2:40 groups[0].weights[ a]: participant \" a\" has white space at its ends",
 		"groups: [{name: g, locks: 2, participants: [/a]}]\n":                       "2:45 groups[0].participants[0]: participant \"/a\" begins with a slash; write \"a\"",
-		// One mistake is told once, not where it makes other things wrong.
+		// One mistake is reported once, without its consequences.
 		"groups: [{name: g, locks: twelve, pins: {g_0: a}}]\n":                  `2:27 groups[0].locks: "twelve" is not a whole number; write how many, for example 12, or a list of names`,
 		"groups: [{name: g, locks: 1, participants: [a, a], pins: {g_0: b}}]\n": `2:48 groups[0].participants[1]: "a" stands here for the second time, first at 2:45; remove or rename one of them`,
 	} {

@@ -17,7 +17,7 @@ const (
 	// unset is the word for a timeout without an end.
 	unset = "unset"
 
-	builtin = "the default" // where a setting comes from that nobody wrote
+	builtin = "the default" // the source of a setting that is not in the file
 )
 
 // lockDelay is a key of scopes and of locks.

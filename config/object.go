@@ -11,7 +11,7 @@ type shape struct {
 	name    string            // what the mapping is, for messages
 	example string            // how to write one
 	keys    []key             // in the order of the documentation
-	judged  bool              // what is missing is told by whom it is for
+	judged  bool              // the code that uses it reports what is missing
 	any     []string          // keys of which it needs at least one
 	later   []string          // fields of features that this version does not have
 	hints   map[string]string // for fields people look for here: what to write instead

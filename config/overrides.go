@@ -44,7 +44,7 @@ type OverridesOptions struct {
 	// Now is the time on the ZooKeeper servers. Defaults to the local clock.
 	Now func() time.Time
 
-	again bool // nobody waits for a pipe
+	again bool // read again: never wait for a pipe
 }
 
 // maxOverrides is how many overrides people can still keep an eye on.
@@ -168,7 +168,7 @@ var matchShape = shape{
 var kindOf = choice[override.Kind](override.Kinds()...)
 
 // An overrideEntry is an override and where it stands. A field that cannot be
-// read has been reported: here it has a value that nobody minds.
+// read has been reported: here it has a value that causes no further problem.
 type overrideEntry struct {
 	override.Override
 	at, match object
@@ -351,8 +351,8 @@ func (r *reader) until(v value) (time.Time, bool) {
 	return near, false
 }
 
-// whyNoMoment says what is wrong with a moment, and when it might be; the zero
-// time when nobody can tell.
+// whyNoMoment says what is wrong with a moment, and what was probably meant; the
+// zero time if that cannot be derived.
 func whyNoMoment(text string, now time.Time) (what string, meant time.Time) {
 	const zoneless = "has no time zone"
 	now = now.UTC()
@@ -384,7 +384,7 @@ func whyNoMoment(text string, now time.Time) (what string, meant time.Time) {
 	return "is not a moment", time.Time{}
 }
 
-// adviseOverride warns of what has ended, and of what fits nobody that is known.
+// adviseOverride warns of overrides that have ended, and of patterns that match nothing known.
 func (r *reader) adviseOverride(read overrideEntry) {
 	if !r.now.Before(read.Until) {
 		r.warn(read.at.get("until"), fmt.Sprintf("%s has ended: it does nothing any more", quote(read.ID)), "remove it")
@@ -416,7 +416,7 @@ func (r *reader) adviseOverride(read overrideEntry) {
 			for i, s := range known {
 				names[i] = s.Name
 			}
-			r.nobody(v, m.Scope, "no scope", names)
+			r.noMatch(v, m.Scope, "no scope", names)
 		}
 	}
 	if m := read.Match; m.Job != "" {
@@ -427,12 +427,12 @@ func (r *reader) adviseOverride(read overrideEntry) {
 			fits = fits || override.Match{Job: m.Job}.Fits(override.Subject{Job: job.Name}, 0)
 		}
 		if len(names) > 0 && !fits {
-			r.nobody(read.match.get("job"), m.Job, "no job", names)
+			r.noMatch(read.match.get("job"), m.Job, "no job", names)
 		}
 	}
 }
 
-func (r *reader) nobody(v value, pattern, what string, known []string) {
+func (r *reader) noMatch(v value, pattern, what string, known []string) {
 	instead := "leave it if others have it"
 	if meant := r.suggest.didYouMean(pattern, known); meant != "" {
 		instead = meant

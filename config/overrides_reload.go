@@ -14,8 +14,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/override"
 )
 
-// How an overrides file is watched: what it says shall be in force well within
-// a second, also where nobody tells of changes, or where they do not end.
+// How an overrides file is watched: a change is in force well within a second,
+// also without notifications of changes, or if they do not end.
 const (
 	DefaultOverridesDebounce = 50 * time.Millisecond
 

@@ -249,7 +249,7 @@ func TestChangesThatDoNotEndPutOverridesOffByHalfASecondAtMost(t *testing.T) {
 		require.Equal(t, []string{"a"}, r.applied())
 		require.LessOrEqual(t, time.Since(began), 600*time.Millisecond)
 
-		// and where nobody tells of changes
+		// and without notifications of changes
 		replace(t, file, frozen("b"))
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait()

@@ -139,7 +139,7 @@ func TestOverridesProblems(t *testing.T) {
 		"not of the kind":  {one("freeze", "lease_timeout: 1h, token: 5"), "2:94 overrides[0].lease_timeout: freeze has none; remove it, or use extend\n2:105 overrides[0].token: freeze has none; remove it, or use preempt-now"},
 		"no token":         {one("preempt-now", "match: {scope: a}, token: 0"), `2:110 overrides[0].token: 0 is less than 1; write the token of the holder, a number`},
 		"wildcard":         {one("hold", "match: {scope: a*}"), `2:92 overrides[0].match.scope: "a*" has a wildcard in it, and hold takes one lock; write one scope`},
-		"no scope":         {one("hold", "match: {job: a}"), "2:84 overrides[0].match: scope is missing; write the scope whose lock is meant, without wildcards\n2:90 overrides[0].match.job: hold takes the lock of one scope, from whomever has it; remove it"},
+		"no scope":         {one("hold", "match: {job: a}"), "2:84 overrides[0].match: scope is missing; write the scope whose lock is meant, without wildcards\n2:90 overrides[0].match.job: hold takes the lock of one scope, from any holder; remove it"},
 		"no match":         {one("hold", "match: "), "2:84 overrides[0].match: has no value; write it like {scope: db/*, priority_below: 80}"},
 		"bypass":           {one("bypass", "match: {scope: a}"), `2:71 overrides[0].kind: bypass is not allowed: work would run without its lock; set emergency.allow_bypass: true in the configuration, or use another kind`},
 		"strange scope":    {one("freeze", "match: {scope: /a}"), `2:94 overrides[0].match.scope: "/a" fits no scope: none begins or ends with a slash; write it like cluster/*`},
@@ -187,7 +187,7 @@ func TestOverridesThatHaveEndedAreWarnedOfAndLeftOut(t *testing.T) {
 	require.Equal(t, []string{`2:43 overrides[0].until: warning: "a" has ended: it does nothing any more; remove it`}, warnings)
 }
 
-func TestPatternsThatFitNobodyAreWarnedOf(t *testing.T) {
+func TestPatternsThatMatchNothingAreWarnedOf(t *testing.T) {
 	main := "scopes: {db/orders: {}, db/users: {}}\njobs: {nightly: {schedule: manual, run: [x], locks: [{scope: db/orders}]}}\n"
 	_, _, warnings := parseOverrides(t, one("freeze", "match: {scope: db/order, job: nihgtly}"), main)
 	require.Equal(t, []string{

@@ -100,7 +100,7 @@ var policyKeys = []key{
 	inherits("on_preempt", of[jobs.OnPreempt]{kind: oneOf(preemptedWords.kind, like(&onPreemptShape)), read: (*reader).onPreempt}, preemptedWords.words[0], "What becomes of a run that was preempted.", func(p *policies) *setting[jobs.OnPreempt] { return &p.onPreempt }),
 	inherits("pause_after_failures", number[int](0, math.MaxInt32, "write after how many failures in a row, or 0 for never"), "0", "Pauses the job when that many runs in a row have failed; 0: never.", func(p *policies) *setting[int] { return &p.pauseAfter }),
 	inherits("pause_for", notNegative, "0s", "How long such a pause lasts; 0: until an operator resumes the job.", func(p *policies) *setting[time.Duration] { return &p.pauseFor }),
-	inherits("stuck_after", positive, jobs.DefaultStuckAfter, "How long work may go on after it was told to go until it is reported as stuck.", func(p *policies) *setting[time.Duration] { return &p.stuckAfter }),
+	inherits("stuck_after", positive, jobs.DefaultStuckAfter, "How long work may go on after its cancellation until it is reported as stuck.", func(p *policies) *setting[time.Duration] { return &p.stuckAfter }),
 }
 
 // policies are the settings that defaults and jobs share, each with where it

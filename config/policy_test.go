@@ -111,7 +111,7 @@ func TestDefaultsHoldForJobsThatDoNotSayOtherwise(t *testing.T) {
 
 	unlocked := berlin
 	unlocked.OnPreempt = jobs.OnPreempt{}
-	require.Equal(t, unlocked, plain(cfg.Jobs[1]), "what nobody can preempt needs no word about it")
+	require.Equal(t, unlocked, plain(cfg.Jobs[1]), "a job without locks cannot be preempted and needs no on_preempt")
 
 	require.Equal(t, jobs.Job{
 		DST: jobs.DST{Overlap: jobs.FoldBoth}, Misfire: jobs.Misfire{Policy: jobs.MisfireSkip}, OnPreempt: jobs.OnPreempt{Then: jobs.PreemptedSkip},

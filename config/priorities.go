@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-// never is the word of a class that preempts nobody.
+// never is the value of `preempts` for a class that never preempts.
 const never = "never"
 
 // levelKind is a priority as a number. The one above is for operators.

@@ -190,7 +190,7 @@ func (r *Reloader) reload(ctx context.Context, w *watcher) contents {
 		err = r.Apply(ctx, next, diff)
 	}
 	if err != nil && next != nil && next.client != current.client {
-		next.Close() // nobody has it
+		next.Close() // it is in use nowhere
 	}
 	if err == nil && next.client == nil {
 		next.client = current.client // runs that go on have it

@@ -281,7 +281,7 @@ func TestFileThatGoesAndComesBackIsNoticed(t *testing.T) {
 	require.Empty(t, r.applied)
 }
 
-// Whoever opens a pipe that nobody writes to waits, perhaps for ever.
+// Opening a pipe without a writer blocks, perhaps for ever.
 func TestFilesThatBecomePipesAreRefusedAndNotWaitedFor(t *testing.T) {
 	// given
 	dir := t.TempDir()

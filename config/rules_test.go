@@ -69,7 +69,7 @@ func TestRules(t *testing.T) {
 
 		// Scopes
 		"scope is not documented":      {file("scopes: {orders: {}}\njobs: {a: {schedule: '@daily', run: [x], locks: [{scope: order}]}}\n"), `3:58 jobs[a].locks[0].scope: unknown scope "order"; did you mean "orders"?`},
-		"scope nobody knows":           {file("scopes: {orders: {}}\njobs: {a: {schedule: '@daily', run: [x], locks: [{scope: users}]}}\n"), `3:58 jobs[a].locks[0].scope: unknown scope "users"; add it to the section scopes`},
+		"scope is unknown":             {file("scopes: {orders: {}}\njobs: {a: {schedule: '@daily', run: [x], locks: [{scope: users}]}}\n"), `3:58 jobs[a].locks[0].scope: unknown scope "users"; add it to the section scopes`},
 		"scopes are empty":             {file("scopes: {}\njobs: {a: {schedule: '@daily', run: [x], locks: [{scope: users}]}}\n"), ""},
 		"scope is shared":              {file("scopes: {orders: {mode: shared}}\n"), ""},
 		"scope of semaphores":          {file("scopes: {orders: {mode: semaphore}}\n"), "2:25 scopes[orders].mode: semaphore mode is not supported by this version of lockkeeper; write exclusive or shared"},
@@ -200,7 +200,7 @@ func TestRules(t *testing.T) {
 		"run with exec":                  {job("run: {exec: [x]}"), "4:10 jobs[a].run: command is missing; write {command: [/usr/bin/backup, --all]}, or {http: {url: ...}}\n4:11 jobs[a].run: unknown field \"exec\"; did you mean \"command\"?"},
 		"run with a workflow":            {job("run: {command: [x], temporal: {}}"), `4:25 jobs[a].run.temporal: there is "command" beside it; remove one of them, or write two jobs`},
 		"function unknown":               {job("run: go:vacum"), `4:10 jobs[a].run: no Go function "vacum" is registered; did you mean "vacuum"?`},
-		"function nobody knows":          {job("run: go:x"), `4:10 jobs[a].run: no Go function "x" is registered; this program has reindex, vacuum`},
+		"function is not registered":     {job("run: go:x"), `4:10 jobs[a].run: no Go function "x" is registered; this program has reindex, vacuum`},
 		"env is a list":                  {job("run: {command: [x], env: [A=1]}"), "4:30 jobs[a].run.env: a list is not a mapping; write it like {LANG: C}"},
 		"env has an odd name":            {job("run: {command: [x], env: {A-B: 1}}"), `4:31 jobs[a].run.env[A-B]: "A-B" is not the name of an environment variable; write letters, digits and underscores`},
 		"env has our names":              {job("run: {command: [x], env: {LOCKKEEPER_TOKEN: 1}}"), "4:31 jobs[a].run.env[LOCKKEEPER_TOKEN]: LOCKKEEPER_TOKEN is set by lockkeeper itself; remove it"},

@@ -234,7 +234,7 @@ func (r *reader) notFor(o object, what string, fields ...string) {
 	}
 }
 
-// cleanup reads what puts things right. A command runs where, and as whom, the
+// cleanup reads the cleanup. A command runs where, and as whom, the
 // one that was interrupted did.
 func (r *reader) cleanup(v value, like jobs.Command) jobs.Work {
 	argvAt := v

@@ -82,7 +82,7 @@ func TestRunRules(t *testing.T) {
 		})
 	}
 	_, problems, _ := parse(t, job("run: {http: {method: put, headers: {X Y: z}, expect: [99, 204, 1000]}}"))
-	require.Len(t, problems, 5, "what package jobs refuses is told at once with what cannot be read: %s", problems)
+	require.Len(t, problems, 5, "what package jobs refuses is reported together with what cannot be read: %s", problems)
 	_, problems, _ = parse(t, job("run: {http: {url: https://a, headers: {Lockkeeper-Token: 5}}}"))
 	require.Len(t, problems, 1)
 	require.Contains(t, problems[0], "4:44 jobs[a].run.http.headers[Lockkeeper-Token]: ")

@@ -22,7 +22,7 @@ var sizes = []struct {
 	{"", 1},
 }
 
-// largestSize bounds what somebody keeps in memory for a run.
+// largestSize bounds what a job keeps in memory for a run.
 const largestSize = 1 << 30
 
 // aSize is a number of bytes.

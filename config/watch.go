@@ -17,7 +17,7 @@ import (
 type watcher struct {
 	dirty   chan struct{} // something has happened
 	logger  *slog.Logger
-	notify  *fsnotify.Watcher // nil: nobody tells of changes
+	notify  *fsnotify.Watcher // nil: no notifications of changes
 	over    chan struct{}     // closed when nothing is forwarded any more
 	refused map[string]bool   // directories that cannot be watched: said once
 }
@@ -87,7 +87,7 @@ func (w *watcher) follow(files []string) {
 
 func (w *watcher) close() {
 	if w.notify != nil {
-		_ = w.notify.Close() // nobody listens any more
+		_ = w.notify.Close() // no one reads its events any more
 	}
 	<-w.over
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deaf watches nothing: changes are told by hand.
+// deaf watches nothing: the test sends the changes.
 func deaf() *watcher {
 	w := &watcher{dirty: make(chan struct{}, 1), logger: slog.New(slog.DiscardHandler), over: make(chan struct{}), refused: map[string]bool{}}
 	close(w.over)
@@ -93,7 +93,7 @@ func TestTriggerDuringADebounceReadsAtOnceAndOnlyOnce(t *testing.T) {
 	})
 }
 
-func TestChangeThatNobodyTellsOfIsFoundAnyway(t *testing.T) {
+func TestChangeWithoutANotificationIsFound(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, r *reloading, _ *watcher) {
 		replace(t, r.file, every(2))
 

@@ -312,8 +312,8 @@ func (r *reader) resolve(name string) string {
 func readFile(name string) ([]byte, error) { return readOpen(os.Open(name)) }
 
 // readAgain reads a file that may have become anything since it was read first,
-// and never waits: a daemon that reads a pipe which nobody writes to could not
-// even stop.
+// and never waits: a daemon that reads a pipe without a writer could not even
+// stop.
 func readAgain(name string) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -28,7 +28,7 @@ func checkAuditFile(f *findings, name string) {
 	case err != nil:
 		f.skip(name, err.Error(), "ask as a user who may look at it")
 	case info.Mode()&os.ModeSymlink != 0:
-		f.problem(name, "is a symbolic link: daemons refuse it, since whoever can change it chooses what is written", "name the file that it leads to in audit.file")
+		f.problem(name, "is a symbolic link: daemons refuse it, since a change of the link would redirect what is written", "name the file that it leads to in audit.file")
 	case info.Mode()&0o002 != 0:
 		f.problem(name, fmt.Sprintf("can be written by everybody (%s): daemons refuse it, and it shows nothing", info.Mode()), "save it elsewhere, see who has changed it, then chmod 600 "+name)
 	case info.Mode().Perm()&0o027 != 0:

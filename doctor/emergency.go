@@ -86,7 +86,7 @@ func checkEmergency(f *findings, x *facts, o Options) {
 		}
 	}
 	if len(x.urgent) == 0 && x.urgentErr == nil && x.survey.Complete {
-		f.ok("", "nobody is at emergency priority")
+		f.ok("", "no request is at emergency priority")
 	}
 }
 

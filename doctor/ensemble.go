@@ -19,7 +19,7 @@ func checkServers(f *findings, x *facts, o Options) {
 			f.problem(s.address, fmt.Sprintf("does not accept connections: %v", s.refused),
 				"start the server, or check its address and what stands between it and this machine")
 		case s.withoutQuorum():
-			f.problem(s.address, "runs, but serves nobody: it is not connected to a majority of its ensemble", "start the other servers, and check that they reach each other (ports 2888 and 3888, as a rule)")
+			f.problem(s.address, "runs, but serves no requests: it is not connected to a majority of its ensemble", "start the other servers, and check that they reach each other (ports 2888 and 3888, as a rule)")
 		case s.session != nil:
 			f.problem(s.address, fmt.Sprintf("accepts connections, but gives no session: %v", s.session),
 				"look into the log of the server; check that the port is ZooKeeper's"+tlsHint(o))
@@ -164,7 +164,7 @@ func checkQuorum(f *findings, x *facts, _ Options) {
 			"name the servers of one ensemble, and nothing else, in the connect string of every client")
 		return
 	case len(alone) == 1:
-		f.warn(alone[0], "one server on its own: while it is down, nobody gets a lock, and its disk is the only copy", "run an ensemble of three servers in production")
+		f.warn(alone[0], "one server on its own: while it is down, no lock is granted, and its disk is the only copy", "run an ensemble of three servers in production")
 		return
 	case len(leaders) > 1:
 		f.problem("", fmt.Sprintf("%s lead at the same time: either they belong to different ensembles, or one has lost its followers just now", strings.Join(leaders, " and ")),
@@ -238,7 +238,7 @@ func checkVoters(f *findings, x *facts, leaders []string) {
 func spareWords(spare int) string {
 	switch {
 	case spare <= 0:
-		return "when one more fails, nobody gets a lock"
+		return "when one more fails, no lock is granted"
 	case spare == 1:
 		return "one may fail"
 	}

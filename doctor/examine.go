@@ -89,7 +89,7 @@ type facts struct {
 	surveyErr error
 	posted    []opstore.PostedOverride
 	postedErr error
-	known     *recipes.Identities // as an operator has left them; nil: nobody has, or they cannot be read
+	known     *recipes.Identities // as an operator has left them; nil: none set, or they cannot be read
 	unknown   error               // why the client must make no nodes; nil if it may
 	audit     opstore.AuditReport
 	auditErr  error

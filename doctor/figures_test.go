@@ -101,7 +101,7 @@ func TestServerWithoutQuorumSaysSo(t *testing.T) {
 	require.True(t, (&server{figures: f}).withoutQuorum())
 }
 
-func TestWordIsGivenUpWhenNobodySpeaks(t *testing.T) {
+func TestFourLetterWordTimesOutWithoutAnAnswer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()

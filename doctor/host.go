@@ -12,7 +12,7 @@ type host struct {
 	stateDir    error  // why a daemon could not write there
 	files       uint64 // how many files a process may have open; 0: not known
 	timeUnknown bool   // whether the clock is synchronised is not known
-	timeFree    bool   // the kernel says that nobody keeps the clock right
+	timeFree    bool   // the kernel says that the clock is not synchronised
 }
 
 func examineHost(stateDir string) host {
@@ -76,7 +76,7 @@ func checkTimeSync(f *findings, x *facts, _ Options) {
 	case x.host.timeUnknown:
 		f.skip("", "whether the clock of this machine is kept right cannot be seen here", "")
 	case x.host.timeFree:
-		f.warn("", "the kernel says that nobody keeps the clock of this machine right", "run chrony, systemd-timesyncd or ntpd, here or on the machine below: if it falls behind, ticks that no other daemon runs are late; locks do not depend on it")
+		f.warn("", "the kernel says that the clock of this machine is not synchronised", "run chrony, systemd-timesyncd or ntpd, here or on the machine below: if it falls behind, ticks that no other daemon runs are late; locks do not depend on it")
 	default:
 		f.ok("", "the clock of this machine is kept right")
 	}

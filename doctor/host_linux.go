@@ -14,7 +14,7 @@ func openFiles() uint64 {
 	return min(limit.Cur, math.MaxInt32)
 }
 
-// unsynchronised asks the kernel whether somebody disciplines its clock.
+// unsynchronised asks the kernel whether its clock is synchronised.
 func unsynchronised() (free, known bool) {
 	var t unix.Timex // without modes nothing is changed
 	state, err := unix.Adjtimex(&t)

@@ -74,15 +74,15 @@ func TestQuorum(t *testing.T) {
 		members []recipes.EnsembleMember
 		want    string
 	}{
-		"nobody there":                      {[]*server{down}, nil, ""},
-		"one on its own":                    {[]*server{member("a", "standalone")}, nil, "warning: a: one server on its own: while it is down, nobody gets a lock, and its disk is the only copy"},
+		"none there":                        {[]*server{down}, nil, ""},
+		"one on its own":                    {[]*server{member("a", "standalone")}, nil, "warning: a: one server on its own: while it is down, no lock is granted, and its disk is the only copy"},
 		"two on their own":                  {[]*server{member("a", "standalone"), member("b", "standalone")}, nil, "problem: a and b stands alone, beside others in the same connect string: two clients can hold the same lock"},
 		"one on its own beside an ensemble": {[]*server{member("a", "standalone"), member("b", "follower")}, voters(3), "problem: a stands alone, beside others in the same connect string: two clients can hold the same lock"},
 		"two leaders":                       {[]*server{member("a", "leader"), member("b", "leader")}, voters(3), "problem: a and b lead at the same time: either they belong to different ensembles, or one has lost its followers just now"},
 		"all there":                         {[]*server{member("a", "leader", "synced_followers", "2"), member("b", "follower"), member("c", "follower")}, voters(3), "ok: 3 voting servers, all there, led by a: one may fail"},
 		"five, all there":                   {[]*server{member("a", "leader", "synced_followers", "4")}, voters(1), "ok: 1 voting servers, all there, led by a: 4 may fail"},
-		"one down":                          {[]*server{member("a", "leader", "synced_followers", "1"), member("b", "follower"), down}, voters(3), "problem: 2 of 3 voting servers are there: when one more fails, nobody gets a lock"},
-		"one behind":                        {[]*server{member("a", "leader", "followers", "2", "synced_followers", "1"), member("b", "follower"), down}, voters(3), "warning: a: 1 of its followers have not caught up\nproblem: 2 of 3 voting servers are there: when one more fails, nobody gets a lock"},
+		"one down":                          {[]*server{member("a", "leader", "synced_followers", "1"), member("b", "follower"), down}, voters(3), "problem: 2 of 3 voting servers are there: when one more fails, no lock is granted"},
+		"one behind":                        {[]*server{member("a", "leader", "followers", "2", "synced_followers", "1"), member("b", "follower"), down}, voters(3), "warning: a: 1 of its followers have not caught up\nproblem: 2 of 3 voting servers are there: when one more fails, no lock is granted"},
 		"even":                              {[]*server{member("a", "leader", "synced_followers", "3"), member("b", "follower"), member("c", "follower"), member("d", "follower")}, voters(4), "warning: 4 servers vote: no more of them may fail than of 3\nok: 4 voting servers, all there, led by a: one may fail"},
 		"an observer":                       {[]*server{member("a", "leader", "learners", "3", "synced_followers", "2", "synced_observers", "1"), member("b", "observer"), member("c", "follower"), member("d", "follower")}, append(voters(3), recipes.EnsembleMember{ID: 4, Host: "zk", Observer: true}), "ok: 3 voting servers, all there, led by a: one may fail"},
 		"silent":                            {[]*server{member("a", ""), member("b", ""), member("c", "")}, voters(3), "ok: 3 servers vote; how many follow the leader is not known\nskipped: which server leads is not known: none in the connect string says so"},
@@ -264,7 +264,7 @@ func TestStateDirectory(t *testing.T) {
 func TestFilesAndTime(t *testing.T) {
 	require.Equal(t, "warning: a process may have 100 files open; 256 would be safe for what the file runs", run(checkFiles, &facts{host: host{files: 100}}, Options{}))
 	require.Equal(t, "ok: a process may have 1024 files open", run(checkFiles, &facts{host: host{files: 1024}}, Options{}))
-	require.Equal(t, "warning: the kernel says that nobody keeps the clock of this machine right", run(checkTimeSync, &facts{host: host{timeFree: true}}, Options{}))
+	require.Equal(t, "warning: the kernel says that the clock of this machine is not synchronised", run(checkTimeSync, &facts{host: host{timeFree: true}}, Options{}))
 }
 
 func TestAuditFileOfEverybody(t *testing.T) {
@@ -281,7 +281,7 @@ func TestAuditFileOfEverybody(t *testing.T) {
 	require.Equal(t, "warning: "+file+": has the audit trail in it, and others may read or change it (-rw-r--r--)", look(file))
 	require.NoError(t, os.Chmod(file, 0o666))
 	require.Equal(t, "problem: "+file+": can be written by everybody (-rw-rw-rw-): daemons refuse it, and it shows nothing", look(file))
-	require.Equal(t, "problem: "+link+": is a symbolic link: daemons refuse it, since whoever can change it chooses what is written", look(link))
+	require.Equal(t, "problem: "+link+": is a symbolic link: daemons refuse it, since a change of the link would redirect what is written", look(link))
 }
 
 // Nodes in several places that cannot be read are set right by a command for each.

@@ -45,7 +45,7 @@ const (
 
 func (s *server) up() bool { return s.refused == nil && s.session == nil }
 
-// withoutQuorum: it accepts connections, and serves nobody.
+// withoutQuorum: it accepts connections, and serves no requests.
 func (s *server) withoutQuorum() bool { return s.figures["serving"] == "no" }
 
 // times are how long requests of one kind took.

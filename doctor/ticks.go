@@ -15,7 +15,7 @@ func (x *examiner) lookAtTicks(ctx context.Context, client *recipes.Client) {
 	if x.options.ReadOnly {
 		return
 	}
-	x.facts.ticks, _, x.facts.ticksErr = client.TickLedger("").States(ctx) // what cannot be read is told by the survey
+	x.facts.ticks, _, x.facts.ticksErr = client.TickLedger("").States(ctx) // the survey reports what cannot be read
 }
 
 // checkTicks names jobs whose ticks were decided before they were due: none of them

@@ -38,7 +38,7 @@ func checkAccess(f *findings, x *facts, o Options) {
 			"give the credentials of those who created them (zookeeper.auth, --zk-digest-file), or let an administrator change the ACLs")
 	}
 	var open, closed []string // to the world
-	var foreign []string      // for somebody else alone
+	var foreign []string      // for another client alone
 	for _, node := range x.survey.ACLs {
 		switch {
 		case worldMay(node.ACL, recipes.PermissionWrite|recipes.PermissionCreate|recipes.PermissionDelete|recipes.PermissionAdmin):
@@ -89,7 +89,7 @@ func worldMay(acl []recipes.ACL, rights recipes.Permission) bool {
 
 // ours reports whether we may write, as far as can be told from here: what other
 // schemes than digest know us by is not known. The hash of a password is hidden
-// ("ana:x") from whoever may not change the list.
+// ("ana:x") from clients that may not change the list.
 func ours(acl []recipes.ACL, o Options) bool {
 	for _, a := range acl {
 		if a.Permissions&(recipes.PermissionWrite|recipes.PermissionCreate) == 0 {
@@ -113,7 +113,7 @@ func restricted(root, path string) bool {
 	return false
 }
 
-// checkOperators: whoever is to break a lock needs the right to delete its nodes.
+// checkOperators: breaking a lock needs the right to delete its nodes.
 func checkOperators(f *findings, x *facts, o Options) {
 	for _, operator := range o.Client.Operators {
 		scheme, id, _ := strings.Cut(operator, ":")
@@ -166,7 +166,7 @@ func checkNodes(f *findings, x *facts, _ Options) {
 			f.warn("", fmt.Sprintf("%d more nodes do not belong where they are", len(x.survey.Strangers)-few), "")
 			break
 		}
-		f.warn(s.Path, "does not belong here: "+s.Why, "find out who made it, and delete it (deleteall) if nobody needs it; locks ignore it")
+		f.warn(s.Path, "does not belong here: "+s.Why, "find out who made it, and delete it (deleteall) if it is not needed; locks ignore it")
 	}
 	looked := fmt.Sprintf("%s looked at, %s, %s", words.Count(x.survey.Nodes, "node"), words.Count(x.survey.Scopes, "scope"), words.Count(x.survey.Requests, "request"))
 	if !x.survey.Complete {

@@ -87,14 +87,14 @@ type ApprovalsConfig struct {
 	// Forum is where people are asked.
 	Forum Forum
 
-	// Logger gets an error, which is an alert, when somebody has to decide.
+	// Logger gets an error, which is an alert, when a decision is needed.
 	// Defaults to silence.
 	Logger *slog.Logger
 
 	Policy Policy
 
 	// Witness is asked before a person's approval is acted on. Defaults to none,
-	// for a Forum where nobody but operators can answer, such as the board.
+	// for a Forum where only operators can answer, such as the board.
 	Witness Witness
 }
 
@@ -147,7 +147,7 @@ func (e *DeniedError) Error() string {
 }
 
 // Approve decides, as lockguard.Approver has it. It returns nil, a *DeniedError,
-// why nobody could be asked, or the cause of ctx.
+// why the question could not be asked, or the cause of ctx.
 func (a *Approvals) Approve(ctx context.Context, p lockguard.Pending) (lockguard.Decision, error) {
 	policy := a.policy.Load()
 	for _, r := range policy.Rules {
@@ -177,7 +177,7 @@ func (a *Approvals) heed(ctx context.Context, q lockguard.Question) (lockguard.D
 	case ctx.Err() != nil:
 		return lockguard.Decision{ID: answer.ID}, context.Cause(ctx)
 	case err != nil:
-		return lockguard.Decision{ID: answer.ID}, fmt.Errorf("nobody could be asked whether lock %q may be taken by force: %w", p.Subject.Scope, err)
+		return lockguard.Decision{ID: answer.ID}, fmt.Errorf("the takeover of lock %q could not be put to approval: %w", p.Subject.Scope, err)
 	}
 	if !answer.Approved || !answer.Person || a.cfg.Witness == nil {
 		return a.decided(ctx, p, answer)

@@ -58,8 +58,8 @@ func (c *court) asked() opstore.Approval {
 	return all[0]
 }
 
-// nobodyIsAsked makes sure that the board is empty.
-func (c *court) nobodyIsAsked() {
+// noQuestionIsOpen makes sure that the board is empty.
+func (c *court) noQuestionIsOpen() {
 	c.t.Helper()
 	all, _, err := c.user.Approvals().List(c.t.Context())
 	require.NoError(c.t, err)
@@ -90,13 +90,13 @@ func TestARuleDecidesAtOnceAndSaysSo(t *testing.T) {
 
 				// then
 				require.InDelta(t, time.Second, time.Since(court.began), float64(100*time.Millisecond))
-				court.nobodyIsAsked()
+				court.noQuestionIsOpen()
 				decided := w.entries(opstore.AuditApprovalDecide)
 				require.Len(t, decided, 1)
 				require.Equal(t, "rules[0]", decided[0].By)
 				require.Equal(t, "critical", decided[0].Requestor.Owner)
 				require.Equal(t, "job", decided[0].Victims[0].Owner)
-				require.Empty(t, court.log.lines("level=ERROR"), "nobody is woken up")
+				require.Empty(t, court.log.lines("level=ERROR"), "no alarm")
 				if c.force {
 					require.NoError(t, err)
 					require.Equal(t, "forced", decided[0].After["decision"])
@@ -145,7 +145,7 @@ func TestAPersonDecides(t *testing.T) {
 					require.ErrorContains(t, err, "denied by ana ("+question.ID+"): payments")
 					<-court.holder
 				}
-				court.nobodyIsAsked()
+				court.noQuestionIsOpen()
 				require.Len(t, w.entries(opstore.AuditApprovalOpen), 1)
 				require.Empty(t, w.entries(opstore.AuditApprovalDecide), "who decides puts it on record")
 				for _, e := range w.entries(opstore.AuditTakeover) {
@@ -173,21 +173,21 @@ func TestApprovedRequestLeavesTheHolderTheRestOfItsGrace(t *testing.T) {
 	})
 }
 
-func TestNobodyDecidesInTime(t *testing.T) {
+func TestApprovalIsDeniedAtItsDeadline(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		court := w.court(emergency.Policy{Deadline: 20 * time.Second})
 		err := <-court.request
 		require.InDelta(t, 21*time.Second, time.Since(court.began), float64(100*time.Millisecond))
 		require.ErrorContains(t, err, "denied by the deadline")
-		require.ErrorContains(t, err, "nobody has decided within 20s")
+		require.ErrorContains(t, err, "no decision within 20s")
 		require.ErrorAs(t, err, new(*recipes.CleanupPendingError))
 		require.Equal(t, "the deadline", w.entries(opstore.AuditApprovalDecide)[0].By)
-		court.nobodyIsAsked()
+		court.noQuestionIsOpen()
 		<-court.holder
 	})
 }
 
-func TestNobodyIsAskedAnyMoreWhenTheHolderHasGone(t *testing.T) {
+func TestQuestionIsClosedWhenTheHolderHasGone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		court := w.court(emergency.Policy{Deadline: time.Hour})
 		time.Sleep(30 * time.Second)
@@ -195,7 +195,7 @@ func TestNobodyIsAskedAnyMoreWhenTheHolderHasGone(t *testing.T) {
 		require.ErrorAs(t, <-court.holder, new(*lockguard.PreemptedError))
 		require.NoError(t, <-court.request)
 		time.Sleep(time.Second)
-		court.nobodyIsAsked()
+		court.noQuestionIsOpen()
 	})
 }
 
@@ -215,7 +215,7 @@ func TestPeopleAreAskedAnewWhenTheSessionEnds(t *testing.T) {
 	})
 }
 
-func TestNobodyTakesALockByARuleThatIsNotOnRecord(t *testing.T) {
+func TestATakeoverByARuleNeedsAnAuditRecord(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		client := w.client("a")
 		d := &daemon{w: w, deaf: errors.New("the trail is full")}
@@ -228,7 +228,7 @@ func TestNobodyTakesALockByARuleThatIsNotOnRecord(t *testing.T) {
 	})
 }
 
-// Whoever removes a question again and again does not flush the audit trail.
+// Removing a question again and again does not flood the audit trail.
 func TestQuestionThatIsRemovedIsAskedAnewInTime(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		court := w.court(emergency.Policy{Deadline: time.Hour})

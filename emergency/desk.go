@@ -40,7 +40,7 @@ type Active struct {
 // Board is what a Desk needs of a *opstore.OverrideBoard, see FromBoard.
 type Board interface {
 	// Watch calls see with all that is posted now, and again after each change,
-	// until ctx ends. What cannot be read or trusted is told as an error; what
+	// until ctx ends. What cannot be read or trusted is reported as an error; what
 	// was seen before it goes on to hold. It returns when ctx ends, or when there
 	// is no use in going on.
 	Watch(ctx context.Context, see func(posted []Active, err error)) error
@@ -212,7 +212,7 @@ func (d *Desk) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// see is told what ZooKeeper has.
+// see gets the overrides that ZooKeeper has.
 func (d *Desk) see(posted []Active, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -42,7 +42,7 @@ func (b *board) Watch(ctx context.Context, see func([]emergency.Active, error)) 
 	return nil
 }
 
-// say is told of by whoever watches.
+// say sends these overrides to the watchers.
 func (b *board) say(err error, all ...emergency.Active) {
 	synctest.Wait()
 	b.mu.Lock()
@@ -177,7 +177,7 @@ func TestAnOverrideEndsInItsInstant(t *testing.T) {
 		require.True(t, isClosed(changed))
 		_, changed = desk.InForce()
 		time.Sleep(30 * time.Second)
-		require.True(t, isClosed(changed), "those who wait are told without anybody asking")
+		require.True(t, isClosed(changed), "waiters are notified by the clock alone")
 		require.Equal(t, []string{"long"}, ids(desk))
 		require.Len(t, log.lines("override is over"), 2)
 		require.Len(t, log.lines(`override=short kind=freeze source=file why="its time is over"`), 1)
@@ -249,7 +249,7 @@ func TestADeskThatHasSeenNothingThatItTrustsKnowsThat(t *testing.T) {
 	})
 }
 
-func TestNobodyIsToldOfWhatHasNotChanged(t *testing.T) {
+func TestUnchangedOverridesCauseNoNotification(t *testing.T) {
 	withDesk(t, func(t *testing.T, desk *emergency.Desk, b *board, log *logbook) {
 		one := freeze("INC-1", time.Hour)
 		two := posted(freeze("INC-2", time.Hour))
@@ -307,7 +307,7 @@ func TestPausedJobsAreThoseOfTheMoment(t *testing.T) {
 }
 
 func TestAskingCostsNothingWhileNothingIsInForce(t *testing.T) {
-	desk, err := emergency.NewDesk(emergency.DeskConfig{Now: func() time.Time { panic("nobody has to know the time") }})
+	desk, err := emergency.NewDesk(emergency.DeskConfig{Now: func() time.Time { panic("the time is not needed") }})
 	require.NoError(t, err)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		_, _ = desk.InForce()
@@ -315,7 +315,7 @@ func TestAskingCostsNothingWhileNothingIsInForce(t *testing.T) {
 	}))
 }
 
-// The servers' time costs a write, which nobody needs when nothing can end.
+// The servers' time costs a write, which is not needed when nothing can end.
 func TestTheTimeIsAskedForOnlyWhenAnOverrideCanEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, asked := &board{}, new(atomic.Int32)
@@ -331,7 +331,7 @@ func TestTheTimeIsAskedForOnlyWhenAnOverrideCanEnd(t *testing.T) {
 		require.Empty(t, ids(desk))
 		require.Zero(t, asked.Load())
 
-		// when something is, then it ends by that time, and it is told that it was taken back
+		// when something is, then it ends by that time, and the removal is reported
 		b.say(nil, posted(freeze("INC-1", time.Hour)))
 		require.Equal(t, []string{"INC-1"}, ids(desk))
 		require.Positive(t, asked.Load())

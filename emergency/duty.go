@@ -54,7 +54,7 @@ func (d *duty) look() (Active, <-chan struct{}) {
 	return d.active, d.changed
 }
 
-// update is told of the override as it is by now.
+// update gets the current state of the override.
 func (d *duty) update(a Active) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

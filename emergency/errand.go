@@ -15,8 +15,8 @@ import (
 // one goes on from there instead of doing it twice.
 //
 // Its turns stand in <root>/emergency/turns, in directories that ZooKeeper
-// removes when nobody waits; its note in <root>/emergency/notes, until somebody
-// forgets it.
+// removes when they have no waiters; its note in <root>/emergency/notes, until it
+// is removed.
 type errand struct {
 	c    *zkclient.Client
 	name string
@@ -77,7 +77,7 @@ type errandTurn struct {
 	g *classic.Grant
 }
 
-// lost is closed when the turn is lost: somebody else may have it then.
+// lost is closed when the turn is lost: another process may have it then.
 func (t *errandTurn) lost() <-chan struct{} { return t.g.Lost() }
 
 // release gives the turn back. Errors are those of classic.Grant.Release.

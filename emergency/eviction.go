@@ -47,7 +47,7 @@ type Preemption struct {
 	Scope string
 	By    By
 
-	// Token is that of the holder that is meant; 0: whoever holds the lock.
+	// Token is that of the holder that is meant; 0: any holder of the lock.
 	Token recipes.Token
 
 	// Force takes the lock when the time to clean up is over, which is Grace at
@@ -73,7 +73,7 @@ const (
 	PreemptedGone    = "gone"    // the holders have released the lock
 	PreemptedTaken   = "taken"   // they were evicted
 	PreemptedPending = "pending" // they have not gone in time; the request is withdrawn
-	PreemptedFree    = "free"    // nobody held the lock
+	PreemptedFree    = "free"    // the lock had no holder
 )
 
 // Preempted is what has come of Preempt.
@@ -86,7 +86,7 @@ type Preempted struct {
 	Before, After recipes.LockState
 }
 
-// NewMark names what is done in the name of somebody.
+// NewMark names what is done in the name of a person.
 func (p Preemption) NewMark() *recipes.Mark {
 	return &recipes.Mark{ID: "preempt-" + strings.ToLower(rand.Text()[:6]), By: p.By.Name, Reason: p.By.Reason}
 }
@@ -219,7 +219,7 @@ func (p Preemption) meant(holders []recipes.Contender) error {
 const posted = 15 * time.Second
 
 // post puts on the board, for as long as the request takes, what it is made in the
-// name of: nobody is at emergency priority without. It concerns no job, since none
+// name of: no request is at emergency priority without. It concerns no job, since none
 // is called that.
 func (o *Operator) post(ctx context.Context, scope string, r recipes.Request) (cleared func(), err error) {
 	now, err := o.client.Time(ctx)
@@ -249,8 +249,8 @@ func (o *Operator) post(ctx context.Context, scope string, r recipes.Request) (c
 // has become free: more, and it is not told who that is.
 const succession = 2 * time.Second
 
-// WhatIsNext looks at a lock until somebody else than those who have gone holds
-// it, or nobody wants it.
+// WhatIsNext reads a lock until it has another holder than those who have gone, or
+// no waiters.
 func WhatIsNext(ctx context.Context, client *recipes.Client, scope string, gone ...string) recipes.LockState {
 	ctx, cancel := context.WithTimeout(ctx, succession)
 	defer cancel()

@@ -165,7 +165,7 @@ func anOverride(kind override.Kind, last time.Duration) override.Override {
 	}
 }
 
-// job holds the lock until it is asked to go, and then cleans up for a while: it
+// job holds the lock until it is preempted, and then cleans up for a while: it
 // could have twice as long.
 func (w *world) job(ctx context.Context, client *recipes.Client, cleanup time.Duration) (done chan error) {
 	w.t.Helper()
@@ -328,7 +328,7 @@ func TestHoldersAreAskedToGoOnceInTheWholeCluster(t *testing.T) {
 			"override.apply outcome INC-1 done",
 			"override.act intent INC-1",
 		}, w.trail())
-		// and the next one is left alone, whoever starts or ends
+		// and the next one is left alone, whatever starts or ends
 		ctx, stop := context.WithCancelCause(t.Context())
 		next := w.job(ctx, client, time.Second)
 		for _, d := range all {
@@ -356,9 +356,9 @@ func TestOnlyTheHolderWithTheTokenIsAskedToGo(t *testing.T) {
 		token func(is recipes.Token) int64
 		goes  bool
 	}{
-		"it is the one":   {func(is recipes.Token) int64 { return int64(is) }, true},
-		"it is not":       {func(is recipes.Token) int64 { return int64(is) - 1 }, false},
-		"nobody is there": {nil, false},
+		"it is the one": {func(is recipes.Token) int64 { return int64(is) }, true},
+		"it is not":     {func(is recipes.Token) int64 { return int64(is) - 1 }, false},
+		"no holder":     {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -440,7 +440,7 @@ func TestBeginningAndEndAreOnRecordOnce(t *testing.T) {
 	})
 }
 
-func TestAnEndThatNobodySawIsPutOnRecordLater(t *testing.T) {
+func TestAnUnseenEndIsPutOnRecordLater(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		d := w.daemon("a")
 		file([]*daemon{d}, anOverride(override.Freeze, time.Hour))

@@ -22,7 +22,7 @@ func OnBoard(board *opstore.ApprovalBoard) Forum {
 type boardForum struct{ board *opstore.ApprovalBoard }
 
 // errDeadline is the cause of contexts in which people decide.
-var errDeadline = errors.New("nobody has decided in time")
+var errDeadline = errors.New("no decision in time")
 
 // Ask asks anew when the session ends in which it has asked.
 func (f boardForum) Ask(ctx context.Context, q lockguard.Question) (lockguard.Answer, error) {
@@ -33,7 +33,7 @@ func (f boardForum) Ask(ctx context.Context, q lockguard.Question) (lockguard.An
 		case err == nil, ctx.Err() != nil:
 			return answer, err
 		case errors.Is(err, errDeadline):
-			answer.By, answer.Reason = "the deadline", fmt.Sprintf("nobody has decided within %s", q.Patience)
+			answer.By, answer.Reason = "the deadline", fmt.Sprintf("no decision within %s", q.Patience)
 			return answer, nil
 		case !errors.As(err, new(*opstore.NoApprovalError)):
 			return answer, err

@@ -23,7 +23,7 @@ type note struct {
 	PostedBy string            `json:"posted_by,omitempty"`
 
 	Told   bool            `json:"told,omitempty"`   // that it is in force is on record
-	Begun  bool            `json:"begun,omitempty"`  // holders are being asked to go
+	Begun  bool            `json:"begun,omitempty"`  // holders are being preempted
 	Tokens []recipes.Token `json:"tokens,omitempty"` // of the holders that are meant by that
 	Result string          `json:"result,omitempty"` // of what was done, "" before
 	Ended  time.Time       `json:"ended,omitzero"`   // that it has ended is on record
@@ -94,7 +94,7 @@ func (n note) write(ctx context.Context, turn *errandTurn) error {
 const sweepEvery = time.Minute
 
 // sweep removes notes that are of no use any more. Overrides that ended while
-// nobody looked are put on record.
+// no daemon was watching are put on record.
 func (e *Executor) sweep(ctx context.Context) {
 	stays := map[string]string{} // why, as it was told last
 	for {

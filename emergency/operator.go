@@ -249,7 +249,7 @@ func (d *deed) intend(ctx context.Context, victims ...recipes.Contender) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.told {
-		return context.Canceled // nobody waits for it any more
+		return context.Canceled // its caller has gone
 	}
 	if d.entry.By == "" {
 		return &recipes.RequestError{Field: "by", Reason: "is missing; write who does it, for the record"}

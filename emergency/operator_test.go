@@ -254,7 +254,7 @@ func TestADeedThatFailsIsOnRecordAsFailed(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			c.diary.refuse = func(ctx context.Context, e opstore.AuditEntry) error {
 				if e.Phase == opstore.AuditIntent {
-					cancel() // whoever has asked for it is gone
+					cancel() // the caller is gone
 					return nil
 				}
 				return ctx.Err() // which is no reason not to write down what has come of it
@@ -287,10 +287,10 @@ func TestARunThatNoDaemonTakesIsWithdrawnAndOnRecordAsFailed(t *testing.T) {
 	require.Equal(t, opstore.AuditFailed, c.diary.entries[1].Result)
 	standing, err := c.client.TickLedger("daemon").AwaitRequests(t.Context(), ticks.Requests{Standing: []ticks.Request{{ID: "none"}}})
 	require.NoError(t, err)
-	require.Empty(t, standing, "nobody runs it later")
+	require.Empty(t, standing, "it is not run later")
 }
 
-func TestAWrongTokenBreaksAndPreemptsNobody(t *testing.T) {
+func TestAWrongTokenBreaksAndPreemptsNoHolder(t *testing.T) {
 	c := newCounter(t)
 	state, err := c.client.Lock(t.Context(), orders)
 	require.NoError(t, err)
@@ -316,7 +316,7 @@ func TestAHolderIsAskedToGoOnRecordOrNotAtAll(t *testing.T) {
 	full := errors.New("the trail is full")
 	force := emergency.Preemption{Scope: orders, By: ana, Token: c.token, Force: true, Grace: new(time.Duration)}
 
-	// when it cannot be put on record, or nobody says why
+	// when it cannot be put on record, or without a reason
 	c.diary.refuse = func(context.Context, opstore.AuditEntry) error { return full }
 	_, refused := c.does.Preempt(t.Context(), force, state, force.NewMark())
 	c.diary.refuse = nil

@@ -12,7 +12,7 @@ import (
 
 // OnRecord believes an approval that an operator has announced in the audit trail
 // before giving it, as the program does (lockkeeper approvals). For a Forum that
-// others than operators can reach: whoever may not write under the root, cannot
+// others than operators can reach: a client that cannot write under the root cannot
 // approve anything there.
 func OnRecord(client *recipes.Client) Witness {
 	return func(ctx context.Context, q lockguard.Question, answer lockguard.Answer) (bool, error) {
@@ -31,8 +31,8 @@ func OnRecord(client *recipes.Client) Witness {
 	}
 }
 
-// announced looks for the intent of an operator. Its outcome says nothing: whoever
-// got no reply does not know whether the answer has arrived.
+// announced looks for the intent of an operator. Its outcome is not looked at: a
+// client that got no reply does not know whether the answer has arrived.
 func announced(records []opstore.AuditRecord, answer lockguard.Answer, isOperator func(identity string) bool) bool {
 	word := opstore.Decision{Approved: true, Force: !answer.AfterGrace}.Word()
 	for _, r := range records {

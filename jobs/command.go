@@ -129,7 +129,7 @@ func (c *Command) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Run starts the command and returns when nobody of its process group is left,
+// Run starts the command and returns when no process of its group is left,
 // also when the command itself ended long before.
 //
 // When ctx ends, the group gets SIGTERM, and SIGCONT for those that are stopped,
@@ -138,7 +138,7 @@ func (c *Command) Validate() error {
 // a small shell process that outlives it.
 //
 // Run returns nil for exit status 0; *ExitError if the command failed by
-// itself; *StoppedError if it was told to go, whatever its exit status; and
+// itself; *StoppedError if it was stopped, whatever its exit status; and
 // *StartError if it could not be started.
 func (c *Command) Run(ctx context.Context, run Run) error {
 	if h, ok := lockguard.FromContext(ctx); ok {

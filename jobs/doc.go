@@ -5,8 +5,8 @@
 // The one idea: when the context of the work ends, the work ends, whole. For a
 // Go function that is its own duty. For a command it is done from outside:
 // all its processes are one process group that hears SIGTERM, gets its grace,
-// and is killed after it; [Command.Run] returns when nobody of the group is
-// left, so that the lock is never given away under a forgotten grandchild; and
+// and is killed after it; [Command.Run] returns when no process of the group is
+// left, so that the lock is not released while a forgotten grandchild runs; and
 // the group does not survive the program that runs it, not even kill -9.
 //
 //	job := jobs.Job{
@@ -26,7 +26,7 @@
 // The schedule is data here; package scheduler reads it.
 //
 // Limits. A process that leaves the group of its command (setsid, the jobs of
-// an interactive shell) is on its own: nobody waits for it and nobody kills
+// an interactive shell) is on its own: Run neither waits for it nor kills
 // it. A process of another user, such as one behind sudo, is waited for but
 // may refuse the signals. On Linux the group is followed through /proc;
 // elsewhere a group that only has zombies left counts as running until they

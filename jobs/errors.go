@@ -75,7 +75,7 @@ func (e *ExitError) ExitCode() int {
 	return e.Code
 }
 
-// StoppedError says that a command was told to go, or was not started because
+// StoppedError says that a command was stopped, or was not started because
 // it would have been. errors.Is and errors.As find the cause, then the exit.
 type StoppedError struct {
 	Cause   error      // of the context; or lockguard.ErrAtRisk, or a *SignalError

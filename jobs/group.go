@@ -17,7 +17,7 @@ type group struct {
 	cmd   *exec.Cmd
 	id    int                 // of the group, which is the pid of the command
 	stops chan syscall.Signal // what has stopped the command; to be read until gone
-	gone  chan struct{}       // closed when nobody is left
+	gone  chan struct{}       // closed when no member is left
 
 	unguarded error // why its guardian does not know of it
 
@@ -27,7 +27,7 @@ type group struct {
 	empty   bool  // the id may belong to strangers
 }
 
-// startGroup starts cmd as the leader of a new process group, as somebody else
+// startGroup starts cmd as the leader of a new process group, as another user
 // if as is not nil, and tells guard of it at once.
 func startGroup(cmd *exec.Cmd, as *syscall.Credential, guard *guardian) (*group, error) {
 	cmd.SysProcAttr = groupAttributes()
@@ -56,10 +56,10 @@ func startGroup(cmd *exec.Cmd, as *syscall.Credential, guard *guardian) (*group,
 	return g, nil
 }
 
-// follow waits until nobody of the group is left.
+// follow waits until no process of the group is left.
 //
-// The command itself is reaped after all others: as long as its zombie is
-// there, nobody else can get the id, and no signal can hit a stranger.
+// The command itself is reaped after all others: as long as its zombie exists,
+// no other process can get the id, and no signal can hit a foreign process.
 func (g *group) follow() {
 	g.awaitLeader()
 	g.awaitMembers()
@@ -93,7 +93,7 @@ func (g *group) isEmpty() bool {
 	return g.empty
 }
 
-// poll is how awaitMembers waits where members cannot be told one by one. The
+// poll is how awaitMembers waits where members cannot be listed one by one. The
 // command itself has to be reaped before.
 func (g *group) poll() {
 	g.mu.Lock()
@@ -104,8 +104,8 @@ func (g *group) poll() {
 	}
 }
 
-// signal sends sig to all members. The error is os.ErrProcessDone if nobody is
-// left.
+// signal sends sig to all members. The error is os.ErrProcessDone if no member
+// is left.
 func (g *group) signal(sig syscall.Signal) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

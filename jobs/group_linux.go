@@ -17,7 +17,7 @@ import (
 // Subreaper makes this process the parent of orphans among its descendants, so
 // that those of a command's group are reaped here and not by an init that may
 // not care. Orphans that have left their group become children of this process
-// as well, and nobody reaps them while it lives: it is meant for programs that
+// as well, and are not reaped while it lives: it is meant for programs that
 // run one command and end, or that are process 1 anyway. Elsewhere than on
 // Linux it does nothing.
 func Subreaper() error {
@@ -116,7 +116,7 @@ func awaitMember(pid, group int) {
 // A member is a process of a group other than its leader.
 type member struct {
 	pid, parent int
-	ended       bool // a zombie; the group need not wait for whoever should reap it
+	ended       bool // a zombie; the group does not wait until its parent reaps it
 }
 
 func membersOf(group int) ([]member, error) {

@@ -79,7 +79,7 @@ func TestProcessThatLeavesTheGroupIsNotWaitedFor(t *testing.T) {
 	require.True(t, alive(daemon))
 }
 
-func TestZombieThatNobodyReapsCountsAsGone(t *testing.T) {
+func TestUnreapedZombieCountsAsGone(t *testing.T) {
 	// A shell leaves a child behind in the group, and becomes, outside the
 	// group, a program that knows nothing of it.
 	r := run(t, never, `sh -c 'sleep 0.3 & echo zombie $!; exec setsid sleep 1000 >/dev/null 2>&1' & echo keeper $!; wait`)
@@ -142,13 +142,13 @@ func TestParseStat(t *testing.T) {
 		group int
 		ok    bool
 	}{
-		"sleeps":                  {"12 (sleep) " + rest("S", "1"), member{12, 7, false}, 42, true},
-		"odd name":                {"12 (a) Z 1 (b) ) " + rest("R", "3"), member{12, 7, false}, 42, true},
-		"zombie":                  {"12 (x) " + rest("Z", "1"), member{12, 7, true}, 42, true},
-		"zombie that nobody sees": {"12 (x) " + rest("X", "0"), member{12, 7, true}, 42, true},
-		"only its threads run":    {"12 (x) " + rest("Z", "2"), member{12, 7, false}, 42, true},
-		"cut off":                 {"12 (x) S 7", member{}, 0, false},
-		"empty":                   {"", member{}, 0, false},
+		"sleeps":               {"12 (sleep) " + rest("S", "1"), member{12, 7, false}, 42, true},
+		"odd name":             {"12 (a) Z 1 (b) ) " + rest("R", "3"), member{12, 7, false}, 42, true},
+		"zombie":               {"12 (x) " + rest("Z", "1"), member{12, 7, true}, 42, true},
+		"invisible zombie":     {"12 (x) " + rest("X", "0"), member{12, 7, true}, 42, true},
+		"only its threads run": {"12 (x) " + rest("Z", "2"), member{12, 7, false}, 42, true},
+		"cut off":              {"12 (x) S 7", member{}, 0, false},
+		"empty":                {"", member{}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, group, ok := parseStat(12, []byte(c.stat))

@@ -12,7 +12,7 @@ func groupAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// toldOfStops says that nobody tells when a command wants the terminal.
+// toldOfStops is false: nothing reports that a command wants the terminal.
 const toldOfStops = false
 
 // awaitLeader leaves it to reapLeader to wait for the command.

@@ -41,8 +41,8 @@ func environment(ctx context.Context, run Run, h lockguard.WorkHold) []string {
 	return env
 }
 
-// traceOf is the span that the work belongs to; where nobody makes spans, what
-// travels with the request.
+// traceOf is the span that the work belongs to; without tracing, the trace
+// context that travels with the request.
 func traceOf(ctx context.Context, h lockguard.WorkHold) string {
 	if own := lockguard.Traceparent(ctx); own != "" {
 		return own

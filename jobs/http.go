@@ -126,7 +126,7 @@ func (r *HTTP) refuseURL(refuse func(field, format string, args ...any)) {
 	}
 }
 
-// Headers that are not for whoever writes a job.
+// Headers that a job cannot set.
 var (
 	ownHeaders        = []string{"Idempotency-Key", "Traceparent"}
 	connectionHeaders = []string{"Connection", "Content-Length", "Expect", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
@@ -157,7 +157,7 @@ func (r *HTTP) refuseHeader(refuse func(field, format string, args ...any), name
 //
 // It returns nil if the status is an expected one; *StatusError if it is
 // another; and *CallError if there was no whole answer, also because the work
-// was told to go.
+// was cancelled.
 func (r *HTTP) Run(ctx context.Context, run Run) error {
 	if h, ok := lockguard.FromContext(ctx); ok {
 		return r.run(ctx, run, h)

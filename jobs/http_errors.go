@@ -41,8 +41,8 @@ func (e *StatusError) Error() string {
 // CallError says that an HTTP request got no answer, or not all of it.
 // errors.Is and errors.As find the cause, or what went wrong.
 type CallError struct {
-	Cause  error  // why the work was told to go; nil if it was not
-	Err    error  // what went wrong; nil if the work was told to go
+	Cause  error  // why the work was cancelled; nil if it was not
+	Err    error  // what went wrong; nil if the work was cancelled
 	Method string // of the request
 	Sent   bool   // the server may have begun to act on it
 	URL    string // without user, password and query
@@ -61,7 +61,7 @@ func (e *CallError) Error() string {
 	return fmt.Sprintf("%s could not be sent: %v", what, e.Err)
 }
 
-// Is makes errors.Is find lockguard.ErrStopped if the work was told to go: a
+// Is makes errors.Is find lockguard.ErrStopped if the work was cancelled: a
 // guard then runs the hooks.
 func (e *CallError) Is(target error) bool { return target == lockguard.ErrStopped && e.Cause != nil }
 

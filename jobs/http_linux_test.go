@@ -95,7 +95,7 @@ func TestRequestOfARunByHandHasTheKeyOfItsAttempt(t *testing.T) {
 	require.Empty(t, first.Values("Lockkeeper-Scheduled"))
 	require.Empty(t, first.Values("Lockkeeper-Token"))
 
-	// also if nobody has named it
+	// also without a name
 	require.NoError(t, job.Do(t.Context(), nil, Run{}))
 	second := (<-requests).header.Get("Idempotency-Key")
 	require.NoError(t, job.Do(t.Context(), nil, Run{}))
@@ -314,7 +314,7 @@ func TestTimeoutOfTheJobEndsTheRequestAndIsTheCauseOfItsHook(t *testing.T) {
 func TestRequestThatGetsNoAnswerSaysWhereItFailed(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	nobody := "http://" + free.Addr().String()
+	noListener := "http://" + free.Addr().String()
 	require.NoError(t, free.Close())
 	hangsUp := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	breaksOff := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -331,7 +331,7 @@ func TestRequestThatGetsNoAnswerSaysWhereItFailed(t *testing.T) {
 		is   error
 		says string
 	}{
-		"nobody listens": {nobody + "/x?key=secret", false, syscall.ECONNREFUSED, "POST " + nobody + "/x?… could not be sent: dial tcp"},
+		"no listener":    {noListener + "/x?key=secret", false, syscall.ECONNREFUSED, "POST " + noListener + "/x?… could not be sent: dial tcp"},
 		"it hangs up":    {hangsUp.URL, true, io.EOF, "was sent, but whether it was done is not known: EOF"},
 		"it breaks off":  {breaksOff.URL, true, io.ErrUnexpectedEOF, "not known: the answer, 200, broke off: unexpected EOF"},
 		"unknown issuer": {secure.URL, false, nil, "could not be sent: tls: failed to verify certificate"},

@@ -108,11 +108,11 @@ func number(id string) (uint32, error) {
 // personal are the variables that say who a process is.
 var personal = []string{"HOME", "LOGNAME", "USER"}
 
-// harmless are the variables that somebody else's command gets of the
+// harmless are the variables that the command of another user gets of the
 // environment of this process, as sudo has it: all others may be secrets.
 var harmless = []string{"LANG", "LANGUAGE", "PATH", "TERM", "TZ"}
 
-// cleared returns an environment without what says who somebody else is, and
+// cleared returns an environment without the identity of another user, and
 // for another user without what is not for him.
 func (is identity) cleared(env []string) []string {
 	if is.credential == nil {
@@ -138,7 +138,7 @@ func (is identity) environ() []string {
 }
 
 // own are the pipes that a command may open again, by names such as
-// /dev/stderr: whoever it runs as has to own them.
+// /dev/stderr: the user that it runs as has to own them.
 func (is identity) own(pipes []*os.File) error {
 	if is.credential == nil {
 		return nil

@@ -2,7 +2,7 @@ package jobs
 
 import "golang.org/x/sys/unix"
 
-// maySwitchUser reports whether this process may start commands as anybody.
+// maySwitchUser reports whether this process may start commands as any user.
 func maySwitchUser() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

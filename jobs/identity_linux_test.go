@@ -20,8 +20,8 @@ const nobody = 65534
 // asNobody makes a command run as nobody, in a directory that is open to it.
 func asNobody(c *Command) { c.User, c.Dir = "nobody", "/" }
 
-// forRoot runs f if this process may start commands as anybody; else it sees
-// that it is told so.
+// forRoot runs f if this process may start commands as any user; else it checks
+// that the error says so.
 func forRoot(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	if maySwitchUser() {

@@ -26,7 +26,7 @@ type Job struct {
 	DST DST
 
 	// HoldAtLeast keeps the locks that long from the grant on, also when the
-	// work is done sooner, so that whoever comes late finds them held. A
+	// work is done sooner, so that a late request finds them held. A
 	// preemption ends it at once. Defaults to 0.
 	HoldAtLeast time.Duration
 

@@ -169,7 +169,7 @@ func TestRequirementsAreFoundByTheNameAndLabelsOfTheirJob(t *testing.T) {
 	require.Empty(t, job.Requirements[0].Job, "the job is as it was")
 }
 
-func TestLabelsThatNobodyCouldWriteAreRefused(t *testing.T) {
+func TestLabelsThatCannotBeWrittenAreRefused(t *testing.T) {
 	job := Job{Name: "nightly", Work: Func(nil), Labels: map[string]string{"a b": "x", "team": "a\nb"}}
 	err := job.Validate()
 	require.ErrorContains(t, err, `labels[a b]: the name "a b" has ' ' in it`)

@@ -16,7 +16,7 @@ const (
 	OverlapSkip        OverlapPolicy = "skip"         // the tick is skipped (default)
 	OverlapBufferOne   OverlapPolicy = "buffer-one"   // one tick waits for the end of the run; those after it are skipped
 	OverlapBufferAll   OverlapPolicy = "buffer-all"   // ticks wait in order, up to Overlap.Max; those after it are skipped
-	OverlapCancelOther OverlapPolicy = "cancel-other" // the run is told to go, and the tick runs when it has gone
+	OverlapCancelOther OverlapPolicy = "cancel-other" // the run is cancelled, and the tick runs when it has ended
 	OverlapAllowAll    OverlapPolicy = "allow-all"    // runs go on beside each other, up to Overlap.Max
 )
 

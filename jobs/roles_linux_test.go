@@ -63,7 +63,7 @@ func playSubreaper() int {
 }
 
 // playShell is the shell of a terminal that runs exec in the background, and
-// puts it into the foreground when it is told to.
+// puts it into the foreground on a signal.
 func playShell() int {
 	fg := make(chan os.Signal, 1)
 	signal.Notify(fg, syscall.SIGUSR1)

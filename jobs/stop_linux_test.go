@@ -56,7 +56,7 @@ func TestGroupThatIgnoresSIGTERMIsKilledAtTheEndOfItsGrace(t *testing.T) {
 	requireEmptyGroup(t, pid)
 }
 
-// pausedLog is a log that nobody reads before proceed is closed.
+// pausedLog is a log whose writes block until proceed is closed.
 type pausedLog struct {
 	transcript
 	proceed chan struct{}
@@ -67,7 +67,7 @@ func (l *pausedLog) Write(p []byte) (int, error) {
 	return l.transcript.Write(p)
 }
 
-func TestCommandIsKilledInTimeThoughNobodyReadsTheLog(t *testing.T) {
+func TestCommandIsKilledInTimeThoughTheLogIsNotRead(t *testing.T) {
 	log := &pausedLog{proceed: make(chan struct{})}
 	r := runAs(t, Run{Logger: slog.New(slog.NewTextHandler(log, nil))}, newFakeHold(t), 100*time.Millisecond, deaf)
 	pid := r.said.awaitPID(t, "ready")
@@ -80,7 +80,7 @@ func TestCommandIsKilledInTimeThoughNobodyReadsTheLog(t *testing.T) {
 	// and all is logged in order, in the end
 	close(log.proceed)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "is killed") }, patience, time.Millisecond)
-	require.Regexp(t, `(?s)told to go.*is killed`, log.String())
+	require.Regexp(t, `(?s)stopping command.*is killed`, log.String())
 }
 
 func TestStoppedGroupHearsSIGTERM(t *testing.T) {

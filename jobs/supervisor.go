@@ -21,15 +21,15 @@ type supervisor struct {
 	log      *slog.Logger
 	noted    chan struct{} // closed when the last line is written; nil: none was
 
-	cause      error       // why the group was told to go, first reason
+	cause      error       // why the group was stopped, first reason
 	terminated bool        // SIGTERM was sent
 	killed     bool        // SIGKILL was sent
 	signalled  time.Time   // when the first signal to end was passed on; zero: none was
-	end        time.Time   // when it will be; zero while nobody wants it
-	endTimer   *time.Timer // nil while nobody wants it
+	end        time.Time   // when it will be; zero: no end is set
+	endTimer   *time.Timer // nil: no end is set
 }
 
-// supervise returns when nobody of the group is left.
+// supervise returns when no process of the group is left.
 func (s *supervisor) supervise() {
 	w := s.signals
 	work, hold, lost, atRisk, signals := w.Work.Done(), w.Hold.Done(), w.Lost, w.AtRisk, s.command.Signals
@@ -87,10 +87,10 @@ func (s *supervisor) stop(cause error, end time.Time) {
 	}
 	if !s.terminated {
 		if !s.tell(syscall.SIGTERM) {
-			return // nobody is left who could be told
+			return // no process is left
 		}
 		s.terminated = true
-		s.note(slog.LevelInfo, "command is told to go", "signal", "SIGTERM", "cause", cause, "grace", time.Until(end))
+		s.note(slog.LevelInfo, "stopping command", "signal", "SIGTERM", "cause", cause, "grace", time.Until(end))
 	}
 	s.because(cause)
 	s.killAt(end)
@@ -112,7 +112,7 @@ func (s *supervisor) killAt(end time.Time) {
 	s.end, s.endTimer = end, time.NewTimer(time.Until(end))
 }
 
-// kill reports whether somebody is left to be killed.
+// kill reports whether a process is left to be killed.
 func (s *supervisor) kill() bool {
 	if !s.signal(syscall.SIGKILL) {
 		return false
@@ -183,7 +183,7 @@ func (s *supervisor) tell(sig syscall.Signal) bool {
 	return s.signal(sig) && s.signal(syscall.SIGCONT)
 }
 
-// signal reports whether somebody is left to hear it.
+// signal reports whether a process is left to get it.
 func (s *supervisor) signal(sig syscall.Signal) bool {
 	err := s.group.signal(sig)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -195,8 +195,8 @@ func (s *supervisor) signal(sig syscall.Signal) bool {
 	return true
 }
 
-// note logs a line, after those before it, and does not wait for that: whoever
-// reads the log may be paused, and the command has to go all the same.
+// note logs a line, after those before it, and does not wait for it: the reader
+// of the log may be paused, and the command has to end all the same.
 func (s *supervisor) note(level slog.Level, msg string, args ...any) {
 	before, noted := s.noted, make(chan struct{})
 	s.noted = noted

@@ -8,7 +8,7 @@ import (
 
 // A terminal is the controlling terminal of this process, if it has one. It is
 // lent to a command when that asks for it, and not before: in a pipeline
-// somebody else may need it. The nil terminal is none.
+// another process may need it. The nil terminal is none.
 type terminal struct {
 	fd    int
 	own   int // process group of this process
@@ -40,7 +40,7 @@ func (t *terminal) give(group int) bool {
 
 func (t *terminal) given() bool { return t != nil && t.lent }
 
-// takeBack puts this process into the foreground again, unless somebody else
+// takeBack puts this process into the foreground again, unless another process
 // has it meanwhile.
 func (t *terminal) takeBack() {
 	if !t.given() {

@@ -18,7 +18,7 @@ type Work interface {
 	Run(ctx context.Context, run Run) error
 }
 
-// A Cleaner is Work that puts things right when it was interrupted. Cleanup is
+// A Cleaner is Work that cleans up after an interruption. Cleanup is
 // called after Run has returned, still under the lock, with the time that is
 // left of the grace: see lockguard.Hook. Run.Cause says why Run was
 // interrupted. The job's lock needs a cleanup timeout.

@@ -8,7 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// seekApprovalLocked has somebody decide about a polite request whose waiting
+// seekApprovalLocked asks for a decision about a polite request whose waiting
 // timeout is over.
 func (a *attempt) seekApprovalLocked(n recipes.CleanupPending) {
 	r := a.request

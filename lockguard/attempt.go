@@ -22,11 +22,11 @@ type attempt struct {
 	offers  []offer                    // made, and those that came after it
 	revised chan struct{}              // closed with the next offer
 	taken   bool                       // the layer below has asked for an offer
-	asks    map[string]priority.Reason // for which holders, by ID, were asked to go
+	asks    map[string]priority.Reason // for which holders, by ID, were preempted
 
-	deciding bool                    // somebody is to decide, or has decided
+	deciding bool                    // a decision is awaited or has been made
 	unask    context.CancelCauseFunc // what is to be decided now is not needed any more
-	askedFor time.Time               // since when the holders are asked to go about whom is decided
+	askedFor time.Time               // since when the holders are preempted whose takeover is to be decided
 	approval *Decision               // by which it may take the lock by force
 	spared   time.Duration           // what that leaves the holders
 	denied   error                   // why it may not
@@ -114,7 +114,7 @@ func (a *attempt) open(ctx, caller context.Context, g grant, token Token, since 
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case r.claim.frozen() != nil:
-		r.attempt = nil // nobody cares what becomes of the grant
+		r.attempt = nil // the outcome of the grant does not matter any more
 		return nil, errWithdrawn
 	}
 	l := r.heldSince(since, g)

@@ -190,7 +190,7 @@ func (b *bundle) add(h *Hold) error {
 }
 
 // begin gives the leases that were used up by waiting their whole length again,
-// and starts the minimum runtimes: whoever is more important need not wait for
+// and starts the minimum runtimes: a request of higher priority does not wait for
 // the end of one that has not begun.
 func (b *bundle) begin(ctx context.Context) error {
 	for _, m := range b.members {
@@ -294,7 +294,7 @@ func (b *bundle) giveUp(cause error) (front *Hold, over error) {
 	return b.front, b.over
 }
 
-// press is called when a member was asked to go.
+// press is called when a member is preempted.
 func (b *bundle) press(cause error, deadline time.Time, grace time.Duration) {
 	front, _ := b.giveUp(cause)
 	if front == nil {
@@ -317,7 +317,7 @@ func (b *bundle) lose(lost *LostError) {
 	front.lock.mu.Unlock()
 	b.mu.Lock()
 	if !isClosed(b.lostSignal) {
-		close(b.lostSignal) // whoever sees it finds the context ended
+		close(b.lostSignal) // the context has ended before it is closed
 	}
 	b.mu.Unlock()
 	b.interrupt(lost)

@@ -62,7 +62,7 @@ func (o operated) audited(t *testing.T) []string {
 	return ids
 }
 
-func TestWhoeverHasTheLockAlreadyKeepsItWhenItIsBypassed(t *testing.T) {
+func TestHolderKeepsTheLockWhenItIsBypassed(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		o.locker.prepare = func(*fakeGrant) { o.overrides.put(bypass(scope)) }
 		c := o.do(t.Context(), required())
@@ -80,7 +80,7 @@ func TestOfSeveralLocksThoseThatAreNotBypassedAreTaken(t *testing.T) {
 		require.Equal(t, map[string]Token{"a": 101, "b": 0, "c": 102}, c.hold.Tokens())
 		require.Equal(t, []string{o.locker.of(t, "a").ID()}, o.locker.of(t, "c").request.Under)
 
-		// and one that is asked to go ends the work
+		// and a preempted one ends the work
 		o.locker.of(t, "c").preempt(time.Minute)
 		requirePreempted(t, c.returned(t))
 		require.Equal(t, []string{"Waiting", "Bypassed", "Released"}, o.events.of("b"))

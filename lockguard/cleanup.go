@@ -43,8 +43,8 @@ func (h *Hold) announce(n recipes.Notice) {
 	}
 }
 
-// startGraceLocked gives hooks a deadline. One that was asked to go has its
-// grace already; one that was shut down gets all the time it asked for.
+// startGraceLocked gives hooks a deadline. A preempted one has its
+// grace already; one that was shut down gets its whole cleanup timeout.
 func (h *Hold) startGraceLocked() {
 	switch {
 	case h.lost != nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// preempted is work that is asked to go, and goes.
+// preempted is work that is preempted, and ends.
 func (s setup) preempted(grace time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s.locker.last().preempt(grace)
@@ -93,7 +93,7 @@ func TestHooksOfAnAcquiredHoldRunInRelease(t *testing.T) {
 		}))
 		s.locker.last().preempt(time.Minute)
 		synctest.Wait()
-		require.Zero(t, ran, "nobody knows that the work has ended")
+		require.Zero(t, ran, "the end of the work is not yet known")
 
 		require.ErrorIs(t, hold.Release(t.Context()), errWork)
 		require.Equal(t, 1, ran)

@@ -22,8 +22,8 @@ func New(client *recipes.Client, options ...Option) (*Guard, error) {
 // on. The clients are the caller's to close, after all work has ended.
 //
 // Several locks that are on different ensembles are refused with a *RequestError,
-// be they wanted at once (DoAll, AcquireAll) or one under the other: nobody would see
-// that two who have one each wait for each other, and while one ensemble is away,
+// be they wanted at once (DoAll, AcquireAll) or one under the other: a deadlock
+// of two holders across ensembles would not be detected, and while one ensemble is away,
 // locks of the other one would be held for nothing.
 func NewRouted(router *recipes.Router, options ...Option) (*Guard, error) {
 	if router == nil {

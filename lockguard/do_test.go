@@ -299,7 +299,7 @@ func TestLossThatOnlyTheReleaseFindsIsAnErrorOfDo(t *testing.T) {
 				hold, _ = FromContext(ctx)
 				return nil
 			})
-			require.ErrorAs(t, err, new(*LostError), "nobody knows whether it was held until the work ended")
+			require.ErrorAs(t, err, new(*LostError), "it is unknown whether it was held until the work ended")
 			<-hold.Lost()
 			require.Equal(t, []string{"Waiting", "Acquired", "Lost"}, s.events.names())
 		})

@@ -2,7 +2,7 @@
 // comes out.
 //
 // The one idea: the context of the work is the lock. While it is alive the
-// lock is held. It ends, with a typed cause, as soon as the holder has to go
+// lock is held. It ends, with a typed cause, as soon as the holder is preempted
 // ([PreemptedError], [LeaseExpiredError], [OverriddenError], [ShutdownError]) or has lost the
 // lock ([LostError]). When the work has returned, its cleanup hooks run, still
 // under the lock, and then the lock goes to the next in line. [priority.CauseOf]
@@ -20,9 +20,9 @@
 //	})
 //
 // Hooks run after a loss as well, but under a context that has ended already:
-// the lock may be somebody else's, and with it what a hook would touch. So look
+// the lock may have another holder, and with it what a hook would touch. So look
 // at the context first. A holder that may soon lose its lock to a silence of
-// ZooKeeper is told before ([Hold.AtRisk]): work that then stops with an error
+// ZooKeeper is warned before ([Hold.AtRisk]): work that then stops with an error
 // that wraps [ErrStopped], as commands do, has its hooks run while the lock is
 // still held. A command as a hook (jobs.Command) is started neither after a loss
 // nor in such a silence.
@@ -31,8 +31,8 @@
 // not have noticed yet, ask [Hold.Check].
 //
 // Work that needs several locks takes all of them or none ([Guard.DoAll]): they
-// are acquired in one order by everybody, and the context of the work ends as
-// soon as any of them has to go. [Guard.Retrying] tries again to acquire what it
+// are acquired in one order everywhere, and the context of the work ends as
+// soon as any of them is preempted or lost. [Guard.Retrying] tries again to acquire what it
 // could not.
 //
 // A function that is called with that context and needs the same scope takes
@@ -55,6 +55,6 @@
 // do not finish their cleanup can be decided about by people or rules
 // ([WithApprover]).
 //
-// Every step of a lock's life is one [Event], a notice with its subject, told to
+// Every step of a lock's life is one [Event], a notice with its subject, sent to
 // each [Observer]: logs, metrics, traces and audit are readers of that one stream.
 package lockguard

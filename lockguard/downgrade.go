@@ -16,8 +16,8 @@ import (
 // counts on being alone, with the *LostError after a loss and with ErrReleased
 // after the release. Any other error leaves open whether the lock is shared:
 // exclusive nested requests are refused from then on, and Downgrade may be
-// called again. A holder that was asked to go may downgrade: it goes on being
-// asked, unless the one that asks can share.
+// called again. A preempted holder may downgrade: it stays preempted,
+// unless the preemptor can share.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	if h.isReleased() {
 		return ErrReleased

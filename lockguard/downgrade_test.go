@@ -91,7 +91,7 @@ func TestDowngradeIsRefusedWhileAnotherHoldOfSeveralLocksCountsOnBeingAlone(t *t
 	})
 }
 
-func TestNobodyNestsAloneWhileSeveralLocksBecomeShared(t *testing.T) {
+func TestNoExclusiveNestingWhileSeveralLocksBecomeShared(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		a, b := required(), required()
 		a.Scope, b.Scope = "A", "B"

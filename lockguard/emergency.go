@@ -17,15 +17,15 @@ import (
 // PreemptNow come to; the level priority.Emergency exists here and in boosts
 // alone.
 //
-// The request is exclusive and forceful: whoever holds the lock is asked to go,
-// whatever terms keep others from that, with its cleanup timeout as
-// the grace, or o.WaitingTimeout if that is shorter, and is then evicted. Its
+// The request is exclusive and forceful: it preempts every holder of the lock,
+// whatever terms protect it from others, with its cleanup timeout as
+// the grace, or o.WaitingTimeout if that is shorter, and then evicts it. Its
 // cause is an *OverriddenError, in the end a *LostError with the reason
 // LossOverridden. The owner is o.By, the message says o.ID and o.Reason. The
-// lease lasts until o.Until; then somebody else may ask for the lock, which o
-// does not give back by itself: end ctx for that.
+// lease lasts until o.Until. After it, another request may preempt this one, which
+// is not released by itself: end ctx for that.
 //
-// No other override concerns the request, nobody's approval is asked, and it is
+// No other override concerns the request, it needs no approval, and it is
 // not tried again. With an Auditor it is on record before it is made. ctx must
 // not carry a Hold on the scope.
 //

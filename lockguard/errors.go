@@ -17,7 +17,7 @@ import (
 var ErrReleased = recipes.ErrReleased
 
 // ErrStopped is wrapped by the error of work that was stopped before its end
-// although nobody asked for its lock: because its time was over, say, or
+// without a preemption: because its time was over, say, or
 // because the lock may soon be lost. What it leaves behind is put right by the
 // hooks, as after an interruption.
 var ErrStopped = errors.New("stopped before its end")
@@ -65,7 +65,7 @@ func (e *PreemptedError) Info() priority.CauseInfo {
 }
 
 // LeaseExpiredError is the cause of the context of a Hold whose lease has run
-// out and whose lock somebody else wants. The end of the lease alone does
+// out and whose lock another request wants. The end of the lease alone does
 // nothing. The lock is still held until the hooks have returned, or until it
 // is lost.
 type LeaseExpiredError struct {

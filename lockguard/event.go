@@ -18,13 +18,13 @@ import (
 // Every request begins with Waiting and ends with exactly one of NotAcquired,
 // Released and Lost; after Acquired it is one of the last two, after Bypassed it
 // is Released. What happens between comes in order. The hooks of a lost Hold
-// still run and are told.
+// still run and are reported.
 //
-// What overrides do to a new request is told right after its Waiting, what they
-// do to a waiting one when it has happened: Overridden each time that it asks for
-// something else; Frozen when it is out of the queue, followed by Thawed when it
+// What overrides do to a new request is reported right after its Waiting, what they
+// do to a waiting one when it has happened: Overridden each time that its terms
+// change; Frozen when it is out of the queue, followed by Thawed when it
 // is made again, if it is, so that it is then Queued anew; Bypassed in place of
-// Acquired. Of a holder nothing of that is told: a longer lease is Extended.
+// Acquired. Of a holder nothing of that is reported: a longer lease is Extended.
 // ApprovalDecided follows ApprovalPending unless the request ends, is granted or
 // is frozen before.
 type Event struct {
@@ -73,10 +73,10 @@ type (
 	}
 
 	// ApprovalPending: the waiting timeout of a polite request is over, its
-	// holders have not finished, and somebody is to decide. An alert.
+	// holders have not finished, and a decision is needed. An alert.
 	ApprovalPending struct {
 		Holders []recipes.Contender
-		Waited  time.Duration // since the first of them was asked to go
+		Waited  time.Duration // since the first of them was preempted
 	}
 
 	// ApprovalDecided: the request may take the lock by force, or fails.

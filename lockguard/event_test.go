@@ -101,7 +101,7 @@ func TestTraceIsMadeAfterWaitingWasToldAndTravelsInEveryLaterEvent(t *testing.T)
 	require.Equal(t, trace, hold.Trace())
 }
 
-func TestPanickingObserverHurtsNobody(t *testing.T) {
+func TestPanickingObserverIsContained(t *testing.T) {
 	var log bytes.Buffer
 	last := &events{}
 	s := newSetup(t,
@@ -111,7 +111,7 @@ func TestPanickingObserverHurtsNobody(t *testing.T) {
 
 	require.NoError(t, s.Do(t.Context(), required(), func(context.Context) error { return nil }))
 
-	require.Equal(t, []string{"Waiting", "Acquired", "Released"}, last.names(), "the next observer is told")
+	require.Equal(t, []string{"Waiting", "Acquired", "Released"}, last.names(), "the next observer is called")
 	require.Contains(t, log.String(), "broken observer")
 	require.Contains(t, log.String(), "event=lockguard.Released")
 }
@@ -213,7 +213,7 @@ var oneOfEach = []struct {
 	{Acquired{Waited: time.Second}, slog.LevelInfo, []string{"lock acquired", "waited=1s", "token=12"}},
 	{recipes.PreemptRequested{By: recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}}, Reason: "outranked", Grace: time.Second, Forceful: true}, slog.LevelInfo, []string{"asked to give", "by=hotfix", "reason=outranked", "grace=1s", "forceful=true"}},
 	{recipes.PreemptRequested{Override: &recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}}, slog.LevelInfo, []string{"asked to give", "override=INC-7", "override_by=ana"}},
-	{recipes.PreemptionWithdrawn{}, slog.LevelInfo, []string{"nobody asks"}},
+	{recipes.PreemptionWithdrawn{}, slog.LevelInfo, []string{"preemption withdrawn"}},
 	{recipes.Blocked{Holders: []recipes.Contender{{Identity: priority.Identity{Owner: "a"}}}}, slog.LevelInfo, []string{"next in line", "holder=a"}},
 	{recipes.RiskOver{}, slog.LevelInfo, []string{"answers again"}},
 	{recipes.AtRisk{}, slog.LevelWarn, []string{"ZooKeeper is silent", "deadline="}},
@@ -233,10 +233,10 @@ var oneOfEach = []struct {
 // keptNotices are those of the lock that no event has.
 var keptNotices = map[string]string{
 	"recipes.Joined":         "is for the Ticket",
-	"recipes.Revised":        "is told as Overridden",
-	"recipes.CleanupPending": "is told as ApprovalPending",
+	"recipes.Revised":        "is reported as Overridden",
+	"recipes.CleanupPending": "is reported as ApprovalPending",
 	"recipes.PendingOver":    "ends what ApprovalPending tells",
-	"recipes.Lost":           "is told as Lost",
+	"recipes.Lost":           "is reported as Lost",
 }
 
 func TestSetOfNoticesIsClosedAndEachOneThatIsToldHasAKindAndALogLine(t *testing.T) {

@@ -164,7 +164,7 @@ func (g *fakeGrant) lose(reason recipes.LossReason) *LostError {
 	return lost
 }
 
-// events records what an observer is told.
+// events records what an observer gets.
 type events struct {
 	mu  sync.Mutex
 	all []Event
@@ -253,7 +253,7 @@ func required() Requirement {
 	return Requirement{Scope: scope, Terms: priority.Terms{CleanupTimeout: time.Minute}}
 }
 
-// untilCancelled is work that stops when it is told to.
+// untilCancelled is work that runs until its context ends.
 func untilCancelled(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()

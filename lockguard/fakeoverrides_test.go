@@ -30,7 +30,7 @@ type fakeOverrides struct {
 	mu      sync.Mutex
 	set     override.Set
 	changed chan struct{}
-	stalled chan struct{} // closed to let whoever looks next go on; nil: nobody stalls
+	stalled chan struct{} // closed to let the next reader go on; nil: no stall
 }
 
 func (f *fakeOverrides) InForce() (override.Set, <-chan struct{}) {
@@ -49,7 +49,7 @@ func (f *fakeOverrides) InForce() (override.Set, <-chan struct{}) {
 	return f.set, f.changed
 }
 
-// stall keeps whoever looks next, as a busy machine would, until what it returns is called.
+// stall keeps the next reader waiting, as a busy machine would, until what it returns is called.
 func (f *fakeOverrides) stall() (goOn func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

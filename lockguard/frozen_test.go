@@ -87,7 +87,7 @@ func TestGrantThatRacesWithAFreezeIsReleasedUnstarted(t *testing.T) {
 				once = false
 				o.overrides.put(freeze())
 				g.release = func(context.Context) error {
-					// whoever asks for it, or takes it, finds nobody
+					// a preemption and a takeover then find no holder
 					g.preempt(time.Second)
 					g.request.Notify(recipes.Lost{Err: &LostError{Scope: scope}})
 					return nil
@@ -98,7 +98,7 @@ func TestGrantThatRacesWithAFreezeIsReleasedUnstarted(t *testing.T) {
 		// when it arrives
 		c := o.do(t.Context(), required())
 
-		// then it is given back, and nobody has worked
+		// then it is released, and no work has run
 		require.Equal(t, 1, o.locker.last().released())
 		require.Nil(t, c.hold)
 		require.Equal(t, []string{"Waiting", "Frozen"}, o.events.names())
@@ -232,7 +232,7 @@ func TestLockThatIsHeldWhileOthersAreWaitedForIsGivenBackWhenItFreezes(t *testin
 	}
 }
 
-// Whoever still weighs overrides for a request that froze must not meet the one that goes on in the next try.
+// A goroutine that still evaluates overrides for a frozen request must not meet the one of the next try.
 func TestRequestOfSeveralThatFrozeGoesOnWhileItsFirstTryIsStillBeingAudited(t *testing.T) {
 	for range 10 { // the race detector sees every other one
 		underOverrides(t, func(t *testing.T, o operated) {

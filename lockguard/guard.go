@@ -38,7 +38,7 @@ type Guard struct {
 type Option func(*Guard) error
 
 // WithObserver adds an Observer. It can be given several times; each observer
-// is told of every event, in the order in which they were given.
+// gets every event, in the order in which they were given.
 func WithObserver(observer Observer) Option {
 	return func(g *Guard) error {
 		if observer == nil {
@@ -77,7 +77,7 @@ func WithLogger(logger *slog.Logger) Option {
 // WithTrace sets what makes the W3C traceparent that travels with a request
 // through ZooKeeper, and on to the environment of commands (jobs.Command sets
 // TRACEPARENT to it). It is called once for each request, after the observers
-// have been told Waiting.
+// have got Waiting.
 func WithTrace(trace func(ctx context.Context, about Subject) string) Option {
 	return func(g *Guard) error {
 		if trace == nil {
@@ -102,7 +102,7 @@ func WithContext(f func(ctx context.Context, about Subject) context.Context) Opt
 	}
 }
 
-// A Hook puts things right after an interruption. Its context has the values
+// A Hook cleans up after an interruption. Its context has the values
 // of the caller's context and carries the Hold. It ends with the grace or, with
 // a *LostError as its cause, when the lock is no longer held; it does not end
 // with the caller's context.
@@ -122,7 +122,7 @@ type Hook func(ctx context.Context) error
 // wraps the error of work, the cause of the interruption, the *LostError if the
 // lock was lost, and the errors of the hooks. That ZooKeeper has not confirmed
 // the release is no error of Do, because the work was done under the lock and
-// the release is tried on in the background: it is told in the event Released.
+// the release is tried on in the background: the event Released reports it.
 // Work that was not started at all gets the error that Acquire would return.
 func (g *Guard) Do(ctx context.Context, requirement Requirement, work func(ctx context.Context) error, hooks ...Hook) error {
 	return g.DoAll(ctx, []Requirement{requirement}, work, hooks...)
@@ -135,7 +135,7 @@ func (g *Guard) Do(ctx context.Context, requirement Requirement, work func(ctx c
 // to go because its lease is over, or is lost; the cause is that lock's. Then
 // the hooks run under all locks that are still held, as long as the shortest
 // grace lasts that any of them was given, or as the shortest cleanup timeout
-// when nobody has asked. When one lock is lost, they run as after the loss of
+// without a preemption. When one lock is lost, they run as after the loss of
 // all. At last all locks are released, the last acquired first.
 //
 // Hooks need a cleanup timeout in every requirement.
@@ -177,7 +177,7 @@ func (g *Guard) Acquire(ctx context.Context, requirement Requirement) (*Hold, er
 // bytes), so that two such calls never wait for each other in a circle. The
 // shortest acquire timeout bounds all of it, from the call on; 0 in any
 // requirement makes it a try: all locks must be free. When a lock is preempted,
-// has to go because its lease is over, or is lost while later ones are waited
+// must be released because its lease is over, or is lost while later ones are waited
 // for, all that is held is given back at once, the last one first, and all is
 // begun anew within the same time, from the back of the queues. The events of
 // each lock tell that. A lease that was used up by waiting is extended to its

@@ -19,7 +19,7 @@ const releaseTimeout = 5 * time.Second
 // first, and those nested in it.
 //
 // Contexts are cancelled under mu, so that the causes of nested Holds agree;
-// observers are told outside.
+// observers are called outside.
 type heldLock struct {
 	guard      *Guard
 	claim      claim // as declared
@@ -118,7 +118,7 @@ func (l *heldLock) check() error {
 	return err
 }
 
-// standing returns why the holder has to go, or has gone.
+// standing returns why the holder is preempted, or has gone.
 func (l *heldLock) standing() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -51,7 +51,7 @@ type Info struct {
 	ID            string      // of the request, as in the events
 	Token         Token
 	Since         time.Time // local clock
-	LeaseDeadline time.Time // local clock; nothing happens then unless somebody asks
+	LeaseDeadline time.Time // local clock; nothing happens then without a waiter
 
 	// Bypass is the override by which the work runs without the lock; nil: it
 	// holds the lock.
@@ -124,7 +124,7 @@ func (h *Hold) Lost() <-chan struct{} {
 func (h *Hold) Deadline() time.Time { return h.lock.grant.Deadline() }
 
 // Check says whether the lock, or each of several, is held right now: nil, the
-// *LostError, or ErrReleased after the release. A holder that was asked to go
+// *LostError, or ErrReleased after the release. A preempted holder
 // still holds.
 //
 // The context of the Hold ends with a loss by itself, as soon as the process
@@ -158,7 +158,7 @@ func (h *Hold) AtRisk() <-chan struct{} { return h.lock.atRisk() }
 
 // Extend starts a new lease of the given length, which must be longer than the
 // cleanup timeout. It is refused with the *PreemptedError, *LeaseExpiredError or
-// *OverriddenError once the holder was asked to go, with the *LostError after a loss and with
+// *OverriddenError once the holder is preempted, with the *LostError after a loss and with
 // ErrReleased after the release. Of several locks, those before the one that
 // refuses have the new lease.
 func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {

@@ -50,7 +50,7 @@ func TestReleaseOutlivesItsContextAndDoesNotWaitForEver(t *testing.T) {
 	})
 }
 
-// A grant may not know its token yet, and nobody answers.
+// A grant may not know its token yet, and the server does not answer.
 func TestSilentServerDoesNotHoldUpACallThatIsCancelledOnceItIsGranted(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		s.locker.prepare = func(g *fakeGrant) {
@@ -192,8 +192,8 @@ func TestLossNeverShowsBeforeTheContextHasEnded(t *testing.T) {
 	}
 }
 
-// foreignContext is a context that is not of the standard library: whoever
-// waits for its end needs a goroutine.
+// foreignContext is a context that is not of the standard library: waiting for
+// its end needs a goroutine.
 type foreignContext struct {
 	context.Context
 	done chan struct{}

@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// A lease bounds how long a lock is held once somebody else asks for it.
+// A lease bounds how long a lock is held once another request wants it.
 type lease struct {
 	length    time.Duration
 	end       time.Time     // local clock
@@ -63,7 +63,7 @@ func (l *heldLock) extend(ctx context.Context, length time.Duration) error {
 	return nil
 }
 
-// refusal is what a holder is told whose lease was not extended.
+// refusal is the error for a holder whose lease was not extended.
 func (l *heldLock) refusal(err error) error {
 	if why := l.standing(); why != nil {
 		return why

@@ -102,7 +102,7 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 		return slog.LevelInfo, "asked to give the lock away", append(contender("by", e.By),
 			slog.String("reason", string(e.Reason)), duration("grace", e.Grace), slog.Bool("forceful", e.Forceful), markAttr(e.Override))
 	case recipes.PreemptionWithdrawn:
-		return slog.LevelInfo, "nobody asks for the lock any more, giving it away all the same", nil
+		return slog.LevelInfo, "preemption withdrawn, the lock is released all the same", nil
 	case recipes.AtRisk:
 		return slog.LevelWarn, "ZooKeeper is silent, the lock will be lost unless it answers", []slog.Attr{slog.Time("deadline", e.Deadline)}
 	case recipes.RiskOver:

@@ -16,7 +16,7 @@ type Reference = recipes.Reference
 // Reference names the Hold for others, who can join or adopt it; of several locks
 // the first, of a nested Hold the outer one. It is of use if the requirement has a
 // Hold id: without one, and without the lock (Info.Bypass), its ID or its Hold is
-// empty, and nobody can.
+// empty, and it cannot be joined or adopted.
 func (h *Hold) Reference() Reference {
 	l := h.locks()[0]
 	if l.bypass() != nil {
@@ -30,22 +30,22 @@ type JoinOption func(*joining)
 
 type joining struct{ cleanup bool }
 
-// ForCleanup joins a hold to clean up for it, also when it is asked to go. The
-// context of such a Hold does not end because somebody asks, but at the end of the
+// ForCleanup joins a hold to clean up for it, also when it is preempted. The
+// context of such a Hold does not end at a preemption, but at the end of the
 // grace, with a cause that wraps context.DeadlineExceeded.
 func ForCleanup() JoinOption { return func(j *joining) { j.cleanup = true } }
 
 // Join makes the caller a companion of a Hold, in this process or another one: as if
 // it were nested, but with a life of its own. It shares the token, the lease and the
 // cleanup timeout; the lock is given away when the last companion has been released.
-// It is interrupted when it is asked to go, hears of that by itself, and holds on
-// when the process of the other one ends.
+// A preemption of the hold interrupts the member, which learns of it by itself and
+// goes on when the process of the other one ends.
 //
 // Of the requirement, Owner, Message, Job, Labels, Scope, Hold and AcquireTimeout (for
 // an answer) count; Scope and Hold must be those of ref, or empty. All other terms are
 // those of the hold. No override concerns it.
 //
-// A hold that is asked to go is not joined, with the cause: *PreemptedError,
+// A preempted hold is not joined, with the cause: *PreemptedError,
 // *LeaseExpiredError or *OverriddenError. See ForCleanup. Other errors are
 // *RequestError, *recipes.NotThereError, *recipes.UnavailableError, or the cause of
 // ctx.
@@ -61,13 +61,13 @@ func (g *Guard) Join(ctx context.Context, requirement Requirement, ref Reference
 }
 
 // Adopt takes a hold over from a process that has ended, or that is to be relieved:
-// the Hold has its token, and what is left of its lease. Whoever had it loses it,
+// the Hold has its token, and what is left of its lease. The process that had it loses it,
 // with the reason recipes.LossSuperseded. If ref is that of a request that waits,
 // Adopt waits for its grant. Exclusive holds whose processes have all died are
-// resumed, unless somebody else has had the lock since: with the same token, and a
+// resumed, unless another holder has had the lock since: with the same token, and a
 // new lease, that of the requirement. See recipes.PriorityLock.Adopt.
 //
-// A hold that is asked to go can be adopted: the Hold is interrupted from the
+// A preempted hold can be adopted: the Hold is interrupted from the
 // beginning, and has what is left of the grace.
 //
 // A *recipes.NotThereError says that there is nothing to adopt: the lock has to be

@@ -129,7 +129,7 @@ func TestShortestGraceThatStandsRulesTheHooks(t *testing.T) {
 			start := time.Now()
 			<-ctx.Done()
 
-			// then the hook is told at the end of that one, with all locks held
+			// then the context of the hook ends at the end of that one, with all locks held
 			require.Equal(t, 5*time.Second, time.Since(start))
 			require.ErrorIs(t, context.Cause(ctx), context.DeadlineExceeded)
 			require.ErrorContains(t, context.Cause(ctx), `for the cleanup of locks "b", "c", "a" is over`)

@@ -7,7 +7,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// notice is told by the layer below what happens to a request, and then to the
+// notice is called by the layer below with what happens to a request, and then to the
 // lock that it was granted. It must not block.
 func (r *request) notice(a *attempt, n recipes.Notice) {
 	r.mu.Lock()
@@ -98,7 +98,7 @@ func (l *heldLock) askLocked(n recipes.PreemptRequested) {
 	l.stream.note(n)
 }
 
-// causeOf is what work is interrupted with that is asked to go.
+// causeOf is the cause with which preempted work is interrupted.
 func causeOf(n recipes.PreemptRequested, scope string, lease time.Duration) error {
 	if n.Override != nil {
 		return &OverriddenError{
@@ -134,7 +134,7 @@ func (l *heldLock) markLostLocked(lost *LostError) (first bool) {
 	for _, h := range l.holds {
 		h.loseLocked(lost)
 	}
-	close(l.lostSignal) // whoever sees it finds the contexts ended
+	close(l.lostSignal) // the contexts have ended before it is closed
 	return true
 }
 

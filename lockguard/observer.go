@@ -11,14 +11,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// An Observer is told of every event. The events of one request come in order
+// An Observer gets every event. The events of one request come in order
 // and one at a time, those of different requests concurrently. ctx has the
 // values of the context of the request, and never ends. From the grant on its
 // Traceparent is that of the work, if what WithContext is given has set one.
 //
 // An Observer must return soon, because Acquire, Do and Release may wait for
-// it, and must not call the Guard or the Hold it is told about. It never delays
-// the end of a Hold's context. Its panics are logged, and hurt nobody.
+// it, and must not call the Guard or the Hold of the event. It never delays
+// the end of a Hold's context. Its panics are logged and have no other effect.
 type Observer func(ctx context.Context, event Event)
 
 // tell calls every observer.
@@ -51,8 +51,8 @@ type stream struct {
 	about Subject       // of the request; At is filled in for each event
 	work  func() string // the traceparent of what the work does, nil: none is set
 	queue []Event
-	busy  bool          // somebody delivers
-	idle  chan struct{} // closed when nobody does any more; nil unless somebody waits
+	busy  bool          // a goroutine delivers
+	idle  chan struct{} // closed when the delivery has ended; nil without a waiter
 }
 
 // subject returns what the events are about.
@@ -104,7 +104,7 @@ func (s *stream) deliverSoon() {
 	}
 }
 
-// flush waits until all that is in the queue has been told, within a limit.
+// flush waits until all that is in the queue has been delivered, within a limit.
 func (s *stream) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()

@@ -90,7 +90,7 @@ func (a *attempt) terms() (recipes.Revision, <-chan struct{}) {
 	return last.terms, a.revised
 }
 
-// revisedLocked is told with which terms the request stands in ZooKeeper.
+// revisedLocked is called with the terms that the request has in ZooKeeper.
 func (a *attempt) revisedLocked(terms recipes.Revision) {
 	for i, o := range slices.Backward(a.offers) {
 		if sameTerms(o.terms, terms) {

@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// An Outcome says in one word how the wait of a request ended, for whoever counts.
+// An Outcome says in one word how the wait of a request ended, for metrics.
 type Outcome string
 
 // The outcomes of a request.
@@ -18,12 +18,12 @@ const (
 	OutcomeBypassed       Outcome = "bypassed"        // an override let the work run without the lock
 	OutcomeCancelled      Outcome = "cancelled"       // by its caller
 	OutcomeCleanupPending Outcome = "cleanup_pending" // a polite request, whose holders did not finish their cleanup
-	OutcomeDenied         Outcome = "denied"          // likewise, and somebody has decided that they may go on
+	OutcomeDenied         Outcome = "denied"          // likewise, and the takeover was denied
 	OutcomeEvicted        Outcome = "evicted"         // an administrator has removed it
 	OutcomeFailed         Outcome = "failed"          // for another reason
 	OutcomeFrozen         Outcome = "frozen"          // by an override, for as long as it could wait
 	OutcomeLost           Outcome = "lost"            // it was granted, and lost before the work began
-	OutcomePreempted      Outcome = "preempted"       // it was granted, and asked to go before the work began
+	OutcomePreempted      Outcome = "preempted"       // it was granted, and preempted before the work began
 	OutcomeQueueFull      Outcome = "queue_full"
 	OutcomeTimeout        Outcome = "timeout"
 	OutcomeUnavailable    Outcome = "unavailable" // ZooKeeper did not answer
@@ -58,7 +58,7 @@ func (e NotAcquired) Outcome() Outcome {
 	return OutcomeFailed
 }
 
-// An End says in one word how a hold ended, for whoever counts.
+// An End says in one word how a hold ended, for metrics.
 type End string
 
 // The ends of a hold. After all of them but the last five the lock was given away by
@@ -66,7 +66,7 @@ type End string
 const (
 	EndReleased     End = "released" // the work has returned by itself
 	EndPreempted    End = "preempted"
-	EndLeaseExpired End = "lease_expired" // its lease was over and somebody else asked
+	EndLeaseExpired End = "lease_expired" // its lease was over and another request wanted the lock
 	EndOverridden   End = "overridden"    // for an operator's override, given away or taken
 	EndShutdown     End = "shutdown"      // its caller ended
 	EndInterrupted  End = "interrupted"   // for another reason

@@ -35,7 +35,7 @@ type Overrides interface {
 //     nothing can happen to it. It goes on when the bypass ends. Of several locks the
 //     others are taken.
 //   - Holders: an extension makes their lease as long, counted from the grant, unless
-//     somebody has asked them to go. Nothing else is done to them.
+//     another request preempts them. Nothing else is done to them.
 //
 // A Hold that is nested in another one is not a request, and is left alone.
 func WithOverrides(overrides Overrides) Option {
@@ -110,14 +110,14 @@ type Decision struct {
 	Reason string
 
 	// AfterGrace leaves the holders what is left of their cleanup timeout, counted
-	// from when the first of them was asked to go. Defaults to false: the lock is
+	// from when the first of them was preempted. Defaults to false: the lock is
 	// taken at once.
 	AfterGrace bool
 }
 
 // ErrHoldersGone is the cause with which the context of Approver.Approve ends
-// when the holders about whom was asked hold the lock no more: there is nothing
-// left to decide about them, for nobody.
+// when the holders about whom was asked hold the lock no more: no decision about
+// them is needed any more.
 var ErrHoldersGone = errors.New("lockguard: the holders that were asked about hold the lock no more")
 
 // Pending is a polite request that could not finish its preemption.
@@ -139,7 +139,7 @@ type Question struct {
 	// Patience is how long they have to answer. Positive.
 	Patience time.Duration
 
-	// Opened is told when they can see it, and again when it had to be put before
+	// Opened is called when they can see it, and again when it had to be put before
 	// them anew. It may be nil.
 	Opened func(ctx context.Context, o Opened)
 }
@@ -174,14 +174,14 @@ type Answer struct {
 	Decision
 	Approved bool
 
-	// Person: somebody has answered, who is Decision.By.
+	// Person: a person has answered, Decision.By.
 	Person bool
 
-	// Before: it was given to somebody who asked the same, and was not there any
-	// more to hear it.
+	// Before: the decision was made for an earlier process that asked the same and
+	// ended before it got the answer.
 	Before bool
 
-	// Recorded: whoever has answered has put it on record.
+	// Recorded: the decision is already in the audit trail.
 	Recorded bool
 }
 
@@ -190,7 +190,7 @@ func AnswerOf(id string, d opstore.Decision) Answer {
 	return Answer{Decision: Decision{ID: id, By: d.By, Reason: d.Reason, AfterGrace: d.Approved && !d.Force}, Approved: d.Approved}
 }
 
-// WithApprover has somebody decide when the waiting timeout of a polite request
+// WithApprover lets a person decide when the waiting timeout of a polite request
 // is over. The request keeps its place in the queue meanwhile, and gets the
 // lock if the holder goes; the acquire timeout bounds this too. Approved, it takes
 // the lock by force, at once or as Decision.AfterGrace says. Denied, it fails with a *recipes.CleanupPendingError

@@ -27,7 +27,7 @@ type request struct {
 
 	mu      mutex
 	attempt *attempt        // the present one: what an earlier one brings to light is too late
-	frozen  bool            // and that was told
+	frozen  bool            // and that was reported
 	told    override.Effect // with the last Overridden
 	over    bool            // it was granted, or has failed
 	held    *heldLock       // what it was granted

@@ -16,7 +16,7 @@ import (
 // Guard.Retrying. The zero value tries until the context ends.
 //
 // Each request may wait as long as its own acquire timeout. Between requests
-// nobody stands in the queue: to wait for a lock, a longer acquire timeout is
+// it is not in the queue: to wait for a lock, a longer acquire timeout is
 // fairer. Retries are for tries (acquire timeout 0), for polite requests that
 // a holder's cleanup outlasts, and for a ZooKeeper that does not answer.
 type Retry struct {

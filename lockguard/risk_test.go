@@ -17,7 +17,7 @@ func TestCheckFindsALossBeforeItIsTold(t *testing.T) {
 		g := s.locker.last()
 		require.NoError(t, hold.Check())
 		g.preempt(time.Minute)
-		require.NoError(t, hold.Check(), "whoever is asked to go still holds")
+		require.NoError(t, hold.Check(), "a preempted holder still holds")
 
 		lost := &LostError{Scope: scope, Token: hold.Token(), Reason: recipes.LossSession}
 		g.check = func() error { return lost } // the process was stopped; no notice yet

@@ -110,7 +110,7 @@ func (s StopSignals) Context() (ctx context.Context, stop func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// GraceEnd is when work has to be gone that is told to go with cause: now after a
+// GraceEnd is when work has to have ended that is cancelled with cause: now after a
 // loss and in a hook, at its deadline after a preemption, else after cleanup.
 func (s StopSignals) GraceEnd(cause error, cleanup time.Duration) time.Time {
 	switch c := priority.CauseOf(cause); {

@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
-// askedLocked remembers why a holder was asked to go, for the audit trail.
+// askedLocked remembers why a holder was preempted, for the audit trail.
 func (a *attempt) askedLocked(n recipes.PreemptSent) {
 	if a.request.guard.auditor == nil {
 		return

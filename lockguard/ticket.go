@@ -24,7 +24,7 @@ type Ticket struct {
 
 // Enqueue is Acquire in the background: it returns at once, and the request goes
 // on until ctx ends. The Hold that it leads to derives from ctx as well, and has to
-// be released by whoever takes it from the Ticket; if nobody does, the lock stays held.
+// be released by the caller that takes it from the Ticket; otherwise the lock stays held.
 //
 // If the requirement has a Hold, another process can adopt the request by its
 // Reference, now or when it is granted: Guard.Adopt. The Hold of the ticket is lost

@@ -7,7 +7,7 @@ import (
 )
 
 // dress adds what WithContext makes to the values of the contexts of work and
-// hooks. Nobody has seen h yet. What is nested has its caller's values already.
+// hooks. h is not shared yet. What is nested has its caller's values already.
 func (h *Hold) dress() {
 	f := h.lock.guard.dress
 	if f == nil || h.bundle == nil && h.lock.first != h {

@@ -16,7 +16,7 @@ import (
 // 14:00 UTC by ana: disk full (INC-4411)".
 func (o Override) String() string { return o.Summary(time.Time{}) }
 
-// Summary is String for somebody who knows what day it is: the date of the end
+// Summary is String for a reader who knows the date: the date of the end
 // is left out when it is that of now.
 func (o Override) Summary(now time.Time) string {
 	var b strings.Builder

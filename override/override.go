@@ -28,8 +28,8 @@ const (
 	// person.
 	Hold Kind = "hold"
 
-	// PreemptNow asks whoever holds the lock of one scope to go, and takes it by
-	// force at the end of the grace. It is done once.
+	// PreemptNow preempts the holder of the lock of one scope, and takes it by
+	// force at the end of the grace period. It is done once.
 	PreemptNow Kind = "preempt-now"
 
 	// Pause skips the ticks of matching jobs.
@@ -78,19 +78,19 @@ type Override struct {
 
 	// WaitingTimeout is what the waiting timeout of the request becomes: at
 	// most with Boost, at least with Cap and Extend. With Hold and PreemptNow it
-	// bounds the grace of whoever holds the lock; nil: their cleanup timeout.
+	// bounds the grace period of the holder; nil: its cleanup timeout.
 	WaitingTimeout *time.Duration
 
 	// What Extend makes of the other timeouts: at least this. nil: as they are.
 	LeaseTimeout, CleanupTimeout, AcquireTimeout *time.Duration
 
-	// Token, with PreemptNow, is that of the holder that is meant: nobody else
-	// is asked to go. 0: whoever holds the lock.
+	// Token, with PreemptNow, is that of the holder that is meant: no other
+	// holder is preempted. 0: any holder of the lock.
 	Token int64
 }
 
-// Match says whom an override concerns: whoever fits all that is given. An
-// empty one fits everybody.
+// Match says which requests an override concerns: those that meet every
+// condition given. An empty one fits all.
 type Match struct {
 	// Scope and Job are patterns: * stands for any text, slashes included, ? for
 	// one character. Empty: any.
@@ -117,8 +117,8 @@ func fitsAnything(pattern string) bool {
 }
 
 // ForAll reports whether it changes, pauses or keeps out every job's requests: no
-// scope, job or label limits it. A priority does not, nobody knows all of them. Who
-// applies such a one has to say that it is meant.
+// scope, job or label limits it. A limit by priority does not count. The operator
+// who applies such an override has to confirm it.
 func (o Override) ForAll() bool {
 	switch o.Kind {
 	case Boost, Cap, Freeze, Pause, Extend:

@@ -244,7 +244,7 @@ func TestApplyLeavesWhatItIsGivenAlone(t *testing.T) {
 		e := set.Apply(orders, asked)
 		for _, d := range []*time.Duration{e.Terms.WaitingTimeout, e.Terms.AcquireTimeout} {
 			if d != nil && d != asked.WaitingTimeout && d != asked.AcquireTimeout {
-				*d = 12345 // whoever has the result may change it
+				*d = 12345 // the owner of the result may change it
 			}
 		}
 		require.Equal(t, before, text(t, set)+text(t, asked))

@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-// DefaultMaxDuration is how far ahead an override may end when nobody says
+// DefaultMaxDuration is how far ahead an override may end unless the configuration says
 // otherwise.
 const DefaultMaxDuration = 24 * time.Hour
 
@@ -217,7 +217,7 @@ func (c *checker) matchOf(kind Kind, m Match) {
 		case hasWildcard(m.Scope):
 			c.refuse("match.scope", "%q has a wildcard in it, and %s takes one lock; write one scope", m.Scope, kind)
 		}
-		unwanted(fmt.Sprintf("%s takes the lock of one scope, from whomever has it", kind), "scope")
+		unwanted(fmt.Sprintf("%s takes the lock of one scope, from any holder", kind), "scope")
 	case Pause:
 		unwanted("pause concerns jobs as a whole: it has no scope and no priority", "job", "labels")
 	case Bypass:
@@ -258,9 +258,9 @@ func (c *checker) fields(o Override) {
 	if f := o.Forceful; f != nil {
 		switch {
 		case o.Kind == Boost && !*f:
-			c.refuse("forceful", "a boost makes nobody polite; write true, or use cap")
+			c.refuse("forceful", "a boost cannot make a request polite; write true, or use cap")
 		case o.Kind == Cap && *f:
-			c.refuse("forceful", "a cap makes nobody forceful; write false, or use boost")
+			c.refuse("forceful", "a cap cannot make a request forceful; write false, or use boost")
 		}
 	}
 	for field, d := range o.timeouts() {

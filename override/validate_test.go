@@ -93,12 +93,12 @@ func TestEachMistakeIsToldWithItsField(t *testing.T) {
 		}},
 		"hold without a scope": {of(override.Hold, func(o *override.Override) { o.Match = override.Match{Job: "j", Labels: map[string]string{"a": "b"}} }), []string{
 			"match.scope: is missing; write the scope whose lock is meant, without wildcards",
-			"match.job: hold takes the lock of one scope, from whomever has it; remove it",
-			"match.labels: hold takes the lock of one scope, from whomever has it; remove it",
+			"match.job: hold takes the lock of one scope, from any holder; remove it",
+			"match.labels: hold takes the lock of one scope, from any holder; remove it",
 		}},
 		"preempt-now of many": {of(override.PreemptNow, func(o *override.Override) { o.Match.Scope, o.Match.PriorityBelow = "db/*", new(priority.Level(3)) }), []string{
 			`match.scope: "db/*" has a wildcard in it, and preempt-now takes one lock; write one scope`,
-			"match.priority_below: preempt-now takes the lock of one scope, from whomever has it; remove it",
+			"match.priority_below: preempt-now takes the lock of one scope, from any holder; remove it",
 		}},
 		"pause of a scope": {of(override.Pause, func(o *override.Override) { o.Match.Scope, o.Match.PriorityAbove = "db/*", new(priority.Level(3)) }), []string{
 			"match.scope: pause concerns jobs as a whole: it has no scope and no priority; remove it",
@@ -143,14 +143,14 @@ func TestEachMistakeIsToldWithItsField(t *testing.T) {
 			o.Priority, o.Forceful, o.WaitingTimeout = new(priority.Level(0)), new(false), new(-time.Second)
 		}), []string{
 			"priority: 0 is the lowest and raises nothing; write 1 or more",
-			"forceful: a boost makes nobody polite; write true, or use cap",
+			"forceful: a boost cannot make a request polite; write true, or use cap",
 			"waiting_timeout: -1s is negative; write 0 to wait for no cleanup, or leave it out",
 		}},
 		"cap up": {of(override.Cap, func(o *override.Override) {
 			o.Priority, o.Forceful, o.WaitingTimeout = new(priority.Emergency), new(true), new(time.Duration(0))
 		}), []string{
 			"priority: emergency is the highest and lowers nothing; write a lower one",
-			"forceful: a cap makes nobody forceful; write false, or use boost",
+			"forceful: a cap cannot make a request forceful; write false, or use boost",
 			"waiting_timeout: 0s lengthens nothing; write a duration such as 30s",
 		}},
 		"below the lowest": {of(override.Cap, func(o *override.Override) {
@@ -215,7 +215,7 @@ func TestTheLongestDurationIsThatOfTheLimits(t *testing.T) {
 	require.Error(t, o.Validate(limits(hour)))
 }
 
-func TestWaitingNotAtAllIsPossibleForWhoeverPreempts(t *testing.T) {
+func TestAPreemptionCanWaitForNoCleanup(t *testing.T) {
 	for _, kind := range []override.Kind{override.Boost, override.Hold, override.PreemptNow} {
 		require.NoError(t, of(kind, func(o *override.Override) { o.WaitingTimeout = new(time.Duration) }).Validate(limits()), kind)
 	}

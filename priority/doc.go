@@ -8,7 +8,7 @@
 //
 //	verdict := priority.Judge(priority.Facts{
 //		Request: priority.Request{Level: 5, Forceful: true},
-//		First:   true, // nobody else is waiting before it
+//		First:   true, // no other request is waiting before it
 //		Holders: []priority.Holder{{
 //			Level:          1,
 //			CleanupTimeout: 10 * time.Second,

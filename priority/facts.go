@@ -33,13 +33,13 @@ type Request struct {
 	// ask that one to go for it. 0 and 1: any higher level will do.
 	PreemptDelta int
 
-	// NeverPreempts asks nobody to go for the level, unless that is Emergency.
-	// The request has its place in the queue all the same, and leases that have
-	// run out are its concern.
+	// NeverPreempts: the request preempts no holder for its level, unless that is
+	// Emergency. It has its place in the queue all the same, and it preempts holders
+	// whose leases have run out.
 	NeverPreempts bool
 
-	// Try, the acquire timeout 0, takes only what needs nobody's consent. It
-	// never asks anybody to go.
+	// Try, the acquire timeout 0: the request takes only what is free. It never
+	// preempts.
 	Try bool
 }
 
@@ -48,8 +48,8 @@ type Holder struct {
 	Level Level
 	Mode  Mode
 
-	// CleanupTimeout is how long the holder needs to put things right once it
-	// is asked to go.
+	// CleanupTimeout is how long the holder needs for its cleanup once it is
+	// preempted.
 	CleanupTimeout time.Duration
 
 	Remaining
@@ -66,8 +66,8 @@ type Remaining struct {
 	// stands.
 	LeaseLeft time.Duration
 
-	// MinRuntimeLeft is how long the holder is not yet to be asked to go for
-	// somebody's level; 0 or less: it may be. It does not outlive the lease: one
+	// MinRuntimeLeft is how long the holder cannot yet be preempted for a level;
+	// 0 or less: it can be. It does not outlive the lease: one
 	// that only the end of its lease ends has as much left of both.
 	MinRuntimeLeft time.Duration
 }

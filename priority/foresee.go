@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Forecast is what becomes of a waiter if nobody does anything on his own
-// accord: no holder leaves before it is made to, nobody else comes.
+// A Forecast is what becomes of a waiter if no one acts on their own accord: no
+// holder leaves before it is made to, and no other request comes.
 type Forecast struct {
 	// Asks are the requests to go that it will send, in order.
 	Asks []Foreseen

@@ -10,28 +10,28 @@ import (
 // The first rule that fits rules:
 //
 //  1. First in line, and no conflict: Grant.
-//  2. A try: Refuse. It needs somebody's consent, so it leaves.
+//  2. A try: Refuse. The lock is not free, so it leaves.
 //  3. Not first: Wait for an event. Only the first waiter deals with holders.
 //  4. Every conflicting holder may be evicted: TakeOver, all of them at once.
-//     While one may not, none is: the lock would be nobody's gain.
+//     While one may not, none is: the lock would not become free.
 //  5. The patience is over (see below): GiveUp.
-//  6. Somebody is to be asked to go: Preempt.
+//  6. A holder can be preempted: Preempt.
 //  7. Otherwise: Wait.
 //
 // Whom to ask. A holder whose lease has run out is asked for that reason,
 // whatever the levels. One whose lease still runs is asked if it is outranked
 // and nothing bars that (BarOf): else it is left alone until its lease ends, or
-// its minimum runtime if that is the bar. Nobody is asked twice for the same
+// its minimum runtime if that is the bar. No holder is asked twice for the same
 // reason. A holder that was asked as outranked is asked
 // again when its lease ends, because that is another right, by which a polite
 // request too may take over. It never happens the other way round: one asked
 // for its lease is not asked as outranked, for that adds nothing, and the right
-// stays even if its lease seems to run again (a holder that is asked to go
+// stays even if its lease seems to run again (a preempted holder
 // cannot extend it, so the clocks were corrected).
 //
 // Outranked holders are asked when every holder in the way has been asked or
 // may be, for whatever reason: all at once. While one is left alone the lock is
-// not to be had, so the work of the others would be stopped for nothing. One
+// not free, so the work of the others would be stopped for nothing. One
 // that has outstayed its lease is asked in any case: its time is over.
 //
 // Who may be evicted. A holder whose grace, counted from one of the waiter's
@@ -49,11 +49,11 @@ import (
 // A polite request with the waiting timeout 0 gives up where it would ask. It
 // would leave in the same moment, so the holder would be cancelled for
 // nothing. The exception is an ask that wins at once: all leases in the way
-// have run out, and nobody there needs time to clean up.
+// have run out, and no holder there needs time to clean up.
 //
 // Verdict.After is the smallest of: what is left of each grace at whose end a
 // holder may be evicted that may not be now, what is left of each lease at
-// whose end there is somebody to ask, what is left until the last holder may be
+// whose end there is a holder to ask, what is left until the last holder may be
 // asked, and what is left of the patience.
 //
 // Timeouts and times below 0 count as 0. Judge keeps nothing of f and changes

@@ -27,7 +27,7 @@ func judge(t *testing.T, contentions []contention) {
 	}
 }
 
-func TestLockIsGrantedWhenNobodyConflicts(t *testing.T) {
+func TestLockIsGrantedWithoutAConflict(t *testing.T) {
 	judge(t, []contention{
 		{"free", politely.at(0), nil, grant},
 		{"the holder is dead, so none of the holders", politely.at(0), nil, grant},
@@ -47,7 +47,7 @@ func TestEqualOrHigherHolderIsLeftAloneUntilItsLeaseEnds(t *testing.T) {
 		{"equal holder", politely, by(writer(5, 7*s)), wait(7 * s)},
 		{"higher holder", politely, by(writer(9, 7*s)), wait(7 * s)},
 		{"equal holder, forceful", forcefully, by(writer(5, 7*s)), wait(7 * s)},
-		{"equal holder, forceful that waits for nobody", forcefully.waits(0 * s), by(writer(5, 7*s)), wait(7 * s)},
+		{"equal holder, forceful that waits for no cleanup", forcefully.waits(0 * s), by(writer(5, 7*s)), wait(7 * s)},
 		{"equal holder, polite that waits for no cleanup", politely.waits(0 * s), by(writer(5, 7*s)), wait(7 * s)},
 		{"equal holder, patience does not count before the first ask", politely.waits(1 * s), by(writer(5, 7*s)), wait(7 * s)},
 		{"emergency against emergency", forcefully.at(priority.Emergency), by(writer(priority.Emergency, 7*s)), wait(7 * s)},
@@ -70,7 +70,7 @@ func TestOutrankedHolderIsAskedToGo(t *testing.T) {
 	})
 }
 
-func TestHolderPastItsLeaseIsAskedToGoByWhoeverWaits(t *testing.T) {
+func TestHolderPastItsLeaseIsPreemptedByAnyWaiter(t *testing.T) {
 	judge(t, []contention{
 		{"lease run out, higher request", politely.at(9), by(writer(5, out).cleanup(10 * s)), preempt(10*s, lease(0, 10*s))},
 		{"lease run out, equal request", politely, by(writer(5, out).cleanup(10 * s)), preempt(10*s, lease(0, 10*s))},
@@ -118,7 +118,7 @@ func TestConflictingHoldersAreEvictedAllAtOnceOrNotAtAll(t *testing.T) {
 		{"one cannot be evicted, the other's grace is over: none is", forcefully, by(reader(9, 30*s), reader(1, hour).cleanup(4*s).asked(byRank, 4*s)), wait(30 * s)},
 		{"one cannot be evicted, forceful does not give up", forcefully.waits(2 * s), by(reader(9, 30*s), reader(1, hour).cleanup(4*s).asked(byRank, 99*s)), wait(30 * s)},
 		{"one cannot be evicted, polite loses patience", politely.waits(9 * s), by(reader(9, 30*s), reader(1, hour).cleanup(4*s).asked(byRank, 9*s)), giveUp},
-		{"one cannot be asked, polite that waits for no cleanup asks nobody yet", politely.waits(0 * s), by(reader(9, 30*s), reader(1, hour)), wait(30 * s)},
+		{"one cannot be asked, polite that waits for no cleanup asks no holder yet", politely.waits(0 * s), by(reader(9, 30*s), reader(1, hour)), wait(30 * s)},
 		{"one lease run out, the other runs, lower request", politely.at(0), by(reader(1, out).cleanup(4*s).asked(byLease, 5*s), reader(1, 8*s)), wait(8 * s)},
 		{"polite: lease grace of one over, the other merely outranked", politely, by(reader(1, out).asked(byLease, 5*s), reader(1, hour).asked(byRank, 5*s)), wait(hour)},
 		{"polite, no patience, all leases run out, no cleanup", politely.at(0).waits(0 * s), by(reader(1, out), reader(1, out)), preempt(0, lease(0, 0), lease(1, 0))},
@@ -128,7 +128,7 @@ func TestConflictingHoldersAreEvictedAllAtOnceOrNotAtAll(t *testing.T) {
 	})
 }
 
-func TestTryAsksNobody(t *testing.T) {
+func TestTryPreemptsNoHolder(t *testing.T) {
 	judge(t, []contention{
 		{"try, equal holder", politely.tries(), by(writer(5, hour)), refuse},
 		{"try, higher holder", politely.tries(), by(writer(9, hour)), refuse},
@@ -152,7 +152,7 @@ func TestOddFactsDoNoHarm(t *testing.T) {
 	})
 }
 
-// Whoever is not first leaves the holders to the one that is, whatever they
+// A waiter that is not first leaves the holders to the first, whatever they
 // are; a try leaves.
 func TestOnlyTheFirstInLineDealsWithHolders(t *testing.T) {
 	for name, holders := range map[string][]holder{

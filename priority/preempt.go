@@ -63,7 +63,7 @@ func (c conflict) askableIn(r Request) time.Duration {
 }
 
 // allAskableIn returns how long it takes until every holder in the way may be
-// asked to go, or has been: before that none is asked for its level.
+// preempted, or has been: before that none is asked for its level.
 func allAskableIn(r Request, all []conflict) time.Duration {
 	var last time.Duration
 	for _, c := range all {

@@ -97,7 +97,7 @@ func TestHolderIsLeftAloneForItsMinimumRuntime(t *testing.T) {
 		{"its last moment", forcefully, by(writer(1, hour).runsFor(1)), wait(1)},
 		{"over", forcefully, by(writer(1, hour).cleanup(2 * s).runsFor(0)), preempt(2*s, outranked(0, 2*s))},
 		{"long over", forcefully, by(writer(1, hour).cleanup(2 * s).runsFor(-hour)), preempt(2*s, outranked(0, 2*s))},
-		{"forceful that waits for nobody", forcefully.waits(0), by(writer(1, hour).cleanup(2 * s).runsFor(3 * s)), wait(3 * s)},
+		{"forceful that waits for no cleanup", forcefully.waits(0), by(writer(1, hour).cleanup(2 * s).runsFor(3 * s)), wait(3 * s)},
 		{"polite that waits for no cleanup", politely.waits(0), by(writer(1, hour).runsFor(3 * s)), wait(3 * s)},
 		{"patience counts from the first ask alone", politely.waits(1 * s), by(writer(1, hour).runsFor(3 * s)), wait(3 * s)},
 		{"try", forcefully.tries(), by(writer(1, hour).runsFor(3 * s)), refuse},
@@ -137,7 +137,7 @@ func TestRequestThatNeverPreemptsWaitsForTheLease(t *testing.T) {
 		{"lease run out", politely.neverPreempts(), by(writer(1, out).cleanup(2 * s)), preempt(2*s, lease(0, 2*s))},
 		{"lease run out, grace over", politely.neverPreempts(), by(writer(1, out).cleanup(2*s).asked(byLease, 2*s)), takeOver},
 		{"lease run out, forceful", forcefully.neverPreempts().waits(1 * s), by(writer(1, out).cleanup(2 * s)), preempt(1*s, lease(0, 1*s))},
-		{"nobody in the way", politely.shared().neverPreempts(), by(reader(1, hour)), grant},
+		{"no holder in the way", politely.shared().neverPreempts(), by(reader(1, hour)), grant},
 		{"free", politely.neverPreempts(), nil, grant},
 	})
 }

@@ -84,7 +84,7 @@ func TestOnlyConflictingHoldersAreAskedEachOnceAndByRight(t *testing.T) {
 	})
 }
 
-func TestNobodyIsAskedForTheLevelWhileAnotherInTheWayIsLeftAlone(t *testing.T) {
+func TestNoHolderIsAskedForTheLevelWhileAnotherInTheWayIsLeftAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawFacts(t)
 		v := priority.Judge(f)
@@ -219,7 +219,7 @@ func TestLeftAloneTheFirstInLineComesToAnEnd(t *testing.T) {
 			v = priority.Judge(f)
 		}
 
-		require.LessOrEqual(t, now, longest, "nobody waits longer than the leases and cleanups last")
+		require.LessOrEqual(t, now, longest, "no request waits longer than the leases and cleanups last")
 		switch v.Action {
 		case priority.Grant, priority.TakeOver:
 		case priority.GiveUp:

@@ -25,7 +25,7 @@ type Terms struct {
 	// that it holds: see "Takeovers and breaks" in docs/safety.md. Defaults to DefaultLeaseTimeout.
 	LeaseTimeout time.Duration
 
-	// CleanupTimeout is how long the holder needs to put things right once it is preempted. Defaults to 0: it needs no
+	// CleanupTimeout is how long the holder needs to clean up once it is preempted. Defaults to 0: it needs no
 	// time.
 	CleanupTimeout time.Duration
 

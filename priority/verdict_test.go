@@ -119,7 +119,7 @@ func TestActionIsReadable(t *testing.T) {
 	}
 }
 
-func TestVerdictThatNobodyGaveGrantsNothing(t *testing.T) {
+func TestZeroVerdictGrantsNothing(t *testing.T) {
 	require.NotContains(t,
 		[]priority.Action{priority.Grant, priority.TakeOver, priority.Preempt, priority.Wait, priority.GiveUp, priority.Refuse},
 		priority.Verdict{}.Action)

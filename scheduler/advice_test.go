@@ -20,7 +20,7 @@ func TestSurprisingSchedulesAreTold(t *testing.T) {
 		{"plain", jobs.Job{Schedule: "*/15 9-17 1,15 * *", TimeZone: newYork}, nil},
 		{"daily", jobs.Job{Schedule: "0 12 * * 1-5", TimeZone: newYork}, nil},
 		{"descriptor", jobs.Job{Schedule: "@daily", TimeZone: newYork}, nil},
-		{"an error is told by others", jobs.Job{Schedule: "* * *"}, nil},
+		{"an error is reported elsewhere", jobs.Job{Schedule: "* * *"}, nil},
 
 		{"by hand", jobs.Job{}, []string{"schedule: nothing starts this job by itself"}},
 		{"by hand, written", jobs.Job{Schedule: " manual "}, []string{"schedule: nothing starts this job by itself"}},
@@ -84,7 +84,7 @@ func TestSurprisingSchedulesAreTold(t *testing.T) {
 		{"a blackout over the next year", jobs.Job{Schedule: "0 * * * *", Blackouts: []jobs.Blackout{{Schedule: "0 0 1 1 *", For: jobs.MaxBlackout}}}, []string{
 			"blackout: blackouts cover every tick of the next year",
 		}},
-		{"a blackout that is an error is told by others", jobs.Job{Schedule: "0 * * * *", Blackouts: []jobs.Blackout{{Schedule: "* *", For: time.Hour}}}, nil},
+		{"a blackout that is an error is reported elsewhere", jobs.Job{Schedule: "0 * * * *", Blackouts: []jobs.Blackout{{Schedule: "* *", For: time.Hour}}}, nil},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// script is work that ends as it is told, one attempt after the other, and then
-// well.
+// script is work whose attempts return these errors, one after the other, and
+// then nil.
 func script(began *[]time.Time, ends ...error) jobs.Func {
 	return func(context.Context, jobs.Run) error {
 		*began = append(*began, time.Now())
@@ -120,7 +120,7 @@ func TestWhatOverridesDoDoesNotCountAsAPreemptionTooMany(t *testing.T) {
 		require.Len(t, d.guard.asked, 4)
 		require.Zero(t, d.guard.asked[2].MinRuntime, "two of an operator do not count")
 		require.NotZero(t, d.guard.asked[3].MinRuntime)
-		require.Equal(t, 3, c.of("a").ends[0].Preemptions, "but they are told")
+		require.Equal(t, 3, c.of("a").ends[0].Preemptions, "but they are counted")
 		require.Equal(t, "ran", c.outcomes("a")[time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)][0])
 	})
 }
@@ -135,7 +135,7 @@ func TestARunThatCannotBeTriedAgainEndsAsItsLastAttempt(t *testing.T) {
 		})
 		d := start(t, c.daemon("one"), []jobs.Job{j})
 		time.Sleep(65 * time.Second)
-		d.guard.set(time.Hour, nil) // whoever preempts it keeps the lock
+		d.guard.set(time.Hour, nil) // the preemptor keeps the lock
 		time.Sleep(57 * time.Second)
 		d.drain()
 		require.Equal(t, "preempted", c.outcomes("a")[minute(1)][0])
@@ -221,7 +221,7 @@ func deafWork(release chan struct{}) { <-release }
 
 func TestSecondSignalsHurryTheDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// given a run that goes when it is told to, and one that does not
+		// given a run that ends when it is cancelled, and one that does not
 		release := make(chan struct{})
 		deaf := job("deaf", "@every 10s", 0)
 		deaf.Work = jobs.Func(func(context.Context, jobs.Run) error { deafWork(release); return nil })

@@ -8,8 +8,8 @@ import (
 )
 
 // The ledger keeps ticks that wait for the end of a run, so that they outlive
-// the daemon that saw them come due. Whoever sees first that there is room runs
-// the oldest.
+// the daemon that saw them come due. The first daemon that sees room runs the
+// oldest.
 
 // expectWaiting makes the lane look for ticks that wait.
 func (l *lane) expectWaiting() {

@@ -21,7 +21,7 @@ func (l *lane) joinSoon() {
 }
 
 // join puts the ticks into the queue that were due before this daemon looked,
-// and that nobody has decided, back to the last one that the ledger knows: by
+// and that are undecided, back to the last one that the ledger knows: by
 // claiming a later one we would take them from a daemon whose clock is behind,
 // and a tick is not lost because it was due while no daemon ran. Those that are
 // too old to be made up for are recorded as missed.
@@ -62,7 +62,7 @@ func (l *lane) join(ctx context.Context, def *definition) error {
 				return err
 			}
 			if !done {
-				continue // somebody else has got further
+				continue // another daemon has got further
 			}
 		}
 		l.putBack(due...)
@@ -163,7 +163,7 @@ func (l *lane) begin(ctx context.Context, def *definition, tick time.Time) (firs
 	}
 	l.begun = true
 	from := start.Add(-l.s.cfg.Lateness)
-	if after.Before(from) { // somebody whose clock is behind has begun it: what lies between is made up for, or recorded
+	if after.Before(from) { // a daemon whose clock is behind has begun it: what lies between is made up for, or recorded
 		l.joined = false
 		l.requeue(tick)
 		return false, nil
@@ -181,7 +181,7 @@ func (l *lane) begin(ctx context.Context, def *definition, tick time.Time) (firs
 }
 
 // beginPending makes sure that the ledger knows where the ticks of the job
-// begin, before it is told of a skip that may be the first of them.
+// begin, before it records a skip that may be the first of them.
 func (l *lane) beginPending(ctx context.Context) bool {
 	if !l.begun {
 		_, err := l.beginAt(ctx, l.definition(), l.pending[0].first)

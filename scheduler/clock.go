@@ -36,7 +36,7 @@ func (s *Scheduler) now() time.Time {
 }
 
 // ClockAhead returns how far this machine's clock is ahead of ZooKeeper's
-// (positive) or behind it (negative), at least: 0 is nothing that can be told. ok is
+// (positive) or behind it (negative), at least: 0: no difference is known. ok is
 // false as long as ZooKeeper's clock is not known.
 func (s *Scheduler) ClockAhead() (by time.Duration, ok bool) {
 	server, ok := s.cfg.Ledger.ServerTime()

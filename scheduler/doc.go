@@ -11,10 +11,10 @@
 //
 // Schedules are read by the earlier one of two clocks: the machine's, and that of
 // ZooKeeper's leader and [ticks.Tolerance] more. So a daemon whose clock is
-// ahead takes no tick from the others, and one whose clock is behind is late with
-// those that nobody else runs. Both say so in their logs. The ledger refuses an
-// instant that is still to come by ZooKeeper's clock, whoever asks; the tick waits
-// then.
+// ahead takes no tick from the others, and one whose clock is behind is late
+// with those that no other daemon runs. Both say so in their logs. The ledger
+// refuses an instant that is in the future of ZooKeeper's clock; the tick then
+// waits.
 //
 // A job that is new to the cluster begins with the first tick that comes due in
 // any daemon. When several are started at once and their clocks differ, that

@@ -51,7 +51,7 @@ func (d Drain) withDefaults() Drain {
 }
 
 // AbandonedError is returned by Run when runs did not end in time, although
-// they were told to: they go on in their goroutines, with their locks.
+// their cancellation: they go on in their goroutines, with their locks.
 type AbandonedError struct{ Jobs []string }
 
 func (e *AbandonedError) Error() string {

@@ -33,7 +33,7 @@ type cluster struct {
 	jobs map[string]*record
 	ids  int
 
-	server *atomic.Int64 // how far the clock of ZooKeeper's leader is ahead of the bubble's; nil: nobody knows it
+	server *atomic.Int64 // how far the clock of ZooKeeper's leader is ahead of the bubble's; nil: unknown
 }
 
 type record struct {
@@ -298,7 +298,7 @@ func (l *ledger) AwaitRequests(ctx context.Context, _ ticks.Requests) (ticks.Req
 }
 
 func (l *ledger) ClaimRequest(context.Context, ticks.Request, int) (ticks.Claim, error) {
-	panic("nobody has asked")
+	panic("no request was made")
 }
 
 func (l *ledger) AwaitCancel(ctx context.Context, run ticks.Run) (by time.Time, err error) {
@@ -436,7 +436,7 @@ func (g *guard) DoAll(ctx context.Context, requirements []lockguard.Requirement,
 	return err
 }
 
-// What a guard is told.
+// What a guard is given.
 type (
 	skipped struct {
 		lockguard.Subject

@@ -34,17 +34,17 @@ type lane struct {
 
 	// Of the goroutine that decides.
 	joined  bool            // ticks between the ledger's last one and our first are in the queue
-	begun   bool            // somebody has decided a tick of the job, or has begun to
+	begun   bool            // a tick of the job is decided, or has begun to
 	current *run            // the last run of a tick here, until it is recorded
 	early   time.Duration   // until a tick that was put back is no longer still to come
 	pending []skip          // to be recorded before the next claim, by instant
 	warned  bool            // that a clock is ahead
-	unread  bool            // it was told that the record of the job cannot be read
+	unread  bool            // it was logged that the record of the job cannot be read
 	differs map[string]bool // fingerprints of other definitions, of which was warned
 	timer   *time.Timer
 }
 
-// A skip that the ledger has not been told yet: of one tick, or of several in a
+// A skip that is not yet in the ledger: of one tick, or of several in a
 // row.
 type skip struct {
 	first   time.Time // of several
@@ -257,7 +257,7 @@ func (l *lane) isGone() bool {
 }
 
 // giveUp ends the ticks that are left when the scheduler stops, or when the job
-// was removed. The ledger is not told: the other daemons decide them.
+// was removed. The ledger does not record them: the other daemons decide them.
 func (l *lane) giveUp(reason SkipReason) {
 	if l.timer != nil {
 		l.timer.Stop()
@@ -509,7 +509,7 @@ func (l *lane) undecided(tick time.Time, err error) {
 	if errors.As(err, new(*OverlapError)) {
 		reason = SkipOverlap
 	}
-	if isUnreadable(err) && !l.unread { // its ticks are told one by one below the level of warnings
+	if isUnreadable(err) && !l.unread { // its ticks are logged one by one below the level of warnings
 		l.unread = true
 		l.s.log.Error("no tick of this job runs until its record in ZooKeeper can be read", "job", l.definition().Name, "error", err)
 	}

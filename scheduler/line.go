@@ -12,8 +12,8 @@ import (
 // A line is where lanes wait for their turn to ask the ledger about ticks. A
 // daemon that has more to decide than ZooKeeper, or its own processor, can do
 // would else ask for everything at once, give up what is not answered in time,
-// and ask again: all of it work for tick after tick that nobody runs, so that it
-// would stay behind for ever. Here who gives up has asked for nothing yet.
+// and ask again, for ticks that it never runs: it would stay behind for ever.
+// A lane that gives up in the line has asked for nothing yet.
 //
 // What is claimed already does not stand in line: it is brought to its end first.
 type line struct {
@@ -35,7 +35,7 @@ func newLine(ledger Ledger) *line { return &line{ledger, make(chan struct{}, lin
 // errBusy is why a tick is not decided whose turn has not come.
 var errBusy = errors.New("overloaded: the ledger was still being asked about ticks that were due before")
 
-// busy reports whether whoever asks now has to wait. What can be told later is.
+// busy reports whether a lane that asks now has to wait. What can be reported later then is.
 func (l *line) busy() bool { return len(l.turns) == cap(l.turns) }
 
 func (l *line) enter(ctx context.Context) error {

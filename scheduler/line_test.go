@@ -13,8 +13,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 )
 
-// serially makes a ledger do one request after the other, each in its own time, also those that nobody waits for any
-// more. The returned function sets how long each takes.
+// serially makes a ledger do one request after the other, each in its own time, also those whose caller has given up.
+// The returned function sets how long each takes.
 func serially(l *ledger, takes time.Duration) (slow func(time.Duration)) {
 	var mu sync.Mutex
 	var free time.Time // from when on it does nothing

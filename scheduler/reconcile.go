@@ -17,7 +17,7 @@ type Changes struct {
 // Reconcile makes these the jobs of the scheduler, before Run or while it runs:
 // all of them or, if there is anything wrong with one of them, none.
 //
-// Jobs are told apart by their names. A job that stays keeps its place: the
+// Jobs are identified by their names. A job that stays keeps its place: the
 // ticks that came due before are those of its old schedule, later ones those of
 // the new one, and none is lost or run twice. What runs goes on as it was
 // started, also when its job was removed.

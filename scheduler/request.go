@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
-// serveRequests runs by hand what somebody asks for, if it is a job of this
+// serveRequests runs what was requested by hand, if it is a job of this
 // daemon: until the drain begins.
 func (s *Scheduler) serveRequests() {
 	var serving sync.WaitGroup
@@ -67,14 +67,14 @@ func (s *Scheduler) awaitRequests(known ticks.Requests) (ticks.Requests, error) 
 	})
 	standing, err := s.cfg.Ledger.AwaitRequests(ctx, known)
 	cancel()
-	waiting.Wait() // so that whoever has seen a job was added acts on it
+	waiting.Wait() // so that requests seen with an added job are acted on
 	if err != nil && added {
 		return known, nil
 	}
 	return standing, err
 }
 
-// tellUnreadable logs each request that cannot be read, once: nobody knows for
+// tellUnreadable logs each request that cannot be read, once: it is unknown for
 // which job it is.
 func (s *Scheduler) tellUnreadable(before, now []recipes.Unreadable) {
 	for _, u := range now {

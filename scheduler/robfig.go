@@ -16,7 +16,7 @@ type cronSpec struct{ *cron.SpecSchedule }
 
 // parseCron reads five or six checked fields, or a descriptor such as @daily.
 func parseCron(spec string) (parsed cronSpec, err error) {
-	// The parser has panicked on specs that nobody expected.
+	// The parser has panicked on some invalid specs.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the cron parser cannot read it (%v)", r)

@@ -152,7 +152,7 @@ func (r *run) do(patience *time.Duration) error {
 	return err
 }
 
-// begin has the beginning of the run told. Nobody else looks at its context yet.
+// begin reports the beginning of the run. No other goroutine uses its context yet.
 func (r *run) begin() (ended func(ticks.End)) {
 	if begin := r.lane.s.cfg.Begin; begin != nil {
 		r.ctx, ended = begin(r.ctx, r.def.Name, r.tick)
@@ -238,7 +238,7 @@ func (r *run) outcome(err error) ticks.End {
 	return end
 }
 
-// isPreemption reports whether work had to go because somebody else wanted its
+// isPreemption reports whether work was preempted because another request wanted its
 // lock.
 func isPreemption(err error) bool { return priority.PreemptionOf(err).Kind != "" }
 

@@ -17,7 +17,7 @@ import (
 type runner struct {
 	waker   *waker
 	wall    func() time.Time       // the clock that instants are read by
-	machine func() time.Time       // whose steps are told; nil: wall
+	machine func() time.Time       // whose steps are reported; nil: wall
 	longest time.Duration          // without a look at it: wakeEvery, but in tests of whole years
 	stepped func(by time.Duration) // called like a function, before the others
 

@@ -79,7 +79,7 @@ func HasZone(spec string) bool {
 	return ok
 }
 
-// Manual is the schedule of a job that runs only when somebody asks for it.
+// Manual is the schedule of a job that runs only on request.
 func Manual() Schedule { return manual{} }
 
 type manual struct{}

@@ -22,7 +22,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
-func TestAJobThatNobodyHasSeenBeginsWithTheFirstTickThatIsDueAnywhere(t *testing.T) {
+func TestANewJobBeginsWithTheFirstTickThatIsDueInAnyDaemon(t *testing.T) {
 	// how long requests of the slow and of the fast daemon take
 	cases := map[string][2]time.Duration{
 		"slow first":                      {time.Millisecond, 3 * time.Millisecond},
@@ -165,7 +165,7 @@ func TestSeveralLocksOfAJobHaveOneAcquireTimeout(t *testing.T) {
 			}
 		}
 
-		// and what was skipped is told with the lock that was not to be had
+		// and what was skipped is reported with the lock that was not acquired
 		require.Len(t, d.guard.skipped, 2)
 		require.Equal(t, "web", d.guard.skipped[0].Scope)
 	})
@@ -299,7 +299,7 @@ func TestWhatCannotRunIsRefused(t *testing.T) {
 	require.ErrorIs(t, s.Add(job("d", "@daily", 0)), ErrStarted)
 }
 
-func TestARunIsBegunAndEndedByWhoeverWantsToKnow(t *testing.T) {
+func TestARunIsReportedAtItsBeginningAndItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
 		c := newCluster()

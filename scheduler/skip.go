@@ -67,7 +67,7 @@ func SkipReasons() []SkipReason {
 	}
 }
 
-// isQuiet reports whether somebody has asked for a skip: it is no warning.
+// isQuiet reports whether a skip was requested: it is no warning.
 func (r SkipReason) isQuiet() bool {
 	return r == SkipPaused || r == SkipBlackout || r == SkipEarly || r == SkipRemoved
 }
@@ -102,7 +102,7 @@ func (l *lane) tellSkip(ctx context.Context, id string, instant time.Time, reaso
 }
 
 // isUnreadable reports whether err is about a record that this daemon cannot read,
-// or must not: trying again is of no use until somebody has put it right.
+// or must not: trying again is of no use until it is corrected.
 func isUnreadable(err error) bool {
 	return errors.As(err, new(*recipes.RecordError)) || errors.As(err, new(*recipes.AccessError))
 }

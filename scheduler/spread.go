@@ -18,8 +18,8 @@ import (
 // A Spreader makes the daemon take part in a group of locks, one for each job.
 // [SpreadOver] returns one.
 type Spreader interface {
-	// Join takes part until leave is called. handler is told what is this
-	// daemon's, notify what happens in the group. *recipes.RequestError and
+	// Join takes part until leave is called. handler gets what is this
+	// daemon's, notify the events of the group. *recipes.RequestError and
 	// *recipes.NotParticipantError end the scheduler; after other errors it
 	// tries again.
 	Join(ctx context.Context, spec group.Spec, handler group.Handler, notify func(group.Notice)) (leave func(context.Context) error, err error)

@@ -14,7 +14,7 @@ type JobStats struct {
 	FromBuffer  uint64 // had waited in the ledger; counted by how they ended, too
 	Interrupted uint64 // ran, and was cancelled or lost its session
 	Lost        uint64 // ran, and lost its lock
-	Preempted   uint64 // ran, and was asked to go
+	Preempted   uint64 // ran, and was preempted
 	Preemptions uint64 // of runs that were then tried again
 	Ran         uint64 // ran to its end
 	Retries     uint64 // of attempts that failed

@@ -65,7 +65,7 @@ func (a *locked) trying() []lockguard.Requirement {
 	return requirements
 }
 
-// isBusy reports whether somebody else has the lock.
+// isBusy reports whether another holder has the lock.
 func isBusy(err error) bool {
 	late, ok := errors.AsType[*recipes.NotAcquiredError](err)
 	return ok && late.Err == nil || errors.As(err, new(*recipes.QueueFullError)) || errors.As(err, new(*lockguard.FrozenError))
@@ -216,7 +216,7 @@ func (w *wait) withdraw(why error) error {
 }
 
 // yield ends the attempt so that another one follows, which finds the place in
-// the queue that is kept for it. nil: the attempt has to go on.
+// the queue that is kept for it. nil: the attempt goes on.
 func (w *wait) yield(errorType string, delay time.Duration, cause error) error {
 	if !w.mayYield(errorType, delay) {
 		return nil

@@ -147,7 +147,7 @@ func (a *agent) take(k *keeper) bool {
 	}
 }
 
-// done is told that a keeper has ended, and what it leaves for d; nil: nothing.
+// done is called when a keeper has ended, and what it leaves for d; nil: nothing.
 func (a *agent) done(k *keeper, p *possession, d time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -159,7 +159,7 @@ func (a *agent) done(k *keeper, p *possession, d time.Duration) {
 	}
 }
 
-// keepLocked keeps p for d at most, for whoever takes it over.
+// keepLocked keeps p for d at most, for its successor.
 func (a *agent) keepLocked(id string, p *possession, d time.Duration) {
 	a.kept[id] = p
 	p.keep(d, func() {
@@ -248,8 +248,8 @@ func (a *agent) releaseElsewhere(ctx context.Context, id string, in releaseInput
 	return in.Reference, p.release(ctx)
 }
 
-// drain hands the locks over that a worker keeps, which has stopped: to other
-// workers, or to nobody when none has come in time. With the last worker, what is
+// drain hands over the locks of a worker that has stopped: to other workers, or
+// it releases them if none has come in time. With the last worker, what is
 // kept for next runs goes the same way.
 func (a *agent) drain(ctx context.Context, worker string) {
 	a.mu.Lock()
@@ -277,7 +277,7 @@ func (a *agent) drain(ctx context.Context, worker string) {
 	}
 }
 
-// close gives away what is kept, when nobody takes it over in time: the process
+// close releases what is kept, unless it is taken over in time: the process
 // ends.
 func (a *agent) close(ctx context.Context) {
 	a.mu.Lock()

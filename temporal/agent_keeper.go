@@ -60,7 +60,7 @@ type keeper struct {
 	details  holderDetails
 	said     error         // the verdict
 	keepFor  time.Duration // for errKept
-	news     *holdSignal   // to be told
+	news     *holdSignal   // to be sent
 	until    time.Time     // of the grace that they speak of
 	wakeTell chan struct{}
 	wakeBeat chan struct{}
@@ -211,7 +211,7 @@ func (k *keeper) obtain(as holdState) error {
 	}
 }
 
-// begin has the workflow told that the lock is held, unless it knows.
+// begin notifies the workflow that the lock is held, unless it knows.
 func (k *keeper) begin(as holdState) {
 	reference := k.possession.reference()
 	before := k.inherited
@@ -308,7 +308,7 @@ func (k *keeper) lost(by interruption) error {
 	return k.request(stateRegranted)
 }
 
-// notAcquired is how the activity fails when the lock is not to be had.
+// notAcquired is how the activity fails when the lock was not acquired.
 func (k *keeper) notAcquired(err error) error {
 	message := fmt.Sprintf("lock %q not acquired", k.requirement.Scope)
 	timeout, late := errors.AsType[*recipes.NotAcquiredError](err)
@@ -322,7 +322,7 @@ func (k *keeper) notAcquired(err error) error {
 	case late, errors.Is(err, context.DeadlineExceeded):
 		return failure(ErrTypeLockWaitTimeout, message, err, forGood)
 	}
-	i, _ := interruptionBy(err, lockguard.Reference{Scope: k.requirement.Scope, Hold: k.id}) // granted, and asked to go or lost at once
+	i, _ := interruptionBy(err, lockguard.Reference{Scope: k.requirement.Scope, Hold: k.id}) // granted, and preempted or lost at once
 	return i.error(err, true)
 }
 

@@ -18,7 +18,7 @@ type possession struct {
 
 	ticket pendingLock // nil: it was taken over
 	lock   heldLock    // nil: it is waited for
-	asked  error       // why it was asked to go before it was joined; nil: it was not
+	asked  error       // why it was preempted before it was joined; nil: it was not
 
 	vacated chan struct{} // closed when the workflow does not need it any more
 	gone    chan struct{} // closed when it is given away, or lost
@@ -26,7 +26,7 @@ type possession struct {
 	depart  sync.Once
 
 	mu    sync.Mutex
-	timer *time.Timer   // while nobody keeps it
+	timer *time.Timer   // while no keeper has it
 	idle  chan struct{} // closed when that is over
 }
 
@@ -43,7 +43,7 @@ func (p *possession) request(locks lockService, requirement lockguard.Requiremen
 	p.ticket = locks.enqueue(p.ctx, requirement)
 }
 
-// adopt takes the lock over from whoever has it by that reference; or becomes a
+// adopt takes the lock over from the process that has it by that reference; or becomes a
 // member of the hold when only others of it are there.
 func (p *possession) adopt(ctx context.Context, locks lockService, requirement lockguard.Requirement, reference lockguard.Reference) error {
 	stop := context.AfterFunc(ctx, p.cancel)
@@ -52,7 +52,7 @@ func (p *possession) adopt(ctx context.Context, locks lockService, requirement l
 	if heldByOthers(err) {
 		lock, err = locks.join(p.ctx, requirement, reference, false)
 		if i, _ := interruptionBy(err, reference); err != nil && i.Held() {
-			p.asked = err // whoever joins for cleanup is not told
+			p.asked = err // a member that joins for cleanup is not notified
 			lock, err = locks.join(p.ctx, requirement, reference, true)
 		}
 	}
@@ -61,7 +61,7 @@ func (p *possession) adopt(ctx context.Context, locks lockService, requirement l
 		return err
 	}
 	p.hold(lock, requirement)
-	stop() // too late: the Hold has been told to go, and whoever holds it sees that
+	stop() // too late: the context of the Hold has ended, and its keeper sees that
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (p *possession) hold(lock heldLock, requirement lockguard.Requirement) {
 	}
 }
 
-// reference is what the next one can take over; zero as long as nobody can.
+// reference is what the next keeper can take over; zero as long as that is not possible.
 func (p *possession) reference() lockguard.Reference {
 	if p.lock != nil {
 		return p.lock.Reference()
@@ -119,7 +119,7 @@ func (p *possession) release(ctx context.Context) error {
 	return await(ctx, p.gone)
 }
 
-// keep gives the lock away after d, unless somebody unkeeps it or takes it over
+// keep gives the lock away after d, unless it is unkept or taken over
 // from elsewhere. Then it calls over.
 func (p *possession) keep(d time.Duration, over func()) {
 	p.mu.Lock()
@@ -128,7 +128,7 @@ func (p *possession) keep(d time.Duration, over func()) {
 		if idle := p.claim(); idle != nil {
 			over()
 			_ = p.release(context.Background())
-			close(idle) // not before: whoever waits for it may be about to close the client
+			close(idle) // not before: a waiter for it may be about to close the client
 		}
 	}
 	idle := make(chan struct{})
@@ -155,7 +155,7 @@ func (p *possession) unkeep() bool {
 }
 
 // claim returns what its caller has to close; nil: another one has claimed p, or
-// nobody keeps it.
+// no keeper has it.
 func (p *possession) claim() (idle chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,7 +167,7 @@ func (p *possession) claim() (idle chan struct{}) {
 	return idle
 }
 
-// unwanted is closed when nobody has to wait any more for somebody to take p over.
+// unwanted is closed when waiting for a successor of p has ended.
 func (p *possession) unwanted() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

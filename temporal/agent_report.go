@@ -94,7 +94,7 @@ func (k *keeper) superseded(ctx context.Context) error {
 	case errors.As(err, new(*serviceerror.NotFound)):
 		return errClosed
 	case err != nil:
-		return nil //nolint:nilerr // whoever does not answer has not said it
+		return nil //nolint:nilerr // no answer is no such report
 	case described.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		return errSuperseded
 	}
@@ -120,7 +120,7 @@ func (k *keeper) complete(err error) (unknown error) {
 	}
 }
 
-// tell has the workflow told, as soon as that can be. What it has not been told
+// tell notifies the workflow as soon as possible. News that is not sent
 // by then is outdated.
 func (k *keeper) tell(s holdSignal, until time.Time) {
 	k.mu.Lock()

@@ -75,7 +75,7 @@ func (s *fakeService) SignalWorkflow(_ context.Context, _, _, name string, arg a
 	}
 	s.signals = append(s.signals, arg.(holdSignal))
 	if name != "lockkeeper/1" {
-		return errors.New("nobody listens to " + name)
+		return errors.New("no receiver of the signal " + name)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (a *agent) idle() bool {
 	return len(a.keepers)+len(a.kept) == 0
 }
 
-// holds is who has the lock; nil: nobody.
+// holds is the holder of the lock; nil: none.
 func (l *fakeLocks) holds() *fakeMember {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,7 +204,7 @@ func (l *fakeLocks) holds() *fakeMember {
 	return nil
 }
 
-// preempt asks whoever holds to go.
+// preempt preempts the holder.
 func (l *fakeLocks) preempt(grace time.Duration) {
 	m := l.holds()
 	m.end(&lockguard.PreemptedError{Scope: m.reference.Scope, By: "hotfix", Priority: 9, Grace: grace, Deadline: time.Now().Add(grace), Forceful: true})
@@ -294,10 +294,10 @@ func TestKeeperTellsThePreemptionAndKeepsTheLockUntilTheWorkflowHasPutThingsRigh
 		}, news.Interruption.Preemption)
 		require.Equal(t, "hold", news.Interruption.Hold)
 
-		require.True(t, closed(s.locks.holds().cleaning), "for whoever looks, the workflow cleans up")
+		require.True(t, closed(s.locks.holds().cleaning), "it is visible that the workflow cleans up")
 
 		pass(time.Minute)
-		require.NotNil(t, s.locks.holds(), "the grace is the business of whoever takes the lock")
+		require.NotNil(t, s.locks.holds(), "only a takeover ends the hold after the grace period")
 		_, err := s.release(t.Context(), "hold", releaseInput{})
 		require.NoError(t, err)
 		require.Nil(t, s.locks.holds())
@@ -360,7 +360,7 @@ func TestNextAttemptElsewhereTakesTheLockOverWithTheSameToken(t *testing.T) {
 		other := newStage(t, s.locks)
 		other.keeps(details)
 
-		// then it has the same token, and nothing is told
+		// then it has the same token, and no signal is sent
 		require.NotSame(t, first, s.locks.holds())
 		require.Equal(t, first.reference.Token, s.locks.holds().reference.Token)
 		require.Empty(t, other.service.states())
@@ -373,7 +373,7 @@ func TestNextAttemptElsewhereTakesTheLockOverWithTheSameToken(t *testing.T) {
 	})
 }
 
-func TestLockThatNobodyTakesOverIsReleased(t *testing.T) {
+func TestKeptLockThatIsNotTakenOverIsReleased(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.keeps(holderDetails{})
 		s.service.answer(serviceerror.NewNotFound("activity already timed out"))
@@ -475,7 +475,7 @@ func TestHoldThatIsGoneWhenTheNextAttemptComesIsLost(t *testing.T) {
 func TestNextAttemptJoinsAHoldThatOnlyActivitiesHave(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		play(t, func(t *testing.T, s *stage) {
-			// given a hold whose keeper has died, while an activity is in its scope, and that may have been asked to go
+			// given a hold whose keeper has died, while an activity is in its scope, and that may have been preempted
 			r := lockguard.Reference{Scope: "cluster/orders", Hold: "hold", ID: "of the activity", Token: 7}
 			s.locks.admit(r)
 			if asked {
@@ -567,7 +567,7 @@ func TestWorkerThatStopsDoesNotWaitForeverForAnother(t *testing.T) {
 		start := time.Now()
 		s.drain(context.Background(), "worker")
 		require.Equal(t, DefaultHandover+time.Second, time.Since(start))
-		require.Nil(t, s.locks.holds(), "whoever stops a worker closes the client after that")
+		require.Nil(t, s.locks.holds(), "the program closes the client after the worker has stopped")
 	})
 }
 
@@ -645,7 +645,7 @@ func TestLockIsKeptForTheNextRun(t *testing.T) {
 	}
 }
 
-func TestLockThatIsKeptForNobodyIsReleased(t *testing.T) {
+func TestLockThatIsKeptInVainIsReleased(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.keeps(holderDetails{})
 		kept, err := s.release(t.Context(), "hold", releaseInput{Keep: keepTime})
@@ -673,7 +673,7 @@ func TestLockThatIsKeptCanBeReleased(t *testing.T) {
 	})
 }
 
-func TestLastWorkerOfAProcessReleasesWhatIsKeptForNobody(t *testing.T) {
+func TestLastWorkerOfAProcessReleasesWhatIsKept(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.admit("worker")
 		s.admit("other")

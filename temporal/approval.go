@@ -18,7 +18,7 @@ import (
 // `temporal workflow query` and `temporal workflow update execute`, for example.
 const (
 	ApprovalWorkflowType = "lockkeeper.Approval" // its type
-	EscalateActivityType = "lockkeeper.Escalate" // the activity that tells somebody
+	EscalateActivityType = "lockkeeper.Escalate" // the activity that notifies a person
 	ApprovalMemoKey      = "lockkeeper_approval" // its ApprovalQuestion, in the memo
 	EscalatedMemoKey     = "lockkeeper_escalated"
 
@@ -31,7 +31,7 @@ const (
 	refusedRuling      = "NoRuling" // of one without who or why
 )
 
-// ApprovalRuling is what somebody says to a question.
+// ApprovalRuling is what a person decides about a question.
 type ApprovalRuling struct {
 	By       string `json:"by"`                 // who says so; has to be there
 	Reason   string `json:"reason"`             // why; likewise
@@ -76,7 +76,7 @@ type Escalation struct {
 	Until    time.Time        `json:"until"` // when the question is denied, by the clock of the Temporal server
 }
 
-// An EscalateFunc tells somebody that a question waits for a decision. It runs as
+// An EscalateFunc notifies a person that a question waits for a decision. It runs as
 // an activity: an error has it tried again until the deadline of the question.
 type EscalateFunc func(ctx context.Context, e Escalation) error
 
@@ -84,7 +84,7 @@ type EscalateFunc func(ctx context.Context, e Escalation) error
 // with RegisterApprovals.
 //
 // It completes with the decision: that of the first valid update approve, force or
-// deny, or of the deadline. It ends as cancelled when nobody wants to know any
+// deny, or of the deadline. It ends as cancelled when the decision is not needed any
 // more: the holders have gone, or all requests were given up.
 func ApprovalWorkflow(ctx workflow.Context, q ApprovalQuestion) (ApprovalDecision, error) {
 	opened := workflow.GetInfo(ctx).WorkflowStartTime.UTC()
@@ -105,7 +105,7 @@ func ApprovalWorkflow(ctx workflow.Context, q ApprovalQuestion) (ApprovalDecisio
 		return ApprovalDecision{}, err
 	case a.state.Decision != nil:
 	case a.unwanted:
-		return ApprovalDecision{}, sdk.NewCanceledError("nobody waits for the decision any more")
+		return ApprovalDecision{}, sdk.NewCanceledError("the decision is no longer needed")
 	case !inTime:
 		a.decide(ctx, q.late())
 	}
@@ -115,7 +115,7 @@ func ApprovalWorkflow(ctx workflow.Context, q ApprovalQuestion) (ApprovalDecisio
 // An approval is one run of an ApprovalWorkflow.
 type approval struct {
 	state    ApprovalState
-	unwanted bool // nobody waits for the decision
+	unwanted bool // the decision is no longer needed
 	log      interface {
 		Info(msg string, keyvals ...any)
 		Warn(msg string, keyvals ...any)
@@ -126,7 +126,7 @@ type approval struct {
 type asker struct {
 	Name  string `json:"name"`
 	Leave bool   `json:"leave,omitempty"`
-	Gone  bool   `json:"gone,omitempty"` // the holders have: nobody has to decide
+	Gone  bool   `json:"gone,omitempty"` // the holders are gone: no decision is needed
 }
 
 // listen answers queries, updates and signals.
@@ -168,9 +168,9 @@ func (a *approval) listen(ctx workflow.Context) error {
 	return nil
 }
 
-// late is what becomes of a question that nobody has answered.
+// late is what becomes of a question without an answer.
 func (q ApprovalQuestion) late() ApprovalDecision {
-	return ApprovalDecision{By: "the deadline", Reason: fmt.Sprintf("nobody has decided within %s", q.Deadline())}
+	return ApprovalDecision{By: "the deadline", Reason: fmt.Sprintf("no decision within %s", q.Deadline())}
 }
 
 // refuse validates a decision before it is accepted. The deadline counts also while
@@ -183,7 +183,7 @@ func (a *approval) refuse(ctx workflow.Context, r ApprovalRuling) error {
 	case d != nil:
 		return sdk.NewNonRetryableApplicationError(fmt.Sprintf("it was %s already, by %s", d.Word(), d.By), refusedDecided, nil, *d)
 	case a.unwanted:
-		return sdk.NewNonRetryableApplicationError("nobody waits for the decision any more", refusedDecided, nil)
+		return sdk.NewNonRetryableApplicationError("the decision is no longer needed", refusedDecided, nil)
 	case !workflow.Now(ctx).Before(a.state.Until):
 		return sdk.NewNonRetryableApplicationError("its deadline is over: it is denied", refusedDecided, nil, late)
 	case by == "" || len(by) > maxApprovalText:
@@ -214,7 +214,7 @@ func (a *approval) hear(s asker) {
 	a.unwanted = len(a.state.Askers) == 0
 }
 
-// escalate tells somebody when it is time, if nobody has decided by then.
+// escalate notifies the person of step when it is due, unless a decision has been made.
 func (a *approval) escalate(ctx workflow.Context, step EscalationStep) {
 	wait := a.state.Opened.Add(step.After()).Sub(workflow.Now(ctx))
 	if err := workflow.Sleep(ctx, wait); err != nil || a.state.Decision != nil || a.unwanted {
@@ -233,9 +233,9 @@ func (a *approval) escalate(ctx workflow.Context, step EscalationStep) {
 	})
 	e := Escalation{Question: a.state.Question, To: step.To, Until: a.state.Until}
 	if err := workflow.ExecuteActivity(ctx, EscalateActivityType, e).Get(ctx, nil); err != nil {
-		a.log.Warn("an escalation has reached nobody", "approval", a.state.Question.ID, "to", step.To, "error", err)
+		a.log.Warn("an escalation could not be delivered", "approval", a.state.Question.ID, "to", step.To, "error", err)
 	}
 }
 
-// escalateTimeout bounds one attempt to tell somebody.
+// escalateTimeout bounds one attempt to notify a person.
 const escalateTimeout = 30 * time.Second

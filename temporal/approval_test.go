@@ -130,14 +130,14 @@ func TestARulingNeedsWhoAndWhy(t *testing.T) {
 	}
 }
 
-func TestNobodyDecidesUntilTheDeadline(t *testing.T) {
+func TestQuestionWithoutAnAnswerIsDecidedAtTheDeadline(t *testing.T) {
 	h := newHearing(t)
 	d, took, err := h.run(aQuestion())
 	require.NoError(t, err)
 	require.Equal(t, 15*time.Minute, took)
 	require.False(t, d.Approved)
 	require.False(t, d.Person)
-	require.Equal(t, "the deadline: nobody has decided within 15m0s", d.By+": "+d.Reason)
+	require.Equal(t, "the deadline: no decision within 15m0s", d.By+": "+d.Reason)
 }
 
 func TestWhatIsSaidAfterTheDeadlineIsLate(t *testing.T) {
@@ -152,7 +152,7 @@ func TestWhatIsSaidAfterTheDeadlineIsLate(t *testing.T) {
 	require.ErrorContains(t, late.rejected, "deadline is over")
 }
 
-func TestAQuestionIsClosedWhenNobodyWantsToKnow(t *testing.T) {
+func TestAQuestionIsClosedWhenItsDecisionIsNoLongerNeeded(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(h *hearing)
 		took  time.Duration
@@ -193,13 +193,13 @@ func TestAQuestionIsClosedWhenNobodyWantsToKnow(t *testing.T) {
 }
 
 func TestAQuestionThatWaitsIsEscalatedStepByStep(t *testing.T) {
-	for name, unreachable := range map[string]error{"who is told": nil, "who cannot be reached": errors.New("no such number")} {
+	for name, unreachable := range map[string]error{"reached": nil, "unreachable": errors.New("no such number")} {
 		t.Run(name, func(t *testing.T) {
 			q := aQuestion()
 			q.Escalation = []temporal.EscalationStep{
 				{AfterMS: (10 * time.Minute).Milliseconds(), To: "the boss"},
 				{AfterMS: (2 * time.Minute).Milliseconds(), To: "on-call"},
-				{AfterMS: (14 * time.Minute).Milliseconds(), To: "nobody"},
+				{AfterMS: (14 * time.Minute).Milliseconds(), To: "manager"},
 			}
 			h := newHearing(t)
 			if unreachable != nil {

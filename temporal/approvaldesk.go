@@ -79,7 +79,7 @@ func (a *Approvals) over(ctx context.Context, id string) error {
 }
 
 // Decide sends the update that says d, of which At is not looked at. The error is
-// a *opstore.NoApprovalError when nobody asks any more, a *opstore.DecidedError
+// a *opstore.NoApprovalError when the question is closed, a *opstore.DecidedError
 // when it has been decided already, or says that no worker has answered: it may be
 // decided all the same then.
 func (a *Approvals) Decide(ctx context.Context, id string, d opstore.Decision) error {

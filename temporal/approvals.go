@@ -40,7 +40,7 @@ type ApprovalsConfig struct {
 	// Client talks to the server, in the namespace where the questions are asked.
 	Client ApprovalClient
 
-	// Escalation says who is told when nobody has answered. Defaults to nobody.
+	// Escalation says who is notified when no one has answered. Defaults to none.
 	Escalation []EscalationStep
 
 	// Logger defaults to silence.
@@ -56,7 +56,7 @@ type ApprovalsConfig struct {
 }
 
 // Approvals asks people in workflows whether a lock may be taken by force. A
-// question outlives the process that asks: whoever asks the same again
+// question outlives the process that asks: a process that asks the same again
 // (ApprovalID) goes on with it, and its deadline goes on as well.
 //
 // It is where emergency.Approvals asks (its Forum), and where emergency.Operator
@@ -89,7 +89,7 @@ func NewApprovals(cfg ApprovalsConfig) (*Approvals, error) {
 }
 
 // KeepQuestions leaves the questions of requests open that are given up when ctx
-// has ended, for whoever asks them again: this process ends, and its successor
+// has ended, for the process that asks them again: this process ends, and its successor
 // goes on. Those whose holders have gone are closed all the same.
 func (a *Approvals) KeepQuestions(ctx context.Context) { a.ending.Store(&ctx) }
 
@@ -115,14 +115,14 @@ func (a *Approvals) Close(ctx context.Context) error {
 	}
 }
 
-// Ask asks people, and again when somebody closes the question by hand. While the
+// Ask asks people, and again when the question is closed by hand. While the
 // server does not answer it goes on trying, up to the deadline. It returns the
 // cause of ctx when that ends first.
 func (a *Approvals) Ask(ctx context.Context, q lockguard.Question) (lockguard.Answer, error) {
 	a.asking.Add(1)
 	defer a.asking.Done()
 	question := newQuestion(a.cfg.Root, q, a.cfg.Escalation)
-	late := fmt.Errorf("nobody has decided within %s, not even the deadline: no worker of task queue %s runs, or the Temporal server does not answer", q.Patience, a.cfg.TaskQueue)
+	late := fmt.Errorf("no decision within %s, not even by the deadline: no worker of task queue %s runs, or the Temporal server does not answer", q.Patience, a.cfg.TaskQueue)
 	bounded, cancel := context.WithTimeoutCause(ctx, q.Patience+deadlineSlack, late)
 	defer cancel()
 	denied := lockguard.Answer{Decision: lockguard.Decision{ID: question.ID}}
@@ -189,8 +189,8 @@ func (a *Approvals) ask(ctx context.Context, question ApprovalQuestion, q lockgu
 }
 
 // look finds out whether the question is being asked, and what is left of its
-// deadline; or whether these holders may be taken the lock from already, and
-// nobody was there to hear that.
+// deadline; or whether taking over these holders was already approved while no
+// process waited for the decision.
 func (a *Approvals) look(ctx context.Context, id string, patience time.Duration) (left time.Duration, attached bool, unheard ApprovalDecision, err error) {
 	found, err := a.cfg.Client.DescribeWorkflowExecution(ctx, id, "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
@@ -228,7 +228,7 @@ func (a *Approvals) leave(ctx context.Context, id string, me asker) {
 	defer cancel()
 	err := a.cfg.Client.SignalWorkflow(ctx, id, "", askersSignal, me)
 	if err != nil && !errors.As(err, new(*serviceerror.NotFound)) {
-		a.log.Warn("a question stays open until its deadline although nobody waits for the decision", "workflow_id", id, "error", err)
+		a.log.Warn("a question stays open until its deadline although its decision is no longer needed", "workflow_id", id, "error", err)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // RegisterApprovals makes a worker one that runs approval workflows. escalate
-// tells people of what waits; nil: nobody is told.
+// notifies people of open questions; nil: no notifications.
 func RegisterApprovals(registry worker.Registry, escalate EscalateFunc) {
 	if escalate == nil {
 		escalate = func(context.Context, Escalation) error { return nil }
@@ -27,7 +27,7 @@ func RegisterApprovalWorkflow(registry worker.WorkflowRegistry) {
 }
 
 // ApprovalWorker says how RunApprovalWorker works. The zero value listens on
-// DefaultApprovalQueue and tells nobody.
+// DefaultApprovalQueue and does not escalate.
 type ApprovalWorker struct {
 	Escalate  EscalateFunc
 	Logger    *slog.Logger // defaults to silence

@@ -46,7 +46,7 @@ func execution(info activity.Info) string {
 //	lock         40  30  20  10  0
 //
 // Temporal itself takes an unset key for 3. A lock takes it for its own default,
-// which is the lowest: what nobody has ranked preempts nobody.
+// which is the lowest: work without a key preempts no holder.
 func PriorityOf(p sdk.Priority) priority.Level {
 	if p.PriorityKey < 1 || p.PriorityKey >= 5 {
 		return priority.Default

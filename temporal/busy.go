@@ -2,7 +2,7 @@ package temporal
 
 import "fmt"
 
-// Busy says what an attempt of an activity does while somebody else has its
+// Busy says what an attempt of an activity does while another holder has its
 // lock.
 type Busy uint8
 

@@ -54,7 +54,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 	require.ErrorContains(t, temporal.Check(ctx, temporal.Options{Address: "nowhere"}), "no host and port")
 }
 
-func TestCheckOfNobodyEndsInTime(t *testing.T) {
+func TestCheckOfASilentServerEndsInTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	require.ErrorContains(t, temporal.Check(ctx, temporal.Options{Address: "127.0.0.1:1"}), "no answer")

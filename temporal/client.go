@@ -117,7 +117,7 @@ func (t *TLS) refuse(refuse func(field, format string, args ...any)) {
 type Connection = client.Client
 
 // NewClient returns a client that connects when it is first used, so that a
-// server that is away keeps nobody from starting. Close it when no work uses it
+// server that is away does not prevent the start. Close it when no work uses it
 // any more. The error is that of Validate.
 func NewClient(o Options) (client.Client, error) {
 	if err := o.Validate(); err != nil {

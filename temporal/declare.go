@@ -12,7 +12,7 @@ import (
 )
 
 // A Lock says which lock an activity needs, and what becomes of the activity
-// while somebody else has it. Only Scope has to be set.
+// while another holder has it. Only Scope has to be set.
 //
 // It is declared for a type of activities ([Declare], [Locker]), or for a single
 // call ([WithActivityLock]); the call goes before Declare, that before Locker.
@@ -42,7 +42,7 @@ type Lock struct {
 	// that it loses its place in the queues when it yields.
 	Also []lockguard.Requirement
 
-	// Cleanup puts things right when the activity was interrupted: under the
+	// Cleanup cleans up when the activity was interrupted: under the
 	// lock, while the activity goes on for Temporal, and within CleanupTimeout,
 	// which it needs. More hooks can be added by the activity itself, with
 	// lockguard.FromContext and Hold.OnCleanup. It does not travel with a call: a
@@ -53,11 +53,11 @@ type Lock struct {
 	// BusyHybrid. Defaults to DefaultInSlotWait.
 	InSlotWait time.Duration
 
-	// OnBusy says what an attempt does while somebody else has the lock. Defaults
+	// OnBusy says what an attempt does while another holder has the lock. Defaults
 	// to BusyHybrid.
 	OnBusy Busy
 
-	// OnPreempted says how an attempt ends that was asked to go. Defaults to
+	// OnPreempted says how a preempted attempt ends. Defaults to
 	// PreemptedRetry.
 	OnPreempted Preempted
 
@@ -68,7 +68,7 @@ type Lock struct {
 	RetryDelay time.Duration
 
 	// SkipResult is what the activity returns when OnBusy is BusySkip and
-	// somebody else has the lock. Declared for a call it travels as JSON, in the
+	// another holder has the lock. Declared for a call it travels as JSON, in the
 	// clear. Defaults to none: the zero value of the result.
 	SkipResult any
 }

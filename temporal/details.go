@@ -136,7 +136,7 @@ func (o *activityOutbound) RecordHeartbeat(ctx context.Context, values ...any) {
 	}
 }
 
-// HasHeartbeatDetails reports whether the attempt before has told progress.
+// HasHeartbeatDetails reports whether the attempt before has recorded progress.
 func (o *activityOutbound) HasHeartbeatDetails(ctx context.Context) bool {
 	if !o.Next.HasHeartbeatDetails(ctx) {
 		return false
@@ -145,7 +145,7 @@ func (o *activityOutbound) HasHeartbeatDetails(ctx context.Context) bool {
 	return err != nil || d.slip == nil || len(d.payloads) > 0
 }
 
-// GetHeartbeatDetails returns the progress that the attempt before has told.
+// GetHeartbeatDetails returns the progress that the attempt before has recorded.
 func (o *activityOutbound) GetHeartbeatDetails(ctx context.Context, values ...any) error {
 	d, err := inherited(ctx, o.Next)
 	if err != nil || d.slip == nil {

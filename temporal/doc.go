@@ -18,7 +18,7 @@
 //	w := worker.New(service, "orders", worker.Options{Plugins: []worker.Plugin{plugin}})
 //
 // The context of the activity is the lock, as everywhere in this framework: it
-// carries the Hold, and ends within milliseconds when somebody asks for the lock.
+// carries the Hold, and ends within milliseconds when the lock is preempted.
 // An activity that waits gives its slot to others, yields after a moment, and
 // keeps its place in the queue for its next attempt ([Busy]). See docs/temporal.md.
 //
@@ -26,15 +26,15 @@
 //
 // [WithLock] holds a lock for a workflow: a worker keeps it, without a slot, and the
 // next one takes it over when that dies, with the same token. The activities are
-// members of the hold; when somebody more important asks, they end at once, and the
-// workflow puts things right under the lock ([OnPreempt]).
+// members of the hold; when the lock is preempted, they end at once, and the
+// workflow cleans up under the lock ([OnPreempt]).
 //
 // # Workflows as work of jobs
 //
 // The one idea: a tick is a workflow, by name. The id of the workflow that
 // [StartWorkflow] starts is made of the job and the instant of its schedule,
-// such as "nightly-2026-03-08T07:30:00Z", so that whoever starts it again for
-// the same tick, after a lost reply or a crash, finds it there: that is a
+// such as "nightly-2026-03-08T07:30:00Z". A second start for the same tick,
+// after a lost reply or a crash, finds it there: that is a
 // success, not a second run.
 //
 //	service, err := temporal.NewClient(temporal.Options{Address: "temporal.example.com:7233", Namespace: "orders"})
@@ -57,7 +57,7 @@
 // ends the right to it cancels the workflow, which has the grace to close.
 //
 // The workflow itself may outlive the lock all the same: a worker that has
-// stalled cannot be told anything. So it gets the fencing token, as a memo
+// stalled cannot be notified. So it gets the fencing token, as a memo
 // ([OriginOf]), to give to whatever it writes to.
 //
 // # Payloads

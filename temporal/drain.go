@@ -79,7 +79,7 @@ type host struct {
 	end      context.CancelFunc
 	stopping chan struct{} // closed when the worker begins to stop
 	attempts int           // under a lock, or on the way there
-	idle     chan struct{} // closed when there is none; nil: nobody waits for that
+	idle     chan struct{} // closed when there is none; nil: without a waiter
 	longest  time.Duration // cleanup timeout of the attempts
 }
 
@@ -149,7 +149,7 @@ func (h *host) begin(cleanup time.Duration) (end func()) {
 }
 
 // componentsTimeout bounds how long the components take to leave: to hand over what
-// they have, and then to give away what nobody has taken over.
+// they have, and then to release what was not taken over.
 const componentsTimeout = DefaultHandover + 6*time.Second
 
 // drain waits until no attempt holds a lock any more, but not longer than their

@@ -65,7 +65,7 @@ func (e *StoppedError) Error() string {
 	case e.Err != nil:
 		fmt.Fprintf(&b, "; it may go on: %v", e.Err)
 	default:
-		b.WriteString("; it was asked to go and may go on")
+		b.WriteString("; its cancellation was requested, and it may go on")
 	}
 	return b.String()
 }

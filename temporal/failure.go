@@ -21,7 +21,7 @@ import (
 // RetryPolicy.NonRetryableErrorTypes wants them. The first five are benign:
 // the SDK neither logs them as errors nor counts them as failures.
 const (
-	// ErrTypeLockBusy: somebody else has the lock. The attempt has yielded and
+	// ErrTypeLockBusy: another holder has the lock. The attempt has yielded and
 	// another one follows; its place in the queue may be kept.
 	ErrTypeLockBusy = "LockBusy"
 
@@ -149,7 +149,7 @@ func (a *locked) refused(err error) error {
 	case sdk.IsCanceledError(err):
 		return a.canceled(sdk.NewCanceledError())
 	case a.outer.Err() != nil, isGone(err), errors.Is(err, activity.ErrActivityPaused), errors.Is(err, activity.ErrActivityReset):
-		return err // nobody hears it
+		return err // the server ignores it
 	case errors.As(err, new(*lockguard.RequestError)), errors.As(err, new(*lockguard.UpgradeError)):
 		return misdeclared(a.info.ActivityType.Name, err)
 	case errors.As(err, new(*recipes.UnavailableError)):

@@ -97,7 +97,7 @@ func (p *pulse) run() {
 	defer timer.Stop()
 	for {
 		select {
-		case <-p.due: // told with this one
+		case <-p.due: // sent with this one
 		default:
 		}
 		sent := time.Now()
@@ -281,7 +281,7 @@ func (p *pulse) take() {
 	}
 }
 
-// stop ends the heartbeats, and sends what the activity has told last if
+// stop ends the heartbeats, and sends what the activity has recorded last if
 // another attempt may want to know it.
 func (p *pulse) stop(failed bool) {
 	p.quit()

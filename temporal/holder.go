@@ -12,7 +12,7 @@ import (
 )
 
 // Names of the activities that the Plugin registers with each worker. They belong
-// to WithLock; whoever reads histories meets them.
+// to WithLock, and appear in histories.
 const (
 	// HolderActivity keeps the lock of a WithLock. It is completed
 	// asynchronously, and takes up no slot.
@@ -30,7 +30,7 @@ const (
 	// the lock over, as after a crash.
 	keeperAttempt = 24 * time.Hour
 
-	// keepTime is how long a lock is kept for whoever is to take it over: the next
+	// keepTime is how long a lock is kept for its successor: the next
 	// run, or the next attempt of a holder whose worker is cut off or stops.
 	keepTime = 30 * time.Second
 

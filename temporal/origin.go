@@ -16,8 +16,8 @@ import (
 const MemoKey = "lockkeeper"
 
 // An Origin tells a workflow which job has started it and under which lock. It
-// is in the memo, so that whoever may see the workflow sees it. In JSON all
-// tokens are decimal strings.
+// is in the memo, so it can be read with the right to read the workflow. In JSON
+// all tokens are decimal strings.
 type Origin struct {
 	Cause     string            `json:"cause,omitempty"`        // in a cleanup hook: jobs.CauseWord
 	Job       string            `json:"job"`                    // its name

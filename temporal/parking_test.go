@@ -59,7 +59,7 @@ func TestReservationEndsWithItsContext(t *testing.T) {
 		slots.ReleaseSlot(nil)
 		_, err := slots.ReserveSlot(ctx, reservation{})
 		require.ErrorIs(t, err, context.Canceled)
-		require.NotNil(t, slots.TryReserveSlot(reservation{}), "the slot that nobody took is lost")
+		require.NotNil(t, slots.TryReserveSlot(reservation{}), "the unused slot is lost")
 	})
 }
 
@@ -353,7 +353,7 @@ func (g *garage) close() {
 func (g *garage) judgeEmpty() error {
 	for i := range g.slots.size {
 		if g.slots.TryReserveSlot(reservation{}) == nil {
-			return fmt.Errorf("of %d slots %d are left when nobody has one", g.slots.size, i)
+			return fmt.Errorf("of %d slots %d are left when none is in use", g.slots.size, i)
 		}
 	}
 	if g.slots.TryReserveSlot(reservation{}) != nil {

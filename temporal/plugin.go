@@ -85,7 +85,7 @@ func NewPlugin(guard *lockguard.Guard, options ...PluginOption) (*Plugin, error)
 	return p, nil
 }
 
-// WithLogger sets where the plugin tells what it does that nobody else tells of:
+// WithLogger sets where the plugin logs what is not logged elsewhere:
 // heartbeats that fail, tickets that are dropped. Defaults to silence. For the
 // steps of the locks themselves see lockguard.LogObserver.
 func WithLogger(logger *slog.Logger) PluginOption {
@@ -107,7 +107,7 @@ type component interface {
 	start(ctx context.Context, h *host, registry activityRegistry) error
 
 	// drain is called when the worker has stopped polling, and its activities
-	// have returned or were told to go. It returns when nothing is left of the
+	// have returned or were cancelled. It returns when nothing is left of the
 	// component, or when ctx ends.
 	drain(ctx context.Context, h *host)
 }

@@ -21,7 +21,7 @@ const (
 	// PreemptionOutranked: a more important request has asked for the lock.
 	PreemptionOutranked PreemptionReason = "outranked"
 
-	// PreemptionLeaseExpired: the lease is over, and somebody has asked for the
+	// PreemptionLeaseExpired: the lease is over, and another request wants the
 	// lock.
 	PreemptionLeaseExpired PreemptionReason = "lease_expired"
 
@@ -31,12 +31,12 @@ const (
 	// PreemptionLost: the lock is no longer held.
 	PreemptionLost PreemptionReason = "lost"
 
-	// PreemptionCanceled: the workflow was cancelled. Nobody has asked for the lock.
+	// PreemptionCanceled: the workflow was cancelled. No other request wants the lock.
 	PreemptionCanceled PreemptionReason = "canceled"
 )
 
 // A Preemption says why the body of WithLock was interrupted, and how long the
-// lock is there to put things right.
+// lock is there for the cleanup.
 type Preemption struct {
 	Reason PreemptionReason `json:"reason"`
 
@@ -45,15 +45,15 @@ type Preemption struct {
 	Token lockguard.Token `json:"token,string"`
 
 	// By is the owner of the request that asks, Priority how important it is;
-	// of an override who has made it. "" and 0 if nobody asks.
+	// of an override who has made it. "" and 0 without such a request.
 	By       string `json:"by,omitempty"`
 	Priority int    `json:"priority,omitempty"`
 
 	// Forceful: the lock is taken when the grace is over. Otherwise it stays until
-	// the workflow has put things right.
+	// the workflow has cleaned up.
 	Forceful bool `json:"forceful,omitempty"`
 
-	// Grace is how much time there was for that when the workflow was told, and
+	// Grace is how much time there was for that when the workflow was notified, and
 	// Deadline the end of it, by workflow.Now: an estimate, late by as long as the
 	// news took. Both are zero after a loss.
 	Grace    time.Duration `json:"grace_ns,omitempty"`
@@ -63,7 +63,7 @@ type Preemption struct {
 	Message string `json:"message"`
 }
 
-// Held reports whether the lock was held when this was told.
+// Held reports whether the lock was held at that time.
 func (p Preemption) Held() bool { return p.Reason != PreemptionLost }
 
 // PreemptionOf returns why a body was interrupted that WithLock has returned err
@@ -100,7 +100,7 @@ func interruptionOf(err error) (interruption, bool) {
 
 // error is what becomes of an interruption, caused by err, which may be nil. The
 // cancellation of the body is hidden: a workflow that returns it would be closed as
-// cancelled, by whoever asked for the lock.
+// cancelled by the preemptor.
 func (i interruption) error(err error, final bool) error {
 	if sdk.IsCanceledError(err) {
 		err = errors.New(err.Error())

@@ -28,7 +28,7 @@ type ApprovalQuestion struct {
 	Holders   []ApprovalParty   `json:"holders"`
 	Reason    string            `json:"reason,omitempty"` // why the lock is wanted, for people
 
-	WaitedMS   int64 `json:"waited_ms"`   // since the first of the holders was asked to go
+	WaitedMS   int64 `json:"waited_ms"`   // since the first of the holders was preempted
 	DeadlineMS int64 `json:"deadline_ms"` // from the start of the workflow on; then it is denied
 
 	Escalation []EscalationStep `json:"escalation,omitempty"`
@@ -47,7 +47,7 @@ type ApprovalParty struct {
 	Token    lockguard.Token `json:"token,omitempty,string"`
 }
 
-// An EscalationStep says who is told of a question that nobody has answered.
+// An EscalationStep says who is notified of a question without an answer.
 type EscalationStep struct {
 	AfterMS int64  `json:"after_ms"` // since the workflow was started
 	To      string `json:"to"`       // whom to tell: a name for people and for the activity
@@ -58,7 +58,7 @@ func (q ApprovalQuestion) Deadline() time.Duration {
 	return time.Duration(q.DeadlineMS) * time.Millisecond
 }
 
-// After is how long after the start of the workflow somebody is told.
+// After is how long after the start of the workflow that person is notified.
 func (s EscalationStep) After() time.Duration { return time.Duration(s.AfterMS) * time.Millisecond }
 
 // What a question has room for.
@@ -135,7 +135,7 @@ const approvalBytes = 8
 
 // ApprovalID names a question. The same requestor that asks about the same
 // holders of the same lock asks the same question, whatever process it is by
-// then: what was said about these holders concerns nobody who comes after them.
+// then: a decision about these holders never applies to later ones.
 func ApprovalID(root, scope, requestor string, holders []string) string {
 	hash := sha256.New()
 	for _, text := range append([]string{root, scope, requestor}, slices.Sorted(slices.Values(holders))...) {

@@ -53,7 +53,7 @@ type SchedulesConfig struct {
 	Orphans Orphans
 
 	// Paused says whether a job is paused, and by whom and why. Defaults to: none
-	// is. A schedule that somebody has paused in Temporal stays so.
+	// is. A schedule that was paused in Temporal stays so.
 	Paused func(job jobs.Job) (why string, paused bool)
 
 	// Root is that of the locks, with the chroot: clusters that share a namespace
@@ -188,7 +188,7 @@ func (s *Schedules) create(ctx context.Context, id string, schedule Schedule) (b
 	return err == nil, err
 }
 
-// update leaves alone whether it is paused: that may be somebody's wish.
+// update leaves alone whether it is paused: that may be intended.
 func (s *Schedules) update(ctx context.Context, handle client.ScheduleHandle, schedule Schedule) error {
 	return handle.Update(ctx, client.ScheduleUpdateOptions{DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
 		policy, spec := schedule.policy(), schedule.spec()

@@ -25,7 +25,7 @@ const (
 	keptHeader = "lockkeeper-kept"
 )
 
-// minGrace is what an activity that puts things right has at least.
+// minGrace is what an activity that cleans up has at least.
 const minGrace = time.Second
 
 // A scoped says that a context is in scope of a hold.
@@ -60,14 +60,14 @@ func withoutLost(ctx workflow.Context) workflow.Context {
 	return workflow.WithValue(ctx, scopedKey{}, held)
 }
 
-// cleansUp reports whether what begins now puts things right: what else has such a
-// context was cancelled when the workflow was told.
+// cleansUp reports whether what begins now is cleanup: what else has such a
+// context was cancelled when the workflow was notified.
 func (s scoped) cleansUp() bool {
 	return s.cleanup || s.hold.interrupted != nil && s.hold.interrupted.Held()
 }
 
 // learning returns a future of an activity in scope whose failure its holds hear of
-// before anybody else does.
+// before another holder does.
 func learning(ctx workflow.Context, scopes []scoped, activity workflow.Future) workflow.Future {
 	future, settable := workflow.NewFuture(ctx)
 	detached, _ := workflow.NewDisconnectedContext(ctx)
@@ -82,7 +82,7 @@ func learning(ctx workflow.Context, scopes []scoped, activity workflow.Future) w
 	return future
 }
 
-// A membership is what an activity is told of a hold in its header. Headers pass
+// A membership is what the header of an activity says about a hold. Headers pass
 // by codecs: nothing in it is secret.
 type membership struct {
 	Reference lockguard.Reference `json:"reference"`

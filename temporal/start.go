@@ -165,13 +165,13 @@ func (w *StartWorkflow) Validate() error {
 }
 
 // Run starts the workflow. With Wait it returns when the workflow is closed, its
-// result written to Run.Stdout; when it is told to go, it cancels the workflow
-// and returns when that is closed, or when its time is over. On the loss of the
+// result written to Run.Stdout; when its context ends, it cancels the workflow
+// and returns when that is closed, or at the end of the grace period. On the loss of the
 // lock it does not wait at all.
 //
 // Run returns nil for a workflow that was started, or with Wait has completed;
 // *StartError if it could not be started, *WorkflowError if it closed in
-// another way, and *StoppedError if the work was told to go.
+// another way, and *StoppedError if the work was stopped.
 func (w *StartWorkflow) Run(ctx context.Context, run jobs.Run) error {
 	if h, ok := lockguard.FromContext(ctx); ok {
 		return w.run(ctx, run, h)
@@ -258,7 +258,7 @@ func (a *attempt) start(origin Origin) error {
 	return nil
 }
 
-// notStarted is the end of work that was told to go while it was starting the
+// notStarted is the end of work that was stopped while it was starting the
 // workflow, which may be there all the same.
 func (a *attempt) notStarted(cause error) error {
 	stopped := &StoppedError{Cause: cause, ID: a.id, Workflow: a.Workflow}

@@ -192,7 +192,7 @@ func (t *tickets) drain(ctx context.Context, end context.CancelFunc) {
 }
 
 // keep keeps a place that was reserved, until the next attempt has taken it over,
-// or nobody wants it any more. It ends with over, at the latest.
+// or it is not needed any more. It ends with over, at the latest.
 func (t *tickets) keep(over context.Context, p parkedTicket) {
 	go func() {
 		defer t.free()
@@ -227,7 +227,7 @@ func (p parkedTicket) wait(over context.Context) error {
 			defer claim.Stop()
 			unclaimed = claim.C
 		case <-asked: // or lost
-			return errors.New("taken over, lost, or asked for by somebody else")
+			return errors.New("taken over, lost, or wanted by another request")
 		case <-unclaimed:
 			return errUnclaimed
 		case <-looks.C:

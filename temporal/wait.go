@@ -30,10 +30,10 @@ type waiting struct {
 	closed  chan closing
 	lasting context.Context // that of its requests: ends with the waiting
 
-	cause    error       // why it was told to go, first reason
+	cause    error       // why it was cancelled, first reason
 	asked    chan error  // gets the answer to the request to cancel
-	end      time.Time   // of its grace; zero while nobody wants it
-	endTimer *time.Timer // nil while nobody wants it
+	end      time.Time   // of its grace; zero: no end is set
+	endTimer *time.Timer // nil: no end is set
 }
 
 // wait returns when the workflow is closed, or need not be waited for.
@@ -99,7 +99,7 @@ func (w *waiting) askToGo(cause error) {
 	}
 	if w.cause == nil {
 		w.cause = cause
-		w.logger().Info("workflow is told to go", "workflow_id", w.id, "cause", cause, "grace", time.Until(end))
+		w.logger().Info("cancelling workflow", "workflow_id", w.id, "cause", cause, "grace", time.Until(end))
 	}
 	if w.asked == nil && (!w.Terminate || time.Now().Before(end)) {
 		w.asked = make(chan error, 1)

@@ -66,7 +66,7 @@ func TestWorkThatIsToldToGoCancelsItsWorkflowAndWaitsForItsClose(t *testing.T) {
 			w.workflow.close(nil, canceled)
 		}()
 
-		// when the work is told to go
+		// when the context of the work ends
 		w.cancel(errOver)
 
 		// then the workflow is, and is waited for
@@ -135,7 +135,7 @@ func TestWorkflowThatDoesNotGoHasItsTime(t *testing.T) {
 					require.ErrorContains(t, stopped, "; it had to be terminated")
 					return
 				}
-				require.ErrorContains(t, stopped, "; it was asked to go and may go on")
+				require.ErrorContains(t, stopped, "; its cancellation was requested, and it may go on")
 			})
 		})
 	}
@@ -179,7 +179,7 @@ func TestLostLockIsNoTimeToWait(t *testing.T) {
 	}
 }
 
-func TestServerThatDoesNotAnswerKeepsNobodyWhoHasLostTheLock(t *testing.T) {
+func TestServerThatDoesNotAnswerDoesNotDelayTheEndAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := begin(t, func(_ *StartWorkflow, s *fakeServer) { s.silent = true })
 		close(w.hold.lost)

@@ -24,17 +24,17 @@ const DefaultMaxHold = 24 * time.Hour
 // Activities that are executed with the context of body, or one that derives from
 // it, are in scope, local ones too: each runs under the lock itself, knows its
 // token (lockguard.FromContext), and has its own context ended within milliseconds
-// when somebody asks for the lock. They are waited for when they are cancelled.
+// when the lock is preempted. They are waited for when they are cancelled.
 // What body starts in another way, such as child workflows, is not in scope.
 //
 // While the request waits, and while the lock is held, a worker of the task queue
 // keeps it, in an activity that takes up no slot. When that worker dies or stops,
 // another one takes the lock over, with the same token. See KeeperOptions.
 //
-// Body is interrupted when somebody asks for the lock who may have it, and when
+// Body is interrupted when the lock is preempted, and when
 // the lock is lost: its context is cancelled, and WorkflowHold.Interrupted says
 // why. A body that returns nil all the same has completed, unless the lock was
-// lost. Otherwise the hook of OnPreempt puts things right, under the lock, and then
+// lost. Otherwise the hook of OnPreempt cleans up, under the lock, and then
 // WithLock returns an *ApplicationError of the type ErrTypeLockPreempted or
 // ErrTypeLockLost, which PreemptionOf understands.
 //
@@ -43,7 +43,7 @@ const DefaultMaxHold = 24 * time.Hour
 //
 // If the lock is not acquired, body is not run, and the error is an
 // *ApplicationError of the type ErrTypeLockWaitTimeout, ErrTypeLockBusy (its
-// holders clean up, and the request is polite), ErrTypeLockPreempted (asked to go
+// holders clean up, and the request is polite), ErrTypeLockPreempted (preempted
 // before body has begun), or ErrTypeLockConfiguration; or the workflow was
 // cancelled.
 //
@@ -105,8 +105,8 @@ type lockOptions struct {
 	taskQueue      string
 }
 
-// OnPreempt sets what puts things right after body was interrupted and has
-// returned an error: because somebody has asked for the lock, because the workflow
+// OnPreempt sets what cleans up after body was interrupted and has
+// returned an error: because the lock was preempted, because the workflow
 // was cancelled, or because the lock was lost.
 //
 // Its context does not end with that of the workflow. Unless the lock is lost,

@@ -473,12 +473,12 @@ func TestLossDuringCleanupCancelsIt(t *testing.T) {
 		OnPreempt(func(ctx workflow.Context, p Preemption) error {
 			err := workflow.Sleep(ctx, time.Hour)
 			require.True(t, sdk.IsCanceledError(err))
-			s.step("cleanup is told")
+			s.step("cleanup is logged")
 			return err
 		}))
 	requireType(t, ErrTypeLockPreempted, err)
 	require.ErrorContains(t, err, "cleanup")
-	require.Equal(t, []string{"cleanup is told"}, s.steps)
+	require.Equal(t, []string{"cleanup is logged"}, s.steps)
 }
 
 func TestKeeperThatBeginsAnewAfterAResetIsALoss(t *testing.T) {
@@ -493,7 +493,7 @@ func TestKeeperThatBeginsAnewAfterAResetIsALoss(t *testing.T) {
 	require.Equal(t, lockguard.Token(12), s.releases[0].Reference.Token, "what the new run holds is given away")
 }
 
-func TestReleaseOnCloseReleasesForWhoeverAsks(t *testing.T) {
+func TestReleaseOnCloseReleasesForAnyRequest(t *testing.T) {
 	s := newScene(t, func(s *scene) { s.grant(7) })
 	s.after(time.Minute, func() { s.preempt(time.Second) })
 	err := s.run(func(ctx workflow.Context) error {

@@ -52,7 +52,7 @@ const (
 	holdWaiting holdPhase = iota // for the grant
 	holdGranted
 	holdLost // and asked for anew, if that is wanted
-	holdOver // its keeper has ended, or is told to
+	holdOver // its keeper has ended, or is about to
 )
 
 // A workflowHold is one WithLock. All of it is workflow code.
@@ -239,8 +239,8 @@ func (h *workflowHold) interruption(ctx workflow.Context, requirement lockguard.
 	return i
 }
 
-// learn is told how an activity in scope has failed, or what was in scope of it: it
-// may know what the keeper has not told yet.
+// learn gets the error of an activity in scope, or of what was in scope of it: it
+// may contain what the keeper has not sent yet.
 func (h *workflowHold) learn(err error) {
 	if i, ok := interruptionOf(err); ok && h.phase == holdGranted && i.Hold == h.reference.Hold && i.Token == h.reference.Token {
 		h.interrupt(i)

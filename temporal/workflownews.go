@@ -54,7 +54,7 @@ func (h *workflowHold) hearAll(ctx workflow.Context) {
 	}
 }
 
-// hear is told by the keeper. What is old, or told twice, does not count.
+// hear gets the news of the keeper. It ignores old and repeated news.
 func (h *workflowHold) hear(news holdSignal) {
 	known, token := h.reference.Token, news.Reference.Token
 	if h.phase == holdOver || token < known || token == known && news.Epoch <= h.epoch {

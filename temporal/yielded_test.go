@@ -83,7 +83,7 @@ func TestPlaceThatIsNotOfTheLockAsDeclaredNowIsNotTaken(t *testing.T) {
 	}
 }
 
-// What says that it is a slip may come from another version, or from nobody.
+// What claims to be a slip may come from another version, or be invalid.
 func TestPlaceThatCannotBeIsNotTaken(t *testing.T) {
 	for name, ref := range map[string]lockguard.Reference{
 		"no id":   {Scope: "s", Hold: "activity-before"},

@@ -39,7 +39,7 @@ func (s *Server) Set(path string, data []byte) error {
 }
 
 // Delete deletes a node and all below it, each in a transaction of its own,
-// whoever owns them. It returns a Code, such as NoNode.
+// whatever their ACL. It returns a Code, such as NoNode.
 func (s *Server) Delete(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *Server) Get(path string) (Node, error) {
 	return found[0], nil
 }
 
-// administer executes a request of nobody who is connected, and past all
+// administer executes a request without a connection, and past all
 // access control.
 func (s *Server) administer(r *zkwire.Request) error {
 	if s.closed {

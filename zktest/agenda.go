@@ -38,7 +38,7 @@ func (s *items) Pop() any {
 }
 
 // schedule has something done at an instant, with the lock of the ensemble held.
-// Whoever calls it calls run before it gives the lock back.
+// The caller calls run before it unlocks.
 func (e *Ensemble) schedule(at time.Time, do func()) {
 	e.agenda.number++
 	heap.Push(&e.agenda.items, item{at: at, number: e.agenda.number, do: do})

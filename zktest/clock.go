@@ -37,7 +37,7 @@ func (c *clock) now() int64 {
 }
 
 // Advance moves the server's clock forward, at once. Sessions that were not
-// heard of for their timeout, rounded up to a tick, expire: nobody can send a
+// heard of for their timeout, rounded up to a tick, expire: no client can send a
 // ping meanwhile. Containers and nodes with a time to live are swept, as often
 // as they would have been. A negative d panics.
 func (s *Server) Advance(d time.Duration) {

@@ -9,7 +9,7 @@ import (
 
 // A gate stands in one connection, between the client's stream of frames and the
 // server's, and lets each frame pass, in order, as rules and partitions allow.
-// It has no goroutine: whoever brings a frame, or removes what one waits for,
+// It has no goroutine: the caller that brings a frame, or removes what one waits for,
 // lets pass what can. It never waits itself.
 //
 // Its lock is not held while it calls deliver, send, cut or a rule's Where.
@@ -128,7 +128,7 @@ func (g *gate) crash(cut func()) {
 	g.drainOut()
 }
 
-// close forgets everything; the gate calls nobody any more, apart from calls
+// close forgets everything; the gate calls no function any more, apart from calls
 // that are under way.
 func (g *gate) close() {
 	g.mu.Lock()

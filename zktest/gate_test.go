@@ -34,7 +34,7 @@ func TestPartitionKeepsEverythingUntilHealed(t *testing.T) {
 	require.Equal(t, []string{"NodeDeleted /x", "#1 ok"}, cutOff.got())
 }
 
-func TestPartitionOfNobodyIsOneOfAll(t *testing.T) {
+func TestPartitionWithoutNamesCutsAll(t *testing.T) {
 	h := newHouse()
 	old := h.dial(t)
 	h.Partition()

@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
-// A Node is a node as the server has it, whoever may read it.
+// A Node is a node as the server has it, whatever its ACL.
 type Node struct {
 	Path string
 	Data []byte // nil: null, which ZooKeeper tells from empty

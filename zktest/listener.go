@@ -37,7 +37,7 @@ func (s *Server) Listen(name string) (*Listener, error) {
 	}
 	l := &Listener{server: s, name: name, address: address, replica: s.leader}
 	if s.opts.pipe {
-		// Nobody listens there: Dial knows the listener by it.
+		// No socket has this address: Dial knows the listener by it.
 		l.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(2181+s.opts.ensemble.number+len(s.listeners)))
 	} else if !s.down {
 		if err := l.listen(); err != nil {
@@ -92,7 +92,7 @@ func acceptAll(socket net.Listener, serve func(net.Conn)) {
 	}
 }
 
-// acceptPause is how long nobody is accepted after a failure to do so.
+// acceptPause is how long no connection is accepted after a failure to accept one.
 const acceptPause = 20 * time.Millisecond
 
 func (l *Listener) shut() {

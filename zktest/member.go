@@ -296,7 +296,7 @@ func (m *Member) hangUpOnClients() {
 	}
 }
 
-// lost is told that a connection to the leader has ended.
+// lost is called when a connection to the leader has ended.
 func (m *Member) lost(l *peering) {
 	if m.link != l {
 		return

@@ -76,7 +76,7 @@ func (m *Member) toLeader(do func(*term)) {
 	l.toLeader(func() { do(l.term) })
 }
 
-// revalidated is told of the leader's decision about a session; nil: it is over.
+// revalidated gets the leader's decision about a session; nil: it is over.
 func (m *Member) revalidated(c *conn, x *session, old bool) {
 	if c.gone {
 		return
@@ -87,7 +87,7 @@ func (m *Member) revalidated(c *conn, x *session, old bool) {
 		return
 	}
 	mine := m.server.sessions[x.id]
-	if mine == nil { // its creation is not committed: nobody can know it
+	if mine == nil { // its creation is not committed: no client can know it
 		m.server.sever(c)
 		return
 	}
@@ -156,7 +156,7 @@ func (m *Member) flush(c *conn) {
 	}
 }
 
-// executed is told that the transaction of the request is applied.
+// executed is called when the transaction of the request is applied.
 func (p *pending) executed(t *proposal) {
 	c := p.conn
 	if c.gone {
@@ -170,7 +170,7 @@ func (p *pending) executed(t *proposal) {
 	p.member.flush(c)
 }
 
-// synced is told that the leader has answered.
+// synced is called when the leader has answered.
 func (p *pending) synced() {
 	p.done = true
 	if !p.conn.gone {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An outbox writes to a connection what is put into it, so that nobody who
-// holds a lock waits for a slow reader.
+// An outbox writes to a connection what is put into it, so that no holder of a
+// mutex waits for a slow reader.
 type outbox struct {
 	conn  net.Conn
 	limit int // bytes unsent at which the connection is cut; 0: none

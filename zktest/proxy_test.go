@@ -121,12 +121,12 @@ func (o *observer) Cleanup(f func()) { o.cleanups = append(o.cleanups, f) }
 func TestWhatNeverHappenedFailsTheTest(t *testing.T) {
 	s := RunT(t)
 	o := &observer{T: t}
-	RunProxyT(o, s.Addr()).Partition("nobody")
+	RunProxyT(o, s.Addr()).Partition("unknown")
 	RunT(o).On(Op(Create)).DropReply()
 	for _, f := range o.cleanups {
 		f()
 	}
 	require.Len(t, o.failures, 2)
-	require.Contains(t, o.failures[0], `zktest: never happened: Partition("nobody")`)
+	require.Contains(t, o.failures[0], `zktest: never happened: Partition("unknown")`)
 	require.Contains(t, o.failures[1], "zktest: never happened: DropReply of create")
 }

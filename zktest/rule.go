@@ -95,7 +95,7 @@ type Rule struct {
 	// These belong to the lock of faults.
 	matched, fired int
 	over           bool    // acts no more, holds nothing
-	removed        bool    // nobody expects it to fire
+	removed        bool    // it need not fire
 	waiting        []*gate // where it holds or delays, in that order
 }
 
@@ -125,7 +125,7 @@ func (r *Rule) Reached() <-chan struct{} { return r.reached }
 // which it came, and acts no more.
 func (r *Rule) Release() { r.faults.endRule(r, false) }
 
-// Remove is Release for a rule that need not have fired: nobody is told if it
+// Remove is Release for a rule that need not have fired: no failure if it
 // has not.
 func (r *Rule) Remove() { r.faults.endRule(r, true) }
 
@@ -152,7 +152,7 @@ func (r *Rule) takes(q *Request) bool {
 	return r.match.matchesRequest(q)
 }
 
-// count is told of a match and tells whether it is one to act on.
+// count counts a match and reports whether the rule acts on it.
 func (r *Rule) count() bool {
 	r.faults.mu.Lock()
 	defer r.faults.mu.Unlock()
@@ -194,7 +194,7 @@ func (r *Rule) leave(g *gate) {
 }
 
 // keeps tells whether what the rule has begun to hold or delay must stay, and
-// if so how long: 0 is until the gate is told.
+// if so how long: 0 is until the rule ends.
 func (r *Rule) keeps(g *gate, since time.Time) (time.Duration, bool) {
 	r.faults.mu.Lock()
 	defer r.faults.mu.Unlock()

@@ -59,7 +59,7 @@ func (s *Server) renew(x *session) {
 	s.armExpiry(at)
 }
 
-// armExpiry makes sure that somebody looks at the sessions at this time or
+// armExpiry makes sure that the server checks the sessions at this time or
 // before.
 func (s *Server) armExpiry(at time.Duration) {
 	if s.clock.frozen || s.down || s.expiryAt != 0 && s.expiryAt <= at {

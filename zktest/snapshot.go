@@ -67,7 +67,7 @@ const lostAtMost = 1 << 20
 const saveEvery = time.Second
 
 // openDir reads the state from the directory, if there is one, and notes there
-// that it is in use: whoever finds it so knows of a crash.
+// that it is in use: found so at the start, it means a crash.
 func (s *Server) openDir(dir string) error {
 	if err := s.load(dir); err != nil {
 		return err

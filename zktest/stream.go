@@ -11,7 +11,7 @@ import (
 type stream struct {
 	queue    []frame
 	first    int  // of the queue that has not passed
-	draining bool // somebody lets frames pass; nobody else may
+	draining bool // a goroutine lets frames pass; no other one may
 	timer    *time.Timer
 }
 

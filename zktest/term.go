@@ -254,7 +254,7 @@ func (t *term) write(p *pending) {
 	t.submit(x)
 }
 
-// sync answers behind all that is proposed, without asking anybody.
+// sync answers behind all that is proposed, without asking other servers.
 func (t *term) sync(m *Member, p *pending) {
 	if t.leader.term != t {
 		return
@@ -315,7 +315,7 @@ func (t *term) propose(l *peering, p *proposal) {
 	}
 }
 
-// acknowledged is told that a voting member has logged a proposal.
+// acknowledged is called when a voting member has logged a proposal.
 func (t *term) acknowledged(by *Member, p *proposal) {
 	if t.leader.term != t {
 		return

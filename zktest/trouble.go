@@ -2,7 +2,7 @@ package zktest
 
 // Expire ends a session at once, as if its client had been silent for its
 // timeout: its ephemeral nodes go, its connection is cut, and when the client
-// comes back it is told that its session has expired. It reports whether there
+// comes back it learns that its session has expired. It reports whether there
 // was such a session.
 func (s *Server) Expire(session int64) bool {
 	s.mu.Lock()

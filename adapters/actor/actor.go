@@ -49,10 +49,10 @@ var errStopped = errors.New("actor: another actor of the group has ended")
 // Run acquires the lock, calls serve, and releases the lock when serve and the
 // hooks have returned. With Again it does so over and over.
 //
-// A lease timeout that is unset is a year here: after it the service gives way
-// to whoever else waits for the lock, whatever their priority.
+// A lease timeout that is unset is a year here: after it the service can be preempted
+// by any other waiter, whatever its priority.
 //
-// It ends when ctx ends, when serve returns although nobody has told it to go,
+// It ends when ctx ends, when serve returns although its context has not ended,
 // and without Again after one call of serve. It returns what lockguard.Guard.Do
 // returns: nil only if serve has returned nil by itself; the error of serve; a
 // *lockguard.ShutdownError, which wraps the cause of ctx, when that has ended
@@ -80,8 +80,8 @@ func Run(ctx context.Context, guard Guard, requirement lockguard.Requirement, se
 
 const year = 365 * 24 * time.Hour
 
-// pause keeps two who preempt each other, and one whom nobody answers, from
-// doing so as fast as they can.
+// pause keeps two actors that preempt each other, and one without a connection,
+// from retrying as fast as they can.
 const pause = time.Second
 
 type actor struct {

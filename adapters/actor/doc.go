@@ -12,8 +12,8 @@
 //
 // It waits for the lock as long as the requirement's acquire timeout says, for
 // ever if that is unset. The context that serve is given ends when the lock is
-// preempted, when its lease is over and somebody else asks, when it is lost, and
-// when the actor is told to stop; context.Cause tells which. Without Again that is
+// preempted, when its lease is over and another request wants it, when it is lost, and
+// when the actor is stopped; context.Cause tells which. Without Again that is
 // the end of the actor. With it serve is called again, with another context and
 // a larger token, when the lock has been acquired again: what leads, leads again.
 package actor

@@ -1,6 +1,6 @@
 // Package gocron makes Lockkeeper the locker or the elector of
 // github.com/go-co-op/gocron/v2, and its tasks work under locks. It is a module
-// of its own, so that nobody else depends on gocron.
+// of its own, so that Lockkeeper itself does not depend on gocron.
 //
 // The one idea: of the three, [Task] alone can tell the work that its lock is
 // gone. Prefer it.
@@ -17,8 +17,8 @@
 //     requirement says; several jobs can share one.
 //   - [NewLocker] takes the lock of the job's name around the run, for tasks that
 //     are there already. gocron's interface has no way to tell a task of a loss or
-//     of a preemption: it goes on, and whoever waits for the lock waits for its
-//     end, unless it takes the lock by force.
+//     of a preemption: it goes on, and waiters wait for its end, unless they
+//     take the lock by force.
 //   - [NewElector] lets one instance run all jobs.
 //
 // # What none of them does

@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
-// ErrNotLeader is why a job does not run here: another instance leads, or nobody
+// ErrNotLeader is why a job does not run here: another instance leads, or none
 // does right now.
 var ErrNotLeader = errors.New("gocron: this instance does not lead")
 
@@ -29,8 +29,8 @@ type Elector struct {
 	hold *lockguard.Hold // while it leads
 }
 
-// NewElector stands for the lock that requirement declares until Close, and
-// leads while it holds it. The logger is told who leads; nil is slog.Default().
+// NewElector requests the lock that requirement declares until Close, and
+// leads while it holds it. Who leads goes to the logger; nil is slog.Default().
 //
 // Who is more important leads (Requirement.Priority), which a latch does not
 // know: an instance on a better machine takes the leadership over when it comes.
@@ -38,8 +38,8 @@ type Elector struct {
 // no way to tell them, and they are not under the lock. Use Task for what must
 // not run twice at a time.
 //
-// A lease timeout that is unset is a year here: after it the leader gives way
-// to whoever else stands, whatever their priority.
+// A lease timeout that is unset is a year here: after it the leader can be preempted
+// by any other waiter, whatever its priority.
 func NewElector(guard Acquirer, requirement lockguard.Requirement, logger *slog.Logger) (*Elector, error) {
 	if guard == nil {
 		return nil, errors.New("gocron: NewElector: the guard is nil; make one with lockguard.New")
@@ -85,7 +85,7 @@ func (e *Elector) Close() {
 
 const year = 365 * 24 * time.Hour
 
-// pause keeps one whom nobody answers from asking as fast as it can.
+// pause keeps an elector without a connection from retrying as fast as it can.
 const pause = time.Second
 
 func (e *Elector) campaign(ctx context.Context) {

@@ -14,7 +14,7 @@ import (
 
 func TestALeaderThatIsAskedToGoLeadsNoMoreAlthoughItStillHolds(t *testing.T) {
 	guardtest.Run(t, func(t *testing.T, zk *zktest.Server) {
-		// given a leader that has not yet noticed that it is asked to go
+		// given a leader that has not yet noticed its preemption
 		better := guardtest.New(t, zk, "better")
 		hold, err := guardtest.New(t, zk, "leader").Acquire(t.Context(), lockguard.Requirement{Scope: "leader"})
 		require.NoError(t, err)

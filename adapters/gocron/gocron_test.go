@@ -36,7 +36,7 @@ func start(t *testing.T, every time.Duration, task gocron.Task, scheduler []gocr
 	return s
 }
 
-// into collects the errors that gocron's listeners are told.
+// into collects the errors that gocron's listeners get.
 func into(errs *guardtest.Errors) func(uuid.UUID, string, error) {
 	return func(_ uuid.UUID, _ string, err error) { errs.Add(err) }
 }

@@ -20,10 +20,10 @@ type Guard interface {
 //
 // What lockguard.Guard.Do returns is the error of the run, for listeners such as
 // gocron.AfterJobRunsWithError: *recipes.NotAcquiredError says that work did not
-// run, because somebody else has the lock.
+// run, because another holder has the lock.
 //
 // An acquire timeout that is unset is 0: a run that finds the lock held ends at
-// once and preempts nobody, whatever its priority. Set one to wait, or to preempt;
+// once and preempts no holder, whatever its priority. Set one to wait, or to preempt;
 // and give the job gocron.WithSingletonMode, or its runs may pile up.
 func Task(guard Guard, requirement lockguard.Requirement, work func(ctx context.Context) error, hooks ...lockguard.Hook) func(ctx context.Context) error {
 	requirement = tried(requirement)

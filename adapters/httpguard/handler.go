@@ -26,7 +26,7 @@ type Option func(*handler)
 // (error) and panics of the handler. Defaults to slog.Default().
 func WithLogger(logger *slog.Logger) Option { return func(h *handler) { h.logger = logger } }
 
-// WithRetryAfter sets what refused clients are told, in whole seconds, rounded
+// WithRetryAfter sets the Retry-After of refusals, in whole seconds, rounded
 // up. Defaults to 1s.
 func WithRetryAfter(d time.Duration) Option { return func(h *handler) { h.retryAfter = d } }
 
@@ -51,7 +51,7 @@ func Handler(guard Guard, requirement lockguard.Requirement, next http.Handler, 
 // its text.
 //
 // An acquire timeout that is unset is 0: a request that finds its lock held is
-// refused at once and preempts nobody, whatever its priority. Set one to wait, or
+// refused at once and preempts no holder, whatever its priority. Set one to wait, or
 // to preempt; it never waits longer than the client does. Each waiting request
 // costs a goroutine and a place in ZooKeeper's queue.
 //
@@ -99,7 +99,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case panicked != nil:
 		panic(panicked.value) // net/http knows what to do with it
 	case err == nil, response.started, r.Context().Err() != nil:
-		return // nothing to say, too late to say it, or nobody listens
+		return // nothing to say, too late to say it, or the client is gone
 	}
 	if errors.As(err, new(*lockguard.RequestError)) {
 		h.logger.ErrorContext(r.Context(), "a request can never get its lock", "method", r.Method, "path", r.URL.Path, "error", err)

@@ -11,7 +11,7 @@ import (
 )
 
 // Refuse answers a request that did not get its lock, or that was interrupted,
-// with a status and a problem document: 423 when somebody else has the lock, 503
+// with a status and a problem document: 423 when another holder has the lock, 503
 // when ZooKeeper does not answer and after an interruption, 500 for a
 // requirement that can never work. Clients are not told who has the lock.
 func Refuse(w http.ResponseWriter, _ *http.Request, err error) {

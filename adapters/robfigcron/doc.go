@@ -10,7 +10,7 @@
 //
 // where report is a func(context.Context) error whose context is that of the
 // hold (lockguard.FromContext): it ends, with its cause, when the job is
-// preempted, when its lease is over and somebody else asks, when the lock is
+// preempted, when its lease is over and another request wants the lock, when the lock is
 // lost, and when the context of WithContext ends.
 //
 // # What a plain cron.Job does not get

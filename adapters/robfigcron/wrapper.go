@@ -27,9 +27,9 @@ type Guard interface {
 // An Option changes what JobWrapper does.
 type Option func(*wrapper)
 
-// WithContext sets what the contexts of the jobs derive from. When it ends, jobs
-// are told to go and clean up; cron.Cron.Stop does not do that. Defaults to
-// context.Background().
+// WithContext sets what the contexts of the jobs derive from. When it ends, the
+// contexts of the jobs end and the jobs clean up; cron.Cron.Stop does not do
+// that. Defaults to context.Background().
 func WithContext(ctx context.Context) Option { return func(w *wrapper) { w.ctx = ctx } }
 
 // WithHooks sets what runs after an interruption, still under the lock. The
@@ -59,7 +59,7 @@ func OnFailed(failed func(err error)) Option { return func(w *wrapper) { w.faile
 // its lock.
 //
 // An acquire timeout that is unset is 0: a tick that finds the lock held is
-// skipped at once and preempts nobody, whatever its priority. Set one to wait,
+// skipped at once and preempts no holder, whatever its priority. Set one to wait,
 // or to preempt. While a tick waits, further ticks of the job are skipped with
 // ErrStillWaiting, so that no more than one goroutine of a job waits.
 //

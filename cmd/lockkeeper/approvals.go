@@ -29,7 +29,7 @@ who forces, at once: the holder's cleanup is cut short. All of it is put on reco
 (lockkeeper audit).
 
 Where the configuration says approvals: {temporal: {...}}, questions are workflows
-of a Temporal server, w-3f29c1d07ab41122, and outlive whoever asks; a-0000000012 is
+of a Temporal server, w-3f29c1d07ab41122, and outlive the process that asks; a-0000000012 is
 one on the board in ZooKeeper. The commands decide about both.`,
 	}
 	p.group(c)
@@ -43,7 +43,7 @@ func (p *program) approvalsLs() *cobra.Command {
 		Use:   "ls",
 		Short: "List what waits for a decision: who wants which lock, who has it, and until when",
 		Long: `List what waits for a decision: who wants which lock, who has it, and until when
-somebody has to decide.
+a decision is needed.
 
 Exit code 75 if ZooKeeper does not answer, or Temporal where it is asked there.`,
 		Example: `  lockkeeper approvals ls
@@ -130,7 +130,7 @@ func partiesText(all []opstore.AuditParty) string {
 	return cmp.Or(words.Join(all, ", ", partyText), "-")
 }
 
-// A verb is what somebody can say to a question.
+// A verb is an answer to a question.
 type verb struct {
 	use, short, long, example, why string
 	decision                       opstore.Decision

@@ -20,7 +20,7 @@ func (p *program) audit() *cobra.Command {
 whose lock, and what overrides and approvals have done.
 
 What is done by force is there twice: "about to" before it is done, and what
-became of it. If the second is missing, whoever did it has died in between.
+became of it. If the second is missing, its process died in between.
 
 Some 10000 records are kept in ZooKeeper; the daemons ship all of them to the
 file named by audit: {file: ...} in their configuration. Times are UTC.

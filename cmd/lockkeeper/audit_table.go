@@ -88,13 +88,13 @@ func auditWhat(r opstore.AuditRecord) string {
 
 // auditDeed is the verb and its object.
 func auditDeed(r opstore.AuditRecord) string {
-	whom := cmp.Or(auditParties(r.Victims), "nobody")
+	whom := cmp.Or(auditParties(r.Victims), "no holder")
 	intent, failed := r.Phase == opstore.AuditIntent, r.Result == opstore.AuditFailed
 	switch r.Action {
 	case opstore.AuditPreempt:
 		return tense(intent, false, "ask", "asked") + " " + whom + " to go"
 	case opstore.AuditPreempted:
-		return whom + " was told to go"
+		return whom + " was preempted"
 	case opstore.AuditTakeover:
 		return tense(intent, failed, "take", "took") + " the lock from " + whom
 	case opstore.AuditLost:
@@ -124,7 +124,7 @@ func auditDeed(r opstore.AuditRecord) string {
 	case opstore.AuditApprovalOpen:
 		return fmt.Sprintf("asked for approval %s to take the lock from %s", r.Approval, whom)
 	case opstore.AuditApprovalEscalate:
-		return fmt.Sprintf("waits for approval %s to take the lock from %s; %s is told", r.Approval, whom, cmp.Or(r.After["escalated_to"], "somebody"))
+		return fmt.Sprintf("waits for approval %s to take the lock from %s; %s is notified", r.Approval, whom, cmp.Or(r.After["escalated_to"], "somebody"))
 	case opstore.AuditApprovalDecide:
 		return tense(intent, failed, "decide", "decided") + " about approval " + r.Approval
 	case opstore.AuditJobPause:

@@ -23,11 +23,11 @@ func (p *program) auditVerify() *cobra.Command {
 	)
 	c := p.command(&cobra.Command{
 		Use:   "verify",
-		Short: "Check that nobody has changed the audit trail",
+		Short: "Check that the audit trail is unchanged",
 		Long: `Check that the audit trail in ZooKeeper is what was written: no record was
 changed, taken away, put in or put elsewhere, by whatever means.
 
-Whoever may write all nodes could make the whole trail anew. With --file the
+A client that may write all nodes could make the whole trail anew. With --file the
 records in the file of a daemon are checked as well, and compared with those in
 ZooKeeper: they do not agree then.
 
@@ -96,7 +96,7 @@ func (v *auditReportView) withFile(name string, r audit.FileReport) {
 	}
 }
 
-// errNotIntact is told on the page already.
+// errNotIntact is on the page already.
 var errNotIntact = errors.New("the audit trail is not what was written; save ZooKeeper's data and the file, and find out who could write them")
 
 func (p *program) verifyAudit(c *cobra.Command, config jobsFile, file string) error {

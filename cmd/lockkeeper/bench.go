@@ -40,7 +40,7 @@ OF RAW is an own lock relative to create+delete with as many clients: it tells h
 much of the time is ZooKeeper's. Percentiles are p50/p99. Below are figures of
 another lock by kind of disk, to see which of them this ZooKeeper resembles.
 
-It loads the servers as much as they can bear, and whoever holds locks there may
+It loads the servers as much as they can bear, and holders of locks there may
 feel it: while others hold locks, it asks first, or wants --yes. What it makes is
 under a node of its own below the root, and removed afterwards, also after a
 signal.
@@ -117,7 +117,7 @@ func (p *program) measure(c *cobra.Command, f *benchFlags) error {
 	return p.writePage(view, func(pg page) { writeBench(pg, view) })
 }
 
-// ask returns an error unless somebody at the terminal agrees.
+// ask returns an error unless the operator at the terminal agrees.
 func (p *program) ask(c *cobra.Command, held int) error {
 	what := words.Count(held, "lock") + " under this root held by others, who may feel the load"
 	if held == 1 {

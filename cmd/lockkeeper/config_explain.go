@@ -67,7 +67,7 @@ type explainView struct {
 	Locks     []lockPlanView `json:"locks"`     // as they stand
 }
 
-// explained is how many runs are told.
+// explained is how many runs are shown.
 const explained = 5
 
 func (p *program) explain(c *cobra.Command, f *configExplainFlags, args []string) error {
@@ -227,14 +227,14 @@ func writeExplanation(w io.Writer, v explainView, from time.Time) {
 
 func writeLocksOf(w io.Writer, v explainView) {
 	if len(v.Locks) == 0 {
-		line(w, "\nlocks: none, it waits for nobody")
+		line(w, "\nlocks: none, it waits for no lock")
 		return
 	}
 	switch v.ZooKeeper {
 	case "answers":
 		line(w, "\nlocks, if it ran now")
 	case "silent":
-		line(w, "\nlocks; ZooKeeper does not answer, so nobody knows who holds them")
+		line(w, "\nlocks; ZooKeeper does not answer, so their holders are unknown")
 	default:
 		line(w, "\nlocks")
 	}

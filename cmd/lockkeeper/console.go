@@ -198,11 +198,11 @@ func (s *consoleServer) serve(ctx context.Context, cfg *config.Config, board con
 	return nil
 }
 
-// tellOperator logs that the daemon is no operator, and so nobody who acts in its console.
+// tellOperator logs that the daemon is no operator, so that all actions in its console are refused.
 func (s *consoleServer) tellOperator(ctx context.Context, client *recipes.Client) {
 	err := client.CheckOperator(ctx, "what people do in the console is refused")
 	if errors.As(err, new(*recipes.IdentityError)) {
-		s.log.Warn("nobody can act in the console", "problem", err)
+		s.log.Warn("actions in the console are refused", "problem", err)
 	}
 }
 

@@ -72,7 +72,7 @@ func (d *door) ask(from int, path string) (status int) {
 // connections for.
 const addresses = 9
 
-func TestIdleConnectionsKeepNobodyFromTheConsole(t *testing.T) {
+func TestIdleConnectionsDoNotBlockTheConsole(t *testing.T) {
 	d := openDoor(t)
 	for i := range 600 {
 		require.Equal(t, http.StatusOK, d.ask(2+i%addresses, "/api/v1/locks"))
@@ -82,7 +82,7 @@ func TestIdleConnectionsKeepNobodyFromTheConsole(t *testing.T) {
 	}
 }
 
-func TestStreamsKeepNobodyFromTheConsole(t *testing.T) {
+func TestStreamsDoNotBlockTheConsole(t *testing.T) {
 	d := openDoor(t)
 	answers := map[int]int{}
 	for i := range 600 {

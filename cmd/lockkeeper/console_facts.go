@@ -19,13 +19,13 @@ import (
 )
 
 // consoleFacts are what the console shows beside locks. All of it is looked up when
-// somebody looks.
+// a client reads it.
 type consoleFacts struct {
 	client    *recipes.Client
 	board     *live.Board
 	config    func() *config.Config // that is in force; it returns nil where there is no file
 	desk      *emergency.Desk       // nil: what is in ZooKeeper is all there is
-	workflows *workflowApprovals    // nil: nobody is asked in workflows
+	workflows *workflowApprovals    // nil: no questions in workflows
 }
 
 func (f *consoleFacts) all() console.Facts {
@@ -153,7 +153,7 @@ func (f *consoleFacts) audit(ctx context.Context, q opstore.AuditQuery) ([]opsto
 	return trail.Read(ctx, q)
 }
 
-// known says why nobody knows a job; nil if somebody does.
+// known says why a job is unknown; nil if it is known.
 func (f *consoleFacts) known(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -176,13 +176,13 @@ func (h *consoleHand) Preempt(ctx context.Context, p console.Preemption) (consol
 	})
 	switch first := <-answers; {
 	case first.err != nil:
-		return console.Done{}, fmt.Errorf("nobody was asked to go: %w", first.err)
+		return console.Done{}, fmt.Errorf("no holder was preempted: %w", first.err)
 	case first.act == "":
-		return console.Done{Text: "Nobody holds the lock; there was nothing to do."}, nil
+		return console.Done{Text: "The lock has no holder; there was nothing to do."}, nil
 	default:
-		text := fmt.Sprintf("%s is asked to go, and waited for for %s; then the request is withdrawn.", owners(state.Holders), human(emergency.Politeness))
+		text := fmt.Sprintf("%s is preempted; after %s the request is withdrawn.", owners(state.Holders), human(emergency.Politeness))
 		if p.Force {
-			text = fmt.Sprintf("%s is asked to go; the lock is taken when the time to clean up is over.", owners(state.Holders))
+			text = fmt.Sprintf("%s is preempted; the lock is taken when the time to clean up is over.", owners(state.Holders))
 		}
 		return console.Done{Text: text, Act: first.act}, nil
 	}

@@ -75,7 +75,7 @@ func TestPreemptionDoesNotBeginAfterItsCallerWasToldThatItFailed(t *testing.T) {
 	require.True(t, state.Held(), "it was preempted after all")
 	require.NoError(t, grant.Check())
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "nobody was asked to go")
+	require.ErrorContains(t, err, "no holder was preempted")
 	all, err := h.client.Overrides().List(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, all)
@@ -97,7 +97,7 @@ func TestPreemptionThatHasBegunGoesOnWithoutItsCaller(t *testing.T) {
 	// then
 	require.NoError(t, err)
 	require.NotEmpty(t, done.Act)
-	require.Contains(t, done.Text, "batch is asked to go")
+	require.Contains(t, done.Text, "batch is preempted")
 	state, err := h.client.Lock(t.Context(), "cluster/orders")
 	require.NoError(t, err)
 	require.False(t, state.Held())

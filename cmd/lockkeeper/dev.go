@@ -65,14 +65,14 @@ Other commands can use it at the same time, and so can any client of ZooKeeper.
 LOCKKEEPER_ZK is not looked at.
 
 A console for browsers is served at ` + defaultConsole + `, or at a free port when
-that is taken: the beginning says where. It only looks, as nobody signs in there,
+that is taken: the beginning says where. It is read-only and has no sign-in,
 and is for this machine alone. --console puts it elsewhere, or turns it off.
 
 With --zk no server is started: the jobs run on that ZooKeeper, under
 ` + devRoot + ` unless --root says otherwise, with the credentials that are given
 or none. What they leave there stays; the end says how to delete it.
 
-Ctrl-C drains: what runs may go on for a second, is told to go then, and cleans
+Ctrl-C drains: running jobs may go on for a second, are then cancelled, and clean
 up. Then all data is read again. A second signal, a second later or more, stops
 at once.
 

@@ -80,7 +80,7 @@ func (b banner) title() string {
 	if host, _, _ := net.SplitHostPort(address); net.ParseIP(host).IsLoopback() {
 		lines = append(lines, "It has no replicas, and anybody on this machine may connect.")
 	} else {
-		lines = append(lines, "It has no replicas, and anybody may connect: whoever can reach that", "address can hear its password, and change everything in it.")
+		lines = append(lines, "It has no replicas, and anybody may connect: anyone who reaches that", "address can hear its password, and change everything in it.")
 	}
 	if d.dataDir == "" {
 		lines = append(lines, "What it has is in memory, and gone at the end; --data-dir DIR keeps it.")
@@ -100,7 +100,7 @@ func (b banner) title() string {
 
 const withoutLocks = "The jobs run WITHOUT LOCKS (--unsafe), to show what locks are for."
 
-// commands are what to try: nothing where nobody takes a lock.
+// commands are what to try: nothing where no lock is taken.
 func (b banner) commands() []string {
 	if b.flags.unsafe.is {
 		return nil
@@ -121,7 +121,7 @@ func (b banner) commands() []string {
 		program+" locks why "+scope+tls,
 		fmt.Sprintf("%s exec --scope %s --priority %d%s -- sleep 3", program, scope, level, tls))
 	if b.open || b.flags.client.Auth == nil && !b.flags.client.X509 {
-		return commands // nobody could tell who it was
+		return commands // without credentials, commands have no identity
 	}
 	commands = append(commands, program+" override apply stop --kind freeze -s "+pattern+" --for 1m -r test"+tls)
 	if !b.flags.noJobs.is {
@@ -186,8 +186,8 @@ func (b banner) connect() string {
 	return strings.Join(b.flags.client.Servers, ",") + b.flags.client.Chroot
 }
 
-// inColour reports whether out is a terminal that shows colours, and nobody has
-// asked for none.
+// inColour reports whether out is a terminal that shows colours, and NO_COLOR is
+// not set.
 func inColour(out io.Writer, env func(string) string) bool {
 	file, ok := out.(*os.File)
 	if !ok || env("NO_COLOR") != "" || env("TERM") == "dumb" {

@@ -32,7 +32,7 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 				"    lockkeeper exec --scope shop/orders --priority 99 -- sleep 3\n",
 				"  In Go:\n\n    cfg := recipes.Config{Servers: []string{\"127.0.0.1:2181\"}}\n    client, err := recipes.NewClient(cfg)\n",
 			},
-			[]string{"taken", "whoever", "unset", "override", "browser"},
+			[]string{"taken", "anyone", "unset", "override", "browser"},
 		},
 		"secured": {
 			banner{flags: &devFlags{client: secured}, embedded: true, credentials: "/tmp/dev/credentials"},
@@ -47,7 +47,7 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 		"secured, server only": {
 			banner{flags: &devFlags{client: secured, noJobs: yes{is: true}}, embedded: true, credentials: "/tmp/dev/credentials"},
 			[]string{"    lockkeeper override apply stop --kind freeze -s 'cluster/*' --for 1m -r test\n"},
-			[]string{"preempt"}, // nobody is at work
+			[]string{"preempt"}, // no job runs
 		},
 		"kept from before there were credentials": {
 			banner{flags: &devFlags{client: secured, dataDir: "state"}, embedded: true, credentials: "/srv/state/credentials", open: true},
@@ -71,7 +71,7 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 		},
 		"for everybody": {
 			banner{flags: &devFlags{client: recipes.Config{Servers: []string{"[::]:2181"}, Root: "/lockkeeper"}}, embedded: true},
-			[]string{"and anybody may connect: whoever can reach that\n  address can hear its password, and change everything in it.\n"},
+			[]string{"and anybody may connect: anyone who reaches that\n  address can hear its password, and change everything in it.\n"},
 			nil,
 		},
 		"without locks": {

@@ -25,11 +25,11 @@ const (
 
 	noConsole = "off"
 
-	// devRefusal is said instead of what people could do: nobody signs in to dev.
-	devRefusal = "The console of dev only looks: nobody signs in here. To act, use the commands that lockkeeper dev has printed, or a daemon with console: {actions: true, users_file: FILE}."
+	// devRefusal is shown instead of actions: dev has no sign-in.
+	devRefusal = "The console of dev is read-only: it has no sign-in. To act, use the commands that lockkeeper dev has printed, or a daemon with console: {actions: true, users_file: FILE}."
 )
 
-// addConsole checks what --console says: whoever reaches the console of dev sees all
+// addConsole checks what --console says: anyone who reaches the console of dev sees all
 // of it, so that it has to be on this machine.
 func (p *problems) addConsole(address string) {
 	if address == noConsole {
@@ -41,7 +41,7 @@ func (p *problems) addConsole(address string) {
 		return
 	}
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		p.add(fmt.Sprintf("--console: %s could be reached from other machines, by people whom nobody asks who they are; write an address like %s, or use lockkeeper run, with users_file and tls", address, defaultConsole))
+		p.add(fmt.Sprintf("--console: %s could be reached from other machines, without a sign-in; write an address like %s, or use lockkeeper run, with users_file and tls", address, defaultConsole))
 	}
 }
 

@@ -47,14 +47,14 @@ func (d *devFlags) secure() (file string, err error) {
 }
 
 // isOpen reports whether the data that our server has found was written without
-// credentials: what anybody could have written there, nobody goes by.
+// credentials: it is not trusted, since anybody could have written it.
 func (d *devFlags) isOpen(ctx context.Context) bool {
 	if d.dataDir == "" {
 		return false
 	}
 	client, err := recipes.NewClient(d.client)
 	if err != nil {
-		return false // whoever needs one says why
+		return false // the caller that needs one reports why
 	}
 	defer closeClient(client)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -63,7 +63,7 @@ func (d *devFlags) isOpen(ctx context.Context) bool {
 }
 
 // makeRoot makes the root for everybody to take locks in, with the operator of the run:
-// whoever came first would else have it alone. It reports whether it was there, made by
+// otherwise only the first client could write it. It reports whether it was there, made by
 // an older version for that user alone.
 func (d *devFlags) makeRoot(ctx context.Context) (closed bool, err error) {
 	self, err := d.client.OperatorID()

@@ -20,7 +20,7 @@ func lockScratch(path string, how int) (*os.File, error) {
 	return file, nil
 }
 
-// isOwnDir reports whether a path is a directory of this user that nobody else may write, and no link to one.
+// isOwnDir reports whether a path is a directory of this user that no other user may write, and no link to one.
 func isOwnDir(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {

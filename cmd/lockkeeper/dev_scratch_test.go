@@ -54,7 +54,7 @@ func TestDevRemovesWhatAKilledDevHasLeft(t *testing.T) {
 	require.Len(t, left, 2, "the credentials and the jobs' files")
 	require.NoError(t, killed.Process.Kill())
 	_ = killed.Wait()
-	require.Equal(t, left, namesIn(t, temporary), "nobody could clean up")
+	require.Equal(t, left, namesIn(t, temporary), "nothing was cleaned up")
 
 	// and one that runs, and what is somebody else's
 	runs := startDev(t, temporary, "--no-jobs")

@@ -42,7 +42,7 @@ func (t *devTimeline) write(p *program) error {
 	}
 	line, ok := t.best()
 	if !ok {
-		return fmt.Errorf("--timeline: nobody has asked for a lock, there is nothing to draw in %s; let it run for longer", t.file)
+		return fmt.Errorf("--timeline: no lock was requested, there is nothing to draw in %s; let it run for longer", t.file)
 	}
 	var out bytes.Buffer
 	if err := picture.TimelineSVG(&out, line, picture.Options{Width: devPicture, Standalone: true}); err != nil {
@@ -69,8 +69,8 @@ func (t *devTimeline) end() {
 	}
 }
 
-// best returns what happened to the lock that is the most worth to be seen: where
-// most were asked to go, then where most asked for it.
+// best returns what happened to the lock that is the most worth to be seen: the
+// one with most preemptions, then with most requests.
 func (t *devTimeline) best() (best live.Timeline, ok bool) {
 	worth := -1
 	for _, lock := range t.sees.board.Now().Locks {

@@ -20,9 +20,9 @@ func aReport() doctor.Report {
 		{Result: doctor.OK, Check: "server", Subject: "zk1.example.com:2181", Found: "gives sessions, leader, 12 connections"},
 		{Result: doctor.Problem, Check: "server", Subject: "zk2.example.com:2181", Found: "does not accept connections: connect: connection refused", Do: "start the server, or check its address and what stands between it and this machine"},
 		{Result: doctor.Warning, Check: "monitoring", Subject: "zk1.example.com:2181", Found: "does not execute mntr, conf, and no admin server of its answers at port 8080: only a part is known", Do: "write 4lw.commands.whitelist=srvr, mntr, conf, cons into its zoo.cfg, or admin.enableServer=true (then name the port with --admin-port); restart it"},
-		{Result: doctor.Problem, Check: "quorum", Found: "2 of 3 voting servers are there: when one more fails, nobody gets a lock", Do: "start the missing ones"},
+		{Result: doctor.Problem, Check: "quorum", Found: "2 of 3 voting servers are there: when one more fails, no lock is granted", Do: "start the missing ones"},
 		{Result: doctor.OK, Check: "round_trips", Subject: "zk1.example.com:2181", Found: "sync 1.10 ms/4.30 ms, read 0.40 ms/0.90 ms, write 2.70 ms/9.80 ms (p50/p99)"},
-		{Result: doctor.Warning, Check: "nodes", Subject: "/lockkeeper/strange\x1b[2J", Found: "does not belong here: nothing of this version's", Do: "find out who made it, and delete it (deleteall) if nobody needs it; locks ignore it"},
+		{Result: doctor.Warning, Check: "nodes", Subject: "/lockkeeper/strange\x1b[2J", Found: "does not belong here: nothing of this version's", Do: "find out who made it, and delete it (deleteall) if it is not needed; locks ignore it"},
 		{Result: doctor.Problem, Check: "access", Subject: "/lockkeeper/locks", Found: "the ACLs of 2 nodes are not those of the configuration (digest:ana is missing): /lockkeeper/locks, /lockkeeper/locks/b0", Do: longCommand},
 		{Result: doctor.Skipped, Check: "time_sync", Found: "whether the clock of this machine is kept right cannot be seen here"},
 	}}

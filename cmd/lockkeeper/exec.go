@@ -41,7 +41,7 @@ type execFlags struct {
 
 func (p *program) exec() *cobra.Command {
 	var f execFlags
-	file := jobsFile{needed: true} // a lock on another cluster excludes nobody
+	file := jobsFile{needed: true} // a lock on another cluster excludes no other process
 	c := &cobra.Command{
 		Use:   "exec --scope SCOPE... [flags] -- COMMAND [ARG...]",
 		Short: "Run a command under a lock",
@@ -49,17 +49,18 @@ func (p *program) exec() *cobra.Command {
 
 With several --scope it is all of the locks or none: they are taken in the order
 of their names, whatever the order here, so that two such commands never wait for
-each other. One that waits gives back at once what it has when somebody may take
-one of its locks, and begins anew. The command is told to go when any of its
-locks has to go. The other flags are the same for all; --acquire counts once.
+each other. One that waits releases all it has when it is preempted on
+one of its locks, and starts over. The command is stopped when any of its
+locks is preempted or lost. The other flags are the same for all; --acquire
+counts once.
 
-The command is told to go, with SIGTERM to all the processes of its group, when
-a more important request wants the lock, when its lease is over and anybody
+The command is stopped, with SIGTERM to all the processes of its group, when
+a more important request wants the lock, when its lease is over and another request
 wants it, or when ZooKeeper is silent for so long that the lock may be lost. It
-has --cleanup to put things right, less if a forceful request waits less; then it
-gets SIGKILL. The next one starts when nobody of the group is left.
+has --cleanup to clean up, less if a forceful request waits less; then it
+gets SIGKILL. The next one starts when no process of the group is left.
 
-If the lock is lost all the same, the command gets SIGKILL at once: somebody else
+If the lock is lost all the same, the command gets SIGKILL at once: another holder
 may hold the lock then, and there is nothing that it may still clean up.
 
 Overrides that operators have posted in ZooKeeper count (lockkeeper override): a
@@ -88,8 +89,8 @@ The command finds in its environment:
 
 Exit code: that of the command if it ended by itself, or
   75     the lock was not acquired, or ZooKeeper does not answer
-  76     told to go: preempted, or the lease was over
-  77     told to go: the lock was lost, or about to be
+  76     stopped: preempted, or the lease was over
+  77     stopped: the lock was lost, or about to be
   78     wrong flags, or ZooKeeper refuses access
   126    the command cannot be run
   127    the command cannot be found
@@ -97,7 +98,7 @@ Exit code: that of the command if it ended by itself, or
 		Example: `  # one at a time in the whole cluster
   lockkeeper exec --scope cluster/orders -- ./compact.sh --all
 
-  # if the lock can be had within a minute
+  # if the lock is acquired within a minute
   lockkeeper exec --scope cluster/orders --acquire 1m -- ./report.sh
 
   # two locks, or none
@@ -135,11 +136,11 @@ Exit code: that of the command if it ended by itself, or
 	flags.VarP(&f.priority, "priority", "p", "who is more important goes first and may preempt; 0 (default, lowest) to 2147483646")
 	flags.Var(&f.mode, "mode", "exclusive (default), or shared: together with other shared ones")
 	f.lease.positive, f.lease.term = "10m", true
-	flags.Var(&f.lease, "lease", "how long the command needs; after it, it has to go as soon as somebody asks (default 10m)")
+	flags.Var(&f.lease, "lease", "how long the command needs; after it, any waiter can preempt it (default 10m)")
 	flags.Var(&f.cleanup, "cleanup", "how long the command has from SIGTERM to SIGKILL (default 10s)")
 	flags.Var(&f.acquire, "acquire", "how long to wait for the lock; 0: take it only if it is free (default for ever)")
-	flags.Var(&f.waiting, "waiting", "how long to wait for the cleanup of a holder that was asked to go (default for ever)")
-	flags.Var(&f.delay, "lock-delay", "how long nobody is granted the lock if this program dies before the command has ended (default 0)")
+	flags.Var(&f.waiting, "waiting", "how long to wait for the cleanup of a preempted holder (default for ever)")
+	flags.Var(&f.delay, "lock-delay", "how long the lock is not granted if this program dies before the command has ended (default 0)")
 	flags.VarPF(&f.forceful, "forceful", "", "take the lock when the holder's time to clean up is over").NoOptDefVal = "true"
 	flags.StringVar(&f.owner, "owner", "", "`who` has the lock, for people and for overrides (--job NAME there; default the name of the command)")
 	flags.StringVar(&f.class, "class", "", "what the lock is `counted` under where many are, if its scope is made from variables, for example tenant/{id} (default the scope)")
@@ -221,7 +222,7 @@ func (p *program) execute(ctx context.Context, file *config.Config, cfg recipes.
 	defer exports.end() // when the locks are away
 	ctx, ended := exports.root(ctx, "exec", filepath.Base(argv[0]))
 	defer func() { ended(exitCode(err)) }()
-	// Nobody else reaps the orphans of the command in a container.
+	// In a container no other process reaps the orphans of the command.
 	if err := jobs.Subreaper(); err != nil {
 		p.quiet().Warn("orphans of the command are left to others", "error", err)
 	}
@@ -318,7 +319,7 @@ func passedOn() []os.Signal {
 }
 
 // holdStill keeps Ctrl-Z from stopping the program while it holds the lock: it
-// could not hear that it has to go, nor that it has lost.
+// could not learn of a preemption or a loss.
 func holdStill() (undo func()) {
 	stops := make(chan os.Signal, 1)
 	signal.Notify(stops, syscall.SIGTSTP)

@@ -14,7 +14,7 @@ import (
 )
 
 // An obedience makes a command heed the overrides in ZooKeeper, and puts on
-// record what it does to others. Nobody is asked for approval: who has started
+// record what it does to others. It needs no approval: who has started
 // the command is there.
 type obedience struct {
 	client  *recipes.Client
@@ -84,9 +84,9 @@ func (o *obedience) ready(ctx context.Context, requirements []lockguard.Requirem
 }
 
 // unknown is why which overrides are in force cannot be known: others than operators
-// could have written them, or this client may not read them, or cannot. Where nobody has
-// credentials there are no operators, and nothing to be known; and a client that must make
-// no nodes is told so when it asks for the lock.
+// could have written them, or this client may not read them, or cannot. Without
+// credentials there are no operators, and no overrides; and a client that must make
+// no nodes gets that error when it asks for the lock.
 func (o *obedience) unknown(ctx context.Context) error {
 	err := o.desk.Status().Err
 	open := o.client.Identity() == "" && errors.As(err, new(*recipes.UntrustedError))

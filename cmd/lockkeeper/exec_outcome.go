@@ -69,16 +69,16 @@ func finished(result, err error) error {
 	case errors.As(result, &exit) && stopped == nil:
 		return &codeError{code: exit.ExitCode()}
 	}
-	// Asked to go when the command had ended by itself already: its own code.
+	// Preempted when the command had ended by itself already: its own code.
 	return result
 }
 
-// wasTaken reports whether somebody else has the lock, by right.
+// wasTaken reports whether another holder has the lock, by right.
 func wasTaken(lost *lockguard.LostError) bool {
 	return lost.Reason == recipes.LossTaken || lost.Reason == recipes.LossOverridden
 }
 
-// hadToGo reports whether somebody else was to have the lock.
+// hadToGo reports whether another request was to have the lock.
 func hadToGo(err error) bool { return priority.PreemptionOf(err).Kind != "" }
 
 // narrate says what a person at the terminal wants to know.
@@ -104,7 +104,7 @@ func (p *program) narrate(_ context.Context, event lockguard.Event) {
 	case lockguard.Bypassed:
 		p.say("the command runs WITHOUT lock %q, by override %s of %s: %s", event.Scope, e.Override.ID, e.Override.By, e.Override.Reason)
 	case lockguard.ApprovalPending:
-		p.say("lock %q: %s did not finish cleaning up in time; waiting until somebody approves to take it by force, or not", event.Scope, owners(e.Holders))
+		p.say("lock %q: %s did not finish cleaning up in time; waiting for a decision on taking it by force", event.Scope, owners(e.Holders))
 	case recipes.TakenOver:
 		p.say("took lock %q from %s, whose time to clean up was over", event.Scope, owners(e.From))
 	case recipes.PreemptRequested:
@@ -114,7 +114,7 @@ func (p *program) narrate(_ context.Context, event lockguard.Event) {
 		}
 		p.say("%q (priority %d) asks for lock %q: the command has %s to clean up", e.By.Owner, e.By.Priority, event.Scope, human(e.Grace))
 	case recipes.AtRisk:
-		p.say("ZooKeeper is silent: lock %q will be lost unless it answers soon; the command is told to go", event.Scope)
+		p.say("ZooKeeper is silent: lock %q will be lost unless it answers soon; the command is stopped", event.Scope)
 	case lockguard.Released:
 		if e.Err != nil {
 			p.say("ZooKeeper has not confirmed that lock %q is given back; it is free when the session ends at the latest: %s", event.Scope, e.Err)

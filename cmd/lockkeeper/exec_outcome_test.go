@@ -151,7 +151,7 @@ func TestPersonAtTheTerminalIsToldWhatMatters(t *testing.T) {
 			lockguard.Event{Subject: about, Notice: recipes.PreemptRequested{By: other, Grace: 90 * time.Second}},
 			`"hotfix" (priority 90) asks for lock "db": the command has 1m30s to clean up`,
 		},
-		{lockguard.Event{Subject: about, Notice: recipes.AtRisk{}}, `ZooKeeper is silent: lock "db" will be lost unless it answers soon; the command is told to go`},
+		{lockguard.Event{Subject: about, Notice: recipes.AtRisk{}}, `ZooKeeper is silent: lock "db" will be lost unless it answers soon; the command is stopped`},
 		{
 			lockguard.Event{Subject: about, Notice: lockguard.Released{Err: errors.New("no answer")}},
 			`ZooKeeper has not confirmed that lock "db" is given back; it is free when the session ends at the latest: no answer`,

@@ -26,7 +26,7 @@ func TestExecTakesFourTransactions(t *testing.T) {
 
 	require.EqualValues(t, 4, transactions())
 	_, err := server.Get("/lockkeeper/clock")
-	require.ErrorContains(t, err, "no node", "nobody has asked for the time")
+	require.ErrorContains(t, err, "no node", "the time was not read")
 
 	require.EqualValues(t, 4, transactions("--lease", "1m", "--priority", "5", "--cleanup", "5s"))
 	require.EqualValues(t, 4, transactions("--lock-delay", "5s"))

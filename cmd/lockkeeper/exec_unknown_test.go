@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// Whoever has credentials may be under a freeze. Where nobody can tell, nothing runs.
+// A client with credentials may be under a freeze. While that is unknown, nothing runs.
 func TestExecRunsNothingWhileOverridesCannotBeTrusted(t *testing.T) {
 	t.Parallel()
 	server, dir := zktest.RunT(t), t.TempDir()
@@ -70,7 +70,7 @@ func TestExecRunsNothingWhileOverridesAreNotKnown(t *testing.T) {
 }
 
 // A file that says where the lock is must not be left out for a mistake in it: the lock of
-// another root excludes nobody.
+// another root excludes no other process.
 func TestExecRunsNothingWhenTheFileInTheDirectoryCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	server, dir := zktest.RunT(t), t.TempDir()
@@ -97,7 +97,7 @@ func TestExecRunsNothingWhenTheFileInTheDirectoryCannotBeUsed(t *testing.T) {
 	require.Equal(t, exitConfig, code, said)
 	require.Contains(t, said, "jobz")
 	code, said = lockkeeper("locks", "ls")
-	require.Zero(t, code, said) // whoever looks is told that it was left out
+	require.Zero(t, code, said) // the output says that it was left out
 	require.Contains(t, said, "cannot be used and is left out")
 	code, said = lockkeeper("exec", "--zk", server.Addr(), "--root", "/team", "--scope", "db", "--", "true")
 	require.Zero(t, code, said)

@@ -25,16 +25,16 @@ func (p *program) gc() *cobra.Command {
 	f := &gcFlags{}
 	c := p.command(&cobra.Command{
 		Use:   "gc",
-		Short: "Remove the nodes of scopes that nobody has used for long",
-		Long: `Remove the nodes of scopes that nobody has used for long.
+		Short: "Remove the nodes of scopes that have not been used for long",
+		Long: `Remove the nodes of scopes that have not been used for long.
 
 A scope keeps a small node in ZooKeeper from its first lock on. Where the names of
-scopes have dates or ids in them, these become many. A scope is removed when nobody
-holds the lock or waits for it, and nobody has for the time of --older, by the
-servers' clock. It may be locked again at any time: it is made anew, and its
+scopes have dates or ids in them, these become many. A scope is removed when its
+lock has had no holder and no waiter for the time of --older, by the servers'
+clock. It may be locked again at any time: it is made anew, and its
 tokens go on growing.
 
-It may run at any time, from cron, on several machines at once: whoever comes to
+It may run at any time, from cron, on several machines at once: a request for
 a lock just as it goes tries again and notices nothing.
 
 Nothing else is removed. What is known of the ticks of jobs stays, also of jobs
@@ -51,7 +51,7 @@ does not answer, 78 for wrong flags.`,
 	}, nil, func(c *cobra.Command, _ []string) error { return p.collectIdle(c, f) })
 	flags := c.Flags()
 	f.file.add(c)
-	flags.Var(&f.older, "older", "how long nobody has used what is removed (default 7d)")
+	flags.Var(&f.older, "older", "remove what has not been used for that long (default 7d)")
 	flags.VarPF(&f.dryRun, "dry-run", "", "remove nothing, say what would be removed").NoOptDefVal = "true"
 	flags.StringVar(&f.scope, "scope", "", "remove only scopes like this `pattern`: * stands for any text, ? for one character")
 	return c

@@ -14,7 +14,7 @@ import (
 // to scripts.
 type gcView struct {
 	DryRun       bool         `json:"dry_run"`  // nothing was removed
-	Older        int64        `json:"older_ms"` // for how long nobody has used what is removed
+	Older        int64        `json:"older_ms"` // for how long it has not been used
 	At           time.Time    `json:"at"`       // server's clock
 	Removed      []idleView   `json:"removed"`
 	Left         []gcLeftView `json:"left"`
@@ -84,7 +84,7 @@ func writeGC(pg page, v gcView) {
 	if v.DryRun {
 		did = "would remove"
 	}
-	pg.paragraph("", "%s %d of %s: nobody has used them for %s (%s)", did, len(v.Removed), words.Count(all, "scope"), older, clock(v.At))
+	pg.paragraph("", "%s %d of %s: not used for %s (%s)", did, len(v.Removed), words.Count(all, "scope"), older, clock(v.At))
 	if all == 0 {
 		return
 	}

@@ -69,7 +69,7 @@ func (p *program) listGroups(c *cobra.Command, file jobsFile) error {
 		all[i] = views.NewGroup(state)
 	}
 	if len(states) == 0 && len(left) == 0 {
-		p.say("there are no groups under this root; a group is listed once somebody has joined it")
+		p.say("there are no groups under this root; a group is listed once it has a member")
 		if p.forPeople() {
 			return nil
 		}

@@ -34,8 +34,8 @@ func (p *program) groupJoin() *cobra.Command {
 signal comes. What the file says of the group is applied to all who are there.
 
 With a command, it runs once for each lock that is held, in a process group of
-its own. When the lock moves to somebody else, the group gets SIGTERM, and
-SIGKILL when cleanup_timeout is over; the lock moves when nobody of it is left.
+its own. When the lock moves to another participant, the group gets SIGTERM, and
+SIGKILL when cleanup_timeout is over; the lock moves when no process of it is left.
 When the lock is lost, it gets SIGKILL at once. A command that ends by itself is
 not started again: the lock is kept.
 
@@ -237,7 +237,7 @@ func (p *program) groupNotice(notice group.Notice) {
 	case group.StrategyFailed:
 		p.say("the strategy %s gave no plan, all stays as it is: %s", n.Strategy, firstLine(n.Err.Error()))
 	case group.CleanupOverrun:
-		p.say("lock:%s is still being cleaned up after %s; nobody else gets it before that ends", n.Lock, human(n.After))
+		p.say("lock:%s is still being cleaned up after %s; it stays locked until that ends", n.Lock, human(n.After))
 	case group.AtRisk:
 		p.say("ZooKeeper does not answer; all locks are lost in %s unless it does before", human(time.Until(n.Deadline)))
 	case group.Lost:

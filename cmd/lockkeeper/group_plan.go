@@ -93,7 +93,7 @@ func (p *program) plan(c *cobra.Command, f *groupPlanFlags) error {
 	return p.write(view, func(w io.Writer, _ bool) { writePlan(w, view, spec) })
 }
 
-// lookAtGroup returns the group as it stands; false if nobody knows.
+// lookAtGroup returns the group as it stands; false if it is unknown.
 func (p *program) lookAtGroup(ctx context.Context, cfg *config.Config, spec group.Spec) (state group.State, known bool, err error) {
 	cfg.Client.Logger = p.quiet()
 	client, err := recipes.NewClient(cfg.Client)
@@ -114,7 +114,7 @@ func (p *program) lookAtGroup(ctx context.Context, cfg *config.Config, spec grou
 	case stopped.Err() != nil:
 		return state, false, context.Cause(stopped)
 	case errors.As(err, &missing):
-		p.say("nobody has joined the group %q yet: this is how it would begin", spec.Name)
+		p.say("the group %q has no members yet: this is how it would begin", spec.Name)
 		return state, false, nil
 	case errors.As(err, &unavailable), ctx.Err() != nil:
 		p.say("ZooKeeper does not answer: this is how the group %q would begin", spec.Name)
@@ -193,7 +193,7 @@ func (f *groupPlanFlags) change(spec group.Spec, live []string) ([]string, error
 
 func present(live []string) string {
 	if len(live) == 0 {
-		return "nobody is there"
+		return "no members"
 	}
 	return "there are " + strings.Join(slices.SortedFunc(slices.Values(live), assignment.Compare), ", ")
 }
@@ -207,15 +207,15 @@ type planView struct {
 	Moves    []moveView      `json:"moves"`
 	Members  []planCountView `json:"members"`
 	Moved    int             `json:"moved"`  // locks that change hands
-	Taken    int             `json:"taken"`  // that nobody held
-	Freed    int             `json:"freed"`  // that nobody would hold any more
+	Taken    int             `json:"taken"`  // that had no holder
+	Freed    int             `json:"freed"`  // that would have no holder any more
 	Rounds   int             `json:"rounds"` // that it takes, by max_moves
 }
 
 type moveView struct {
 	Lock string `json:"lock"`
-	From string `json:"from"` // empty: nobody held it
-	To   string `json:"to"`   // empty: nobody holds it any more
+	From string `json:"from"` // empty: it had no holder
+	To   string `json:"to"`   // empty: it has no holder any more
 }
 
 type planCountView struct {
@@ -293,10 +293,10 @@ func writePlan(w io.Writer, v planView, spec group.Spec) {
 	}
 	taken, freed, rounds := "", "", ""
 	if v.Taken > 0 {
-		taken = fmt.Sprintf(", %d that nobody held would be taken", v.Taken)
+		taken = fmt.Sprintf(", %d without a holder would be taken", v.Taken)
 	}
 	if v.Freed > 0 {
-		freed = fmt.Sprintf(", %d would be held by nobody", v.Freed)
+		freed = fmt.Sprintf(", %d would have no holder", v.Freed)
 	}
 	if v.Rounds > 1 {
 		rounds = fmt.Sprintf(", in %d rounds (max_moves %d)", v.Rounds, spec.MaxMoves)

@@ -55,7 +55,7 @@ func writeGroup(w io.Writer, g views.Group, wide bool) {
 
 	line(w, "")
 	if len(g.Members) == 0 {
-		line(w, "nobody is there; lockkeeper group join joins")
+		line(w, "no members; lockkeeper group join joins")
 	} else {
 		if wide {
 			row(w, "participant", "locks", "state", "host", "pid", "since", "id")

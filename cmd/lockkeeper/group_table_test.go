@@ -95,7 +95,7 @@ func TestPlanTellsHowManyRoundsItTakes(t *testing.T) {
 	spec.MaxMoves = 1
 	v, err = newPlan(spec, before, []string{"b", "c"})
 	require.NoError(t, err)
-	require.Equal(t, 1, v.Rounds, "what nobody holds any more is not held back")
+	require.Equal(t, 1, v.Rounds, "a lock without a new holder is not held back")
 	require.Equal(t, planCountView{"a", 6, 0, "leaves"}, v.Members[0])
 }
 
@@ -108,7 +108,7 @@ func TestPlanOfALoneLeaver(t *testing.T) {
 
 	var out bytes.Buffer
 	writePlan(&out, v, spec)
-	require.Equal(t, "lock\tfrom\tto\nx\ta\t-\n\nparticipant\tbefore\tafter\tchange\na\t1\t0\tleaves\n\n0 of 1 lock would move, 1 would be held by nobody; strategy balanced; nothing was changed\n", out.String())
+	require.Equal(t, "lock\tfrom\tto\nx\ta\t-\n\nparticipant\tbefore\tafter\tchange\na\t1\t0\tleaves\n\n0 of 1 lock would move, 1 would have no holder; strategy balanced; nothing was changed\n", out.String())
 }
 
 func TestPlanBeginsWithWhoIsThere(t *testing.T) {

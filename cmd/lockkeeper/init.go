@@ -28,9 +28,9 @@ It says of each node whether it was made, was there, or was renewed (new lists i
 it). An access control list that differs stays as it is: lockkeeper doctor prints the
 commands that set it right.
 
-It takes an operator where there are lists: nobody else may make these nodes.
+It takes an operator where there are lists: no one else may make these nodes.
 Operators' daemons and commands make what is missing when they first write. Run it before
-ZooKeeper can be reached by others, to be sure that nobody else has made the root.
+ZooKeeper can be reached by others, to be sure that no one else has made the root.
 docs/security.md says who can do what.
 
 Exit code 75 if ZooKeeper does not answer; 78 without the right, and where the access

@@ -37,12 +37,12 @@ type jobsFile struct {
 	name string
 	flag string // that names it; "": file
 
-	// needed: one that is there and cannot be used is an error although nobody has named
-	// it, unless flags say all that it could say of where locks are.
+	// needed: one that is there and cannot be used is an error although it is the default,
+	// unless flags say all that it could say of where locks are.
 	needed bool
 }
 
-// given reports whether somebody has named the file.
+// given reports whether the file was named.
 func (f jobsFile) given(c *cobra.Command) bool { return c.Flags().Changed(cmp.Or(f.flag, "file")) }
 
 func (f *jobsFile) add(c *cobra.Command) {
@@ -57,9 +57,9 @@ func (f *jobsFile) addAs(c *cobra.Command, flag, usage string) {
 
 // jobsConfig reads the file if there is one, and says how to reach ZooKeeper: what
 // flags say counts before the environment, and that before the file. The configuration
-// is nil without a file. One that nobody has named must not
-// keep anybody from pausing a job: it is left out when it cannot be used. It says where
-// ZooKeeper is if a file that nobody has named tells, or if one that somebody has named does not.
+// is nil without a file. One that was not named must not
+// prevent pausing a job: it is left out when it cannot be used. It says where
+// ZooKeeper is if a file that was not named says so, or if a named one does not.
 func (p *program) jobsConfig(c *cobra.Command, file jobsFile) (*config.Config, recipes.Config, error) {
 	cfg, broken := config.Load(file.name, config.Options{})
 	var client recipes.Config
@@ -113,7 +113,7 @@ func cluster(cfg recipes.Config) string {
 }
 
 // onJobs lets do change something about jobs, and put it on record. Credentials
-// are not asked for: whoever may write the nodes of jobs may do it. cfg may be nil.
+// are not asked for: the right to write the nodes of jobs is enough. cfg may be nil.
 func (p *program) onJobs(c *cobra.Command, cfg *config.Config, client recipes.Config, do func(context.Context, *operator) error) error {
 	return p.untilSignalled(c, client, func(ctx context.Context, client *recipes.Client) error {
 		o, err := newOperator(client, cfg)

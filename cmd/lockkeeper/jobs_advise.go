@@ -31,7 +31,7 @@ have the advice on all daemons' runs.
 
   ADVICE     keep, raise, lower, or unknown: there are less than 20 samples
   SAMPLES    lease_timeout: holds; cleanup_timeout: cleanups, from the moment the
-             holder was asked to go; waiting_timeout: waits for a holder to go
+             holder was preempted; waiting_timeout: waits for a holder to go
 
 With -o wide also the 99.9th percentile, and how many samples kept the timeout.
 Percentiles are at most 4 % off. ZooKeeper is not asked, and nothing is changed.

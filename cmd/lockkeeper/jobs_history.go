@@ -32,7 +32,7 @@ and how many have ended in which way since the first.
 
 Some thirty ticks are kept of a job, skips in a row as one; the counts are of all.
 
-Exit code 75 if ZooKeeper does not answer, 78 for a job that nobody knows.`,
+Exit code 75 if ZooKeeper does not answer, 78 for an unknown job.`,
 		Example: `  lockkeeper jobs history backup
   lockkeeper jobs history backup -n 100 -o wide
   lockkeeper jobs history backup -o json | jq '.history[] | select(.outcome == "failed")'`,

@@ -24,8 +24,8 @@ func (p *program) jobsLs() *cobra.Command {
 		Long: `List all jobs: what they do now, when they run next, how they ended last.
 
 The jobs are those of the configuration file, and those that daemons have run
-under this root; without a file the latter alone, and then nobody knows when they
-run next.
+under this root; without a file the latter alone, and then their next runs are
+not known.
 
   STATE      running; waiting: for a lock, or a tick is due and waits for the end
              of a run; delayed: only the lock-delay after a lost holder is in its

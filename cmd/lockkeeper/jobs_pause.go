@@ -29,8 +29,8 @@ A job that is paused already gets the new reason and the new end; who had paused
 it, and why, is said. All jobs are looked up before any is paused. Each pause is on
 record (lockkeeper audit) before it is made; what cannot be put there is not done.
 
-Exit code 75 if ZooKeeper does not answer, 78 for wrong flags or a job that
-nobody knows.`,
+Exit code 75 if ZooKeeper does not answer, 78 for wrong flags or an unknown
+job.`,
 		Example: `  lockkeeper jobs pause backup --reason 'disk is full' --for 2h
   lockkeeper jobs pause rollup report --reason INC-4411 --until 06:00
   lockkeeper jobs pause backup -r 'until the migration is done'`,
@@ -80,7 +80,7 @@ nothing, and says so.
 A job that was paused after failures begins to count anew. It is on record
 (lockkeeper audit) before it is done; what cannot be put there is not done.
 
-Exit code 75 if ZooKeeper does not answer, 78 for a job that nobody knows.`,
+Exit code 75 if ZooKeeper does not answer, 78 for an unknown job.`,
 		Example: `  lockkeeper jobs resume backup
   lockkeeper jobs resume rollup report --reason 'INC-4411 is over'
   lockkeeper jobs ls -o json | jq -r '.[] | select(.paused) | .name' | xargs lockkeeper jobs resume`,

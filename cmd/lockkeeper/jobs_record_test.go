@@ -97,7 +97,7 @@ func TestWhatIsDoneToAJobIsOnRecordByTheNameOfTheCredentials(t *testing.T) {
 	require.Equal(t, map[string]string{"run": claim.Run.ID}, outcome.After)
 }
 
-func TestARequestThatNobodyTakesIsOnRecordAsFailed(t *testing.T) {
+func TestARequestThatNoDaemonTakesIsOnRecordAsFailed(t *testing.T) {
 	f := newFortress(t, time.Minute)
 	newDaemon(t, f)
 
@@ -132,5 +132,5 @@ func TestNothingIsDoneToAJobThatIsNotOnRecord(t *testing.T) {
 	require.Equal(t, "ben", state.Paused.By, "neither paused anew nor resumed")
 	standing, err := daemon.AwaitRequests(t.Context(), ticks.Requests{Standing: []ticks.Request{{ID: "none"}}})
 	require.NoError(t, err)
-	require.False(t, slices.ContainsFunc(standing.Standing, func(r ticks.Request) bool { return r.Job == "backup" }), "nobody asks for a run")
+	require.False(t, slices.ContainsFunc(standing.Standing, func(r ticks.Request) bool { return r.Job == "backup" }), "no request for a run is left")
 }

@@ -39,8 +39,8 @@ does not know this command refuse the job. All jobs are looked up before any is 
 back. Each is on record (lockkeeper audit) before it is done; what cannot be put
 there is not done.
 
-Exit code 75 if ZooKeeper does not answer, 78 for wrong flags or a job that
-nobody knows.`,
+Exit code 75 if ZooKeeper does not answer, 78 for wrong flags or an unknown
+job.`,
 		Example: `  lockkeeper jobs rewind backup --reason 'clock of db3 was a day ahead' --dry-run
   lockkeeper jobs rewind backup --reason 'clock of db3 was a day ahead'
   lockkeeper jobs rewind rollup report -r INC-4411 --since '2026-11-22 09:05'`,

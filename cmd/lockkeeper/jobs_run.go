@@ -39,7 +39,7 @@ it as it would at a tick: under its locks, with its timeout and its retries. No
 tick of the schedule is taken by it.
 
 It returns when a daemon has taken the request; with --wait, when the run has
-ended. A request that nobody takes within --within, or before a signal comes, is
+ended. A request that no daemon takes within --within, or before a signal comes, is
 withdrawn, and is not run later. What was taken goes on, whatever happens here.
 The request is on record (lockkeeper audit) before it is made, and whether a daemon
 has taken it after; one that cannot be put there is not made.
@@ -50,11 +50,11 @@ whom it would preempt, as far as can be told now. It needs the configuration fil
 Exit code:
   0      with --wait: it ran; without: a daemon has taken it
   1      it failed, or its daemon ended
-  75     not started: no daemon has taken it, or its locks were not to be had;
+  75     not started: no daemon has taken it, or its locks were not acquired;
          or ZooKeeper does not answer
   76     preempted, or the lease was over
   77     its lock was lost
-  78     wrong flags, or a job that nobody knows
+  78     wrong flags, or an unknown job
   128+n  signal n ended the waiting`,
 		Example: `  lockkeeper jobs run backup --reason 'before the migration'
   lockkeeper jobs run backup --reason INC-4411 --wait
@@ -202,7 +202,7 @@ func (o *runOrder) awaitTaker(ctx context.Context) error {
 }
 
 // withdraw takes the request back, because of err or because the time is over:
-// one that stands may be taken later, when nobody expects it any more. It
+// a pending one could be taken later, unexpectedly. It
 // returns nil if a daemon was faster.
 func (o *runOrder) withdraw(ctx context.Context, over bool, err error) error {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
@@ -222,7 +222,7 @@ func (o *runOrder) withdraw(ctx context.Context, over bool, err error) error {
 	case told:
 		return &codeError{code: signal.ExitCode(), text: fmt.Sprintf("job %q not started: %v; the request is withdrawn", o.job, signal)}
 	case over:
-		return &codeError{code: exitNotAcquired, text: o.whyNobody(late)}
+		return &codeError{code: exitNotAcquired, text: o.whyNotTaken(late)}
 	}
 	return err
 }
@@ -255,8 +255,8 @@ func (o *runOrder) await(ctx context.Context, until func() bool) error {
 	return nil
 }
 
-// whyNobody says what is known of why no daemon has taken the request.
-func (o *runOrder) whyNobody(ctx context.Context) string {
+// whyNotTaken says what is known of why no daemon has taken the request.
+func (o *runOrder) whyNotTaken(ctx context.Context) string {
 	o.seen, _ = o.ledger.State(ctx, o.job) // if it fails, less is known
 	text := fmt.Sprintf("job %q not started: no daemon has taken the request within %s, and it is withdrawn; ", o.job, human(o.within))
 	if i := slices.IndexFunc(o.seen.Runs, func(r ticks.Run) bool { return r.Alive }); i >= 0 {
@@ -278,7 +278,7 @@ func (p *program) tellRun(o *runOrder) error {
 		return p.write(views.NewRun(*run), func(w io.Writer, _ bool) {
 			line(w, "%s: runs on %s (pid %d), run %s", o.job, run.Host, run.PID, run.ID)
 		})
-	default: // nobody has recorded it yet
+	default: // it is not recorded yet
 		end = &ticks.Result{
 			Run: *run, End: ticks.End{Outcome: ticks.Interrupted, Reason: "its daemon, or the daemon's ZooKeeper session, has ended"},
 		}

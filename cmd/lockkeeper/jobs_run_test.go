@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
-// requested is a request that nobody takes before it is withdrawn.
+// requested is a request that no daemon takes before it is withdrawn.
 type requested struct {
 	taken     bool // a daemon was faster than Withdraw
 	lost      bool // its session has ended
@@ -50,7 +50,7 @@ func (l oneRun) Await(ctx context.Context, job string, _ ticks.State) (ticks.Sta
 	return l.State(ctx, job)
 }
 
-func TestARequestThatNobodyTakesIsWithdrawnUnlessADaemonWasFaster(t *testing.T) {
+func TestARequestThatNoDaemonTakesIsWithdrawn(t *testing.T) {
 	interrupt := &jobs.SignalError{Signal: syscall.SIGINT}
 	for name, c := range map[string]struct {
 		request requested
@@ -58,7 +58,7 @@ func TestARequestThatNobodyTakesIsWithdrawnUnlessADaemonWasFaster(t *testing.T) 
 		code    int
 		text    string
 	}{
-		"nobody":                {requested{}, false, 75, "job \"backup\" not started: no daemon has taken the request within 10s, and it is withdrawn; it runs already, on h2 (pid 71)"},
+		"no daemon":             {requested{}, false, 75, "job \"backup\" not started: no daemon has taken the request within 10s, and it is withdrawn; it runs already, on h2 (pid 71)"},
 		"a daemon was faster":   {requested{taken: true}, false, 0, ""},
 		"a signal":              {requested{}, true, 130, "job \"backup\" not started: SIGINT was received; the request is withdrawn"},
 		"a signal, too late":    {requested{taken: true}, true, 130, "the run of the job \"backup\" goes on; see: lockkeeper jobs history backup"},

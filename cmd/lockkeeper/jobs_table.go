@@ -185,7 +185,7 @@ func nextCells(v views.Job, now time.Time) []any {
 }
 
 // lastCells are the outcome, when and how long ago it was, and where. A run
-// whose process has died has no end yet: somebody will notice at the next tick.
+// whose process has died has no end yet: a daemon notices at the next tick.
 func lastCells(v views.Job, now time.Time) []any {
 	for _, r := range v.Runs {
 		if !r.Alive {
@@ -230,7 +230,7 @@ func pauseWords(v views.Pause, now time.Time) string {
 	if v.Until != nil {
 		until = fmt.Sprintf("until %s, %s more", clock(*v.Until), human(v.Until.Sub(now)))
 	}
-	text := fmt.Sprintf("%s; by %s %s", until, cmp.Or(v.By, "nobody knows whom"), relative(v.Since, now))
+	text := fmt.Sprintf("%s; by %s %s", until, cmp.Or(v.By, "unknown"), relative(v.Since, now))
 	if v.Reason != "" {
 		text += ": " + v.Reason
 	}

@@ -112,7 +112,7 @@ func TestHistoryIsOneLineATickAndSkipsInARowAreOne(t *testing.T) {
 		Run: ticks.Run{Instant: at(-3 * time.Hour), ID: "r2"}, End: ticks.End{Outcome: ticks.Skipped, Reason: "paused"},
 		EndedAt: at(-3 * time.Hour), First: at(-30 * time.Hour), Count: 28,
 	}
-	manual := result(at(-2*time.Hour), ticks.Preempted, "asked to go by hotfix (priority 90)\nmore of it")
+	manual := result(at(-2*time.Hour), ticks.Preempted, "preempted by hotfix (priority 90)\nmore of it")
 	manual.Manual, manual.By, manual.Why, manual.Attempts, manual.Preemptions, manual.Trace = true, "ana@h1", "INC-4411", 2, 1, "00-ab-cd-01"
 	s := ticks.State{
 		Job: "backup", Failures: 1,
@@ -131,7 +131,7 @@ func TestHistoryIsOneLineATickAndSkipsInARowAreOne(t *testing.T) {
 SCHEDULED (UTC)             STARTED         WAITED  TOOK   OUTCOME     WHERE  TOKEN  ATTEMPTS  REASON
 11-20 05:00:00              11-20 05:00:00  1s      2s     ran         h3     77     1         -
 11-20 06:00:00 to 09:00:00  -               -       -      skipped 28  -      -      -         paused
-by hand                     10:00:00        1s      2s     preempted   h3     77     2         asked to go by hotfix (priority 90) …; ana@h1: INC-4411
+by hand                     10:00:00        1s      2s     preempted   h3     77     2         preempted by hotfix (priority 90) …; ana@h1: INC-4411
 11:56:00                    11:56:01        -       3m59s  running     h2     -      -         -
 11:59:00                    -               -       -      waiting     -      -      -         for the end of the run before it
 

@@ -40,7 +40,7 @@ func anyAlive(s ticks.State) bool {
 }
 
 // newJobView joins what the file says of a job, nil for nothing, with what the
-// ledger knows, and with what requests for locks do; nil: nobody has looked.
+// ledger knows, and with what requests for locks do; nil: they were not read.
 func newJobView(job *jobs.Job, s ticks.State, requests []live.Request, now time.Time) views.Job {
 	v := views.NewJob(s, requests, now)
 	if job == nil {

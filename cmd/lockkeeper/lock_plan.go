@@ -32,7 +32,7 @@ type lockPlanView struct {
 	plan        *inspect.Plan // nil: unknown
 }
 
-// newLockPlan foresees a request; s is nil when nobody knows the lock's state.
+// newLockPlan foresees a request; s is nil when the lock's state is unknown.
 func newLockPlan(r lockguard.Requirement, s *recipes.LockState) lockPlanView {
 	v := lockPlanView{
 		Scope: r.Scope, Mode: r.Mode, Priority: r.Priority, State: "unknown",
@@ -96,7 +96,7 @@ func mannerWords(r lockguard.Requirement, manual bool) string {
 	case d == nil:
 		text = "a run waits for it until the next tick is due"
 	case *d == 0:
-		return "only if nobody has it: it waits not at all"
+		return "only if it is free: it does not wait"
 	default:
 		text = "waits for it for " + human(*d)
 	}
@@ -119,7 +119,7 @@ func writeLockPlan(w io.Writer, p inspect.Plan, r lockguard.Requirement) {
 		line(w, "    held by %s", contender(o.Holder))
 		line(w, "      since %s; %s", both(o.Holder.Since, p.At), lease(o.Holder))
 		for _, by := range o.Holder.PreemptedBy {
-			line(w, "      asked to go already by %s (%s), %s", by.Owner, live.LevelWords(by.Priority), relative(by.At, p.At))
+			line(w, "      preempted already by %s (%s), %s", by.Owner, live.LevelWords(by.Priority), relative(by.At, p.At))
 		}
 		if text := barWords(o, r); text != "" {
 			line(w, "      %s", text)
@@ -157,9 +157,9 @@ func askWords(ask inspect.PlannedAsk, now time.Time) string {
 	}
 	why := "preempted"
 	if ask.Reason == priority.LeaseExpired {
-		why = "asked to go at the end of its lease,"
+		why = "preempted at the end of its lease,"
 		if ask.After <= 0 {
-			why = "its lease is over: asked to go"
+			why = "its lease is over: preempted"
 		}
 	}
 	if ask.Grace <= 0 {

@@ -39,7 +39,7 @@ func TestLockPlanSaysWhomItWaitsForAndWhomItPreempts(t *testing.T) {
 		state *recipes.LockState
 		want  string
 	}{
-		"nobody knows": {forceful, nil, `  db/orders: exclusive, priority 90, lease 10m, cleanup 20s
+		"unknown": {forceful, nil, `  db/orders: exclusive, priority 90, lease 10m, cleanup 20s
     a run waits for it until the next tick is due; whom it preempts has 30s at most to clean up, then the lock is taken
 `},
 		"free": {polite, free, `  db/orders: exclusive, priority 40, lease 10m, cleanup 0s
@@ -72,13 +72,13 @@ func TestLockPlanSaysWhomItWaitsForAndWhomItPreempts(t *testing.T) {
     a run waits for it until the next tick is due
     held by reindex  priority 40  host h3  pid 811
       since 2026-11-21 11:53:48 UTC, 6m12s ago; 3m48s left of its lease of 10m
-      asked to go already by hotfix (priority 90), 41s ago
-      asked to go already by rollup (priority 50), 1m11s ago
+      preempted already by hotfix (priority 90), 41s ago
+      preempted already by rollup (priority 50), 1m11s ago
     ahead in the queue: hotfix  priority 90  host h1  pid 12, since 42s ago
     the job waits as number 2 in line: those ahead decide how long
 `},
 		"does not wait": {lockguard.Requirement{Scope: "db/orders", Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}, reindexing(0, 0), `  db/orders: exclusive, priority 0, lease 10m, cleanup 0s
-    only if nobody has it: it waits not at all
+    only if it is free: it does not wait
     held by reindex  priority 0  host h3  pid 811
       since 2026-11-21 11:54:00 UTC, 6m ago; 4m left of its lease of 10m
       not preempted: its priority 0 is not below 0
@@ -94,8 +94,8 @@ func TestLockPlanSaysWhomItWaitsForAndWhomItPreempts(t *testing.T) {
 
 func TestLockPlanSaysWhenALeaseEndsThatIsNotOver(t *testing.T) {
 	for left, want := range map[time.Duration]string{
-		4 * time.Minute: "asked to go at the end of its lease, at 2026-11-21 12:04:00 UTC, in 4m; it may clean up for 1m, until 2026-11-21 12:05:00 UTC",
-		0:               "its lease is over: asked to go at once; it may clean up for 1m, until 2026-11-21 12:01:00 UTC",
+		4 * time.Minute: "preempted at the end of its lease, at 2026-11-21 12:04:00 UTC, in 4m; it may clean up for 1m, until 2026-11-21 12:05:00 UTC",
+		0:               "its lease is over: preempted at once; it may clean up for 1m, until 2026-11-21 12:01:00 UTC",
 	} {
 		state := reindexing(50, 0)
 		state.Holders[0].LeaseLeft = left

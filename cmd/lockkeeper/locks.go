@@ -37,7 +37,7 @@ func (p *program) locksLs() *cobra.Command {
 
 A lock is listed from its first use on, also while it is free. Times are those
 of the ZooKeeper servers. When the lease of a holder is over it keeps the lock
-until somebody asks for it.
+until another request wants it.
 
 With -o json and -o yaml each waiter has why it waits, in words, and for whom
 (blockers), and each lock who is at the root of it (root_blocker): at the end of
@@ -186,7 +186,7 @@ func (p *program) inspectWith(ctx context.Context, cfg recipes.Config, look func
 }
 
 // untilSignal returns a context that ends, with a *jobs.SignalError as its
-// cause, when the program is told to stop.
+// cause, at a signal to stop.
 func untilSignal(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	received := make(chan os.Signal, 1)

@@ -49,12 +49,12 @@ func (p *program) locksBreak() *cobra.Command {
 	f := &breakFlags{}
 	c := p.command(&cobra.Command{
 		Use:   "break SCOPE --token TOKEN --reason WHY",
-		Short: "Take a lock from its holder at once, without asking it to go",
-		Long: `Take a lock from the holder with that token, at once: it is not asked to go, and
-has no time to clean up. It is told that its lock was broken, by whom and why. The
-lock goes to the first in line. To ask the holder first: lockkeeper locks preempt.
+		Short: "Take a lock from its holder at once, without a grace period",
+		Long: `Take a lock from the holder with that token, at once: it is not preempted, and
+has no time to clean up. It learns that its lock was broken, by whom and why. The
+lock goes to the first in line. To preempt it instead: lockkeeper locks preempt.
 
-The token is that of locks why and locks show: when somebody else holds the lock by
+The token is that of locks why and locks show: when another request holds the lock by
 now, nothing is done. The holder goes on working until it hears of it, at the
 latest until its session is over; until then only its token keeps it from doing
 harm. Who did it, to whom and why is on record before it is done (lockkeeper audit).
@@ -222,11 +222,11 @@ func afterWords(s recipes.LockState, done bool) string {
 	case !done && len(s.Holders) > 1 && !isOneHold(s.Holders):
 		return "the other holders keep it"
 	case !done:
-		return "nobody waits: it is free then"
+		return "no waiters: it is free then"
 	case !s.Held() && len(s.Waiters) > 0:
 		return "free; " + s.Waiters[0].Owner + " is about to get it"
 	case !s.Held():
-		return "free; nobody waits for it"
+		return "free, no waiters"
 	}
 	return "held by " + words.Join(s.Holders, "; ", func(h recipes.Contender) string { return fmt.Sprintf("%s, token %s", nameAndPlace(h), h.Token) })
 }

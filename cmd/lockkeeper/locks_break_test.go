@@ -25,7 +25,7 @@ func TestBrokenInWords(t *testing.T) {
 	before := orders(one(reindex()), hotfix(), rollup())
 	broken := func(after recipes.LockState, change func(*brokenView)) brokenView {
 		v := brokenView{
-			Scope: "db/orders", Broken: true, Victim: live.NewHolder(reindex()), By: "ana", Reason: "its host is gone, nobody can reach it (INC-4411)",
+			Scope: "db/orders", Broken: true, Victim: live.NewHolder(reindex()), By: "ana", Reason: "its host is gone, it cannot be reached (INC-4411)",
 			Act: "2136f41f79c0b26374f38691", Now: live.NewLock(after), before: before, after: after,
 		}
 		if change != nil {
@@ -274,7 +274,7 @@ func TestPreemptedPolitely(t *testing.T) {
 		}()
 		code, out, errs := f.lockkeeper(t, "locks", "preempt", "db/orders", "--reason", "hotfix")
 		require.Zero(t, code, errs)
-		require.Contains(t, out, "batch was asked to go and has gone, after ")
+		require.Contains(t, out, "batch was preempted and has released the lock, after ")
 		require.Contains(t, out, "now       held by next (")
 		require.Len(t, f.records(t), 2)
 	})
@@ -282,6 +282,6 @@ func TestPreemptedPolitely(t *testing.T) {
 
 func TestPersonAtTheTerminalIsAsked(t *testing.T) {
 	p := &program{stderr: new(bytes.Buffer)}
-	require.NoError(t, p.confirm(false, "Break its lock?"), "nobody is there")
+	require.NoError(t, p.confirm(false, "Break its lock?"), "there is no terminal")
 	require.NoError(t, p.confirm(true, "Break its lock?"))
 }

@@ -30,10 +30,10 @@ func (p *program) locksPreempt() *cobra.Command {
 	f := &preemptFlags{}
 	c := p.command(&cobra.Command{
 		Use:   "preempt SCOPE --reason WHY",
-		Short: "Ask the holder of a lock to go, at emergency priority",
-		Long: `Ask whoever holds a lock to go, at emergency priority: whatever its own priority
-and its min_runtime are. It has its time to clean up. When it has gone, the lock
-goes on to the next in line.
+		Short: "Preempt the holder of a lock at emergency priority",
+		Long: `Preempt the holder of a lock at emergency priority, whatever its own priority
+and its min_runtime are. It has its time to clean up. When it has released the
+lock, the next in line gets it.
 
 Without --force it is waited for, for --waiting at most; then the request is
 withdrawn, the holder goes when it is ready, and the exit code is 75. With --force
@@ -48,7 +48,7 @@ and is on record on that of zookeeper.servers.
 It needs the credentials of an operator. Where ZooKeeper can be reached by daemons
 alone: an override of the kind preempt-now in the file that emergency.file names.
 
-Exit code 0 if the holder has gone, or nobody held the lock; 75 if it has not gone
+Exit code 0 if the holder has gone, or the lock had no holder; 75 if it has not gone
 in time, or ZooKeeper does not answer; 78 for wrong flags, without credentials, or
 for a token that no holder has.`,
 		Example: `  lockkeeper locks preempt cluster/orders --reason 'hotfix INC-4411'
@@ -57,8 +57,8 @@ for a token that no holder has.`,
 	}, []string{"SCOPE"}, func(c *cobra.Command, args []string) error { return p.preemptLock(c, f, args) })
 	flags := c.Flags()
 	flags.SortFlags = false
-	f.add(c, "the holder has to go")
-	flags.Var(&f.token, "token", "`token` of the holder that is meant (default whoever holds the lock)")
+	f.add(c, "the holder is preempted")
+	flags.Var(&f.token, "token", "`token` of the holder that is meant (default any holder)")
 	flags.VarPF(&f.force, "force", "", "take the lock when the time to clean up is over").NoOptDefVal = "true"
 	flags.Var(&f.grace, "grace", "with --force: how long the holder may clean up at most; 0: not at all (default its cleanup timeout)")
 	f.waiting.positive = "1m"
@@ -163,7 +163,7 @@ func (f *preemptFlags) preempt(ctx context.Context, here *ensemble, home *recipe
 
 // stale says that the holder that is meant has the lock no longer.
 func (f *preemptFlags) stale(what string, s recipes.LockState) error {
-	text := "nobody holds it"
+	text := "it has no holder"
 	if s.Held() {
 		text = afterWords(recipes.LockState{Holders: s.Holders}, true)
 	}
@@ -199,20 +199,20 @@ func writePreempted(pg page, v preemptedView) {
 	took := human(time.Duration(v.Took) * time.Millisecond)
 	switch v.Outcome {
 	case emergency.PreemptedFree:
-		pg.paragraph("", "%s: nobody holds it; there is nothing to do", v.Scope)
+		pg.paragraph("", "%s: no holder; there is nothing to do", v.Scope)
 		return
 	case preemptedDryRun:
-		would := "would be asked to go"
+		would := "would be preempted"
 		if !v.asks() {
-			would = "would not be asked to go"
+			would = "would not be preempted"
 		}
 		pg.paragraph("", "%s: %s %s; nothing was done", v.Scope, who, would)
 	case emergency.PreemptedGone:
-		pg.paragraph("", "%s: %s was asked to go and has gone, after %s", v.Scope, who, took)
+		pg.paragraph("", "%s: %s was preempted and has released the lock, after %s", v.Scope, who, took)
 	case emergency.PreemptedTaken:
 		pg.paragraph("", "%s: the lock was taken from %s by force, after %s", v.Scope, who, took)
 	case emergency.PreemptedPending:
-		pg.paragraph("", "%s: %s was asked to go and has not gone within %s", v.Scope, who, took)
+		pg.paragraph("", "%s: %s was preempted and has not released the lock within %s", v.Scope, who, took)
 	}
 	for _, h := range v.before.Holders {
 		pg.line("")
@@ -244,7 +244,7 @@ func writePreempted(pg page, v preemptedView) {
 	}
 }
 
-// asks reports whether there is somebody whom it asks to go at once.
+// asks reports whether it preempts a holder at once.
 func (v preemptedView) asks() bool { return slices.ContainsFunc(v.plan.Obstacles, goesAtOnce) }
 
 // goesAtOnce reports whether a holder is asked right away: one at emergency
@@ -257,9 +257,9 @@ func wouldWords(o inspect.Obstacle, v preemptedView) string {
 	if !goesAtOnce(o) {
 		return fmt.Sprintf("%s is not preempted: it holds the lock at emergency priority itself; lockkeeper override ls says for whom", h.Owner)
 	}
-	text := fmt.Sprintf("%s is asked to go at once, and may clean up for %s", h.Owner, human(o.Asks[0].Grace))
+	text := fmt.Sprintf("%s is preempted at once, and may clean up for %s", h.Owner, human(o.Asks[0].Grace))
 	if o.Asks[0].Grace <= 0 {
-		text = h.Owner + " is asked to go at once, and has no time to clean up"
+		text = h.Owner + " is preempted at once, and has no time to clean up"
 	}
 	if v.Force {
 		return text + "; then the lock is taken"

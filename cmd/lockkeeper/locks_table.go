@@ -121,7 +121,7 @@ func writeLock(w io.Writer, s recipes.LockState, ensemble string, frozen []live.
 			line(w, "        %s", live.Words{State: s}.Hold(h))
 		}
 		if until := (live.Words{State: s}).Protected(h); until != "" {
-			line(w, "        not asked to go for a higher priority %s", until)
+			line(w, "        not preempted for a higher priority %s", until)
 		}
 		if h.Behind > 0 {
 			line(w, "        %s stood behind it in its process when it was granted", words.Count(h.Behind, "more request"))
@@ -181,7 +181,7 @@ func details(w io.Writer, c recipes.Contender, wide bool) {
 
 func lease(h recipes.Contender) string {
 	if h.LeaseLeft <= 0 {
-		return fmt.Sprintf("its lease of %s is over: whoever asks gets the lock", human(h.LeaseTimeout))
+		return fmt.Sprintf("its lease of %s is over: the next request gets the lock", human(h.LeaseTimeout))
 	}
 	return fmt.Sprintf("%s left of its lease of %s", human(h.LeaseLeft), human(h.LeaseTimeout))
 }

@@ -90,7 +90,7 @@ func TestShowOfAHolderPastItsLease(t *testing.T) {
 	require.Equal(t, `db/orders: held, exclusive
 
 holder  reindex  priority 40  host h3  pid 811
-        since 2026-11-21 11:53:48 UTC, 6m12s ago; its lease of 10m is over: whoever asks gets the lock
+        since 2026-11-21 11:53:48 UTC, 6m12s ago; its lease of 10m is over: the next request gets the lock
         token 7301444
         it is cleaning up
         message: nightly
@@ -105,7 +105,7 @@ func TestShowSaysWhoIsNotPreemptedAndWhoDoesNot(t *testing.T) {
 	s.Waiters[0].NeverPreempts, s.Waiters[1].PreemptDelta = true, 20
 	var out bytes.Buffer
 	writeLock(&out, s, "", nil, false)
-	require.Contains(t, out.String(), "\n        not asked to go for a higher priority before 12:00:48, in 48s (min_runtime 7m)\n")
+	require.Contains(t, out.String(), "\n        not preempted for a higher priority before 12:00:48, in 48s (min_runtime 7m)\n")
 	require.Contains(t, out.String(), "42s ago; forceful; never preempts\n")
 	require.Contains(t, out.String(), "1m15s ago; waits 5m for a cleanup; preempts those 20 below it\n")
 
@@ -121,7 +121,7 @@ func TestShowSaysWhoIsNotPreemptedAndWhoDoesNot(t *testing.T) {
 	s.Holders[0].MinRuntimeLeft, s.Holders[0].LeaseLeft = 48*time.Second, 48*time.Second
 	out.Reset()
 	writeLock(&out, s, "", nil, false)
-	require.Contains(t, out.String(), "not asked to go for a higher priority before its lease is over (min_runtime)\n")
+	require.Contains(t, out.String(), "not preempted for a higher priority before its lease is over (min_runtime)\n")
 }
 
 func TestTextOfOthersCannotPlayTricksOnTheTerminal(t *testing.T) {
@@ -179,7 +179,7 @@ holder  charge  priority 40  host h4  pid 811
         message: nightly
 `, out.String())
 	require.Equal(t, "shop/order-17", live.NewLock(s).Holders[1].Hold)
-	require.Equal(t, "nobody waits: it is free then", afterWords(s, false))
+	require.Equal(t, "no waiters: it is free then", afterWords(s, false))
 	require.Equal(t, "charge lost it to next, who has adopted its hold",
 		live.Words{State: recipes.LockState{At: at(0)}}.Eviction(recipes.Eviction{Owner: "charge", By: "next", Reason: recipes.Superseded}))
 }

@@ -27,7 +27,7 @@ type timelineFlags struct {
 
 const consoleVariable = "LOCKKEEPER_CONSOLE"
 
-// usualLook is how long somebody looks who does not say.
+// usualLook is how long it watches by default.
 const usualLook = 30 * time.Second
 
 func (p *program) locksTimeline() *cobra.Command {
@@ -59,7 +59,7 @@ has UTF-8, else in ASCII.
 Times are those of the ZooKeeper servers, in UTC.
 
 Exit code 75 if ZooKeeper or the console does not answer, 78 for a scope that
-cannot be or that nobody has ever locked, and for a console that refuses access,
+cannot be or that was never locked, and for a console that refuses access,
 or is none.`,
 		Example: `  lockkeeper locks timeline cluster/orders
   lockkeeper locks timeline cluster/orders --console http://127.0.0.1:9480 --range 1h

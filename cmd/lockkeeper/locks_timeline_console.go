@@ -47,7 +47,7 @@ func newConsoleClient(address string) (*consoleClient, error) {
 	}
 	return &consoleClient{base: base, http: &http.Client{
 		Timeout: consolePatience,
-		// A page to sign in at, of whoever: a password is not taken there.
+		// A redirect may lead to a foreign sign-in page: never send a password there.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
@@ -73,13 +73,13 @@ func (r *consoleClient) timeline(ctx context.Context, scope, back string) (t liv
 		return t, r.isNone(fmt.Sprintf("it answers about %q", t.Scope))
 	}
 	if len(t.Rows) == 0 {
-		return t, r.nobodyAsked(ctx, scope)
+		return t, r.noRequests(ctx, scope)
 	}
 	return t, nil
 }
 
-// nobodyAsked is an error where the console does not know the lock.
-func (r *consoleClient) nobodyAsked(ctx context.Context, scope string) error {
+// noRequests is an error where the console does not know the lock.
+func (r *consoleClient) noRequests(ctx context.Context, scope string) error {
 	var page struct {
 		Complete bool        `json:"complete"`
 		Blind    *live.Blind `json:"blind"`

@@ -65,7 +65,7 @@ func (p *program) lookAt(ctx context.Context, client *recipes.Client, scope stri
 		p.say("ZooKeeper does not answer since %s: what has happened then is missing", clock(blind.Since))
 	}
 	if len(t.Rows) == 0 {
-		return t, nobodyAsked(snap, scope)
+		return t, noRequests(snap, scope)
 	}
 	return t, nil
 }
@@ -99,9 +99,9 @@ func awaitComplete(ctx context.Context, board *live.Board, ended chan error) err
 	}
 }
 
-// nobodyAsked is an error where the lock has never been there, which may well be a
+// noRequests is an error where the lock has never been there, which may well be a
 // matter of spelling.
-func nobodyAsked(snap *live.Snapshot, scope string) error {
+func noRequests(snap *live.Snapshot, scope string) error {
 	for _, l := range snap.Locks {
 		if l.Scope == scope {
 			return nil

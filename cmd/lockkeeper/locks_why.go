@@ -33,12 +33,12 @@ func (p *program) locksWhy() *cobra.Command {
 		Short: "Say why something waits: who is in the way, what happens next, and when",
 		Long: `Say in words who holds a lock, since when and how much of its lease is used, who
 waits for it in which order, whom an override keeps out of the queue, and what
-happens next and when if nobody does anything: who is asked to go, who takes the lock by force, who gives up. Then
+happens next and when, by itself: who is preempted, who takes the lock by force, who gives up. Then
 which overrides play a part, which approvals are open, who lost the lock lately,
 and who waits for each other in a circle, with the command that ends it.
 
 With the name of a job (the owner of requests) instead: what each of its requests
-waits for, whoever that waits for, and so on to the end. A lock of that name goes
+waits for, what that waits for, and so on to the end. A lock of that name goes
 before a job of that name. With zookeeper.ensembles in the file a lock is looked for
 on the ensemble that has it, a job on all of them.
 
@@ -46,7 +46,7 @@ With --if-run: what would happen if a job of the configuration file were started
 now, with the overrides in force.
 
 Times are those of the ZooKeeper servers, in UTC. What is foreseen comes at the
-latest then, unless somebody more important comes: a release brings it forward.
+latest then, unless a request of higher priority comes: a release brings it forward.
 
 Exit code 75 if ZooKeeper does not answer, also if an ensemble does not on which the
 job may have locks; 78 for a scope or a job that cannot be.`,
@@ -101,7 +101,7 @@ type whyFacts struct {
 	about       string
 	states      []recipes.LockState // all that there are
 	graph       inspect.WaitGraph
-	now         time.Time // of the servers; zero: nobody is there, and nobody has asked
+	now         time.Time // of the servers; zero: not read, there are no holders and no waiters
 	overrides   override.Set
 	approvals   []opstore.Approval
 	outside     []recipes.FrozenRequest // all that overrides keep out of queues
@@ -243,7 +243,7 @@ func (f *whyFacts) readOverrides(ctx context.Context, client *recipes.Client, cf
 		}
 	}
 	posted, err := client.Overrides().List(ctx)
-	if err != nil { // nobody acts on what cannot be trusted
+	if err != nil { // untrusted overrides have no effect
 		f.unread = append(f.unread, err.Error())
 		posted = nil
 	}
@@ -253,7 +253,7 @@ func (f *whyFacts) readOverrides(ctx context.Context, client *recipes.Client, cf
 	f.overrides, _ = override.InForce(all, f.now)
 }
 
-// readApprovals reads those that nobody has decided about.
+// readApprovals reads those that are undecided.
 func (f *whyFacts) readApprovals(ctx context.Context, client *recipes.Client) {
 	all, left, err := client.Approvals().List(ctx)
 	f.leaveOut(left)
@@ -420,7 +420,7 @@ func (f *whyFacts) concerns(o override.Override, scopes map[string]bool) bool {
 }
 
 // mayKeepOut reports whether a freeze may be why a run has no request: those
-// that are frozen are not in the queue. Without the configuration nobody knows
+// that are frozen are not in the queue. Without the configuration it is unknown
 // which locks it needs.
 func (f *whyFacts) mayKeepOut(o override.Override) bool {
 	return o.Kind == override.Freeze && f.job == nil && f.runsUnseen() &&

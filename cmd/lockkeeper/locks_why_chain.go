@@ -115,7 +115,7 @@ func writeObstacles(pg page, f *whyFacts, n inspect.WaitNode, margin string, see
 			pg.paragraph(margin, "held by %s (%s, %s, token %s) since %s; %s", e.To.Owner, live.LevelWords(e.To.Priority), live.Place(e.To.Contender), e.To.Token, short(e.To.Since, s.At), live.Words{State: s}.Lease(e.To.Contender))
 		case inspect.WaitAhead:
 			pg.paragraph(margin, "behind %s (%s), number %d", e.To.Owner, live.LevelWords(e.To.Priority), e.To.Position)
-			continue // who holds it is told beside
+			continue // its holder is printed beside it
 		case inspect.WaitUnder:
 			pg.paragraph(margin, "whose work itself waits for %s as number %d, since %s", e.To.Scope, e.To.Position, short(e.To.Joined, s.At))
 		}
@@ -168,7 +168,7 @@ func circleSummary(c inspect.Circle) string {
 	return fmt.Sprintf("over %d locks: each waits for the next, and none can go on", len(scopes))
 }
 
-// circleEndWords says what ends a circle if nobody does anything.
+// circleEndWords says what ends a circle by itself.
 func circleEndWords(c inspect.Circle, now time.Time) string {
 	if c.End == nil {
 		return "nothing ends it by itself"

@@ -88,7 +88,7 @@ func writeIfRun(pg page, v ifRunView, now time.Time) {
 	}
 	if len(v.Locks) == 0 {
 		pg.line("")
-		pg.paragraph(lead("locks"), "none: it waits for nobody")
+		pg.paragraph(lead("locks"), "none: it waits for no lock")
 	}
 	for _, l := range v.Locks {
 		pg.line("")
@@ -103,7 +103,7 @@ func writeIfRun(pg page, v ifRunView, now time.Time) {
 		switch {
 		case l.Bypass != nil:
 			pg.paragraph(whyMargin, "override: %s", l.Bypass.Summary(now))
-			pg.paragraph(whyMargin, "the job runs without this lock, beside whoever holds it")
+			pg.paragraph(whyMargin, "the job runs without this lock, beside its holders")
 			continue
 		case l.Frozen != nil:
 			pg.paragraph(whyMargin, "override: %s", l.Frozen.Summary(now))

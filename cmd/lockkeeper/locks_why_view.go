@@ -15,7 +15,7 @@ type whyView struct {
 	About     string              `json:"about"`
 	Kind      string              `json:"kind"`               // lock or job
 	Ensemble  string              `json:"ensemble,omitempty"` // that has the lock; "" for a job, and if there is one alone
-	At        *time.Time          `json:"at"`                 // server's clock; null: nobody was asked
+	At        *time.Time          `json:"at"`                 // server's clock; null: not read
 	Lock      *live.LockDetail    `json:"lock"`               // null for a job
 	Requests  []whyRequestView    `json:"requests"`
 	Frozen    []live.Request      `json:"frozen"` // requests for the lock, or of the job, that overrides keep out of the queue

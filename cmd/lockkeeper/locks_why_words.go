@@ -15,8 +15,8 @@ import (
 // The margin of the answers: what a paragraph is about stands in front.
 const whyMargin = "          "
 
-// manyWaiters is how many of those in line are told in full: more, and nobody
-// finds what stands above them.
+// manyWaiters is how many waiters are shown in full: more would hide what stands
+// above them.
 const manyWaiters = 20
 
 // lead returns a word that a paragraph begins with.
@@ -164,14 +164,14 @@ func writeWhyHolder(pg page, f *whyFacts, s recipes.LockState, h recipes.Contend
 		say("%s", live.Words{State: s}.Hold(h))
 	}
 	if until := (live.Words{State: s}).Protected(h); until != "" {
-		say("not asked to go for a higher priority %s", until)
+		say("not preempted for a higher priority %s", until)
 	}
 	writeWhyDetails(say, h)
 	for _, by := range h.PreemptedBy {
 		say("%s", live.Words{State: s}.Asked(h, by))
 	}
 	if h.LeaseLeft <= 0 && len(s.Waiters) == 0 {
-		say("whoever asks for it now, of whatever priority, gets it after %s", live.CleanupWords(h))
+		say("the next request, of whatever priority, gets it after %s", live.CleanupWords(h))
 	}
 	for _, e := range f.graph.From(h.ID) {
 		say("its work waits for %s (place %d): see lockkeeper locks why %s", e.To.Scope, e.To.Position, e.To.Scope)

@@ -123,7 +123,7 @@ func (t *telemetry) measured(client *recipes.Client) (options []lockguard.Option
 	}, nil
 }
 
-// reload is told of the configuration that is in force from now on.
+// reload gets the configuration that is in force from now on.
 func (m *metricsServer) reload(next *config.Config) {
 	if m != nil {
 		m.locks.Declare(classesOf(next)...)

@@ -156,7 +156,7 @@ func writeKeptOut(pg page, all []views.Override, now time.Time) {
 	}
 }
 
-// noOverride says that there is none, and where nobody has looked.
+// noOverride says that there is none, and what was not read.
 func noOverride(cfg *config.Config) string {
 	if cfg == nil {
 		return "no override is in force in ZooKeeper; name the configuration of the daemons (-f) to see those of its overrides file"

@@ -273,7 +273,7 @@ func (p *program) applyAll(ctx context.Context, o *operator, all []override.Over
 	p.lookElsewhere(ctx, others, all, &around)
 	p.tellUnreadable(around.left)
 	concerns := around.concerns(all, cfg)
-	posted, _ := o.client.Overrides().List(ctx) // what cannot be read or trusted is told where it matters
+	posted, _ := o.client.Overrides().List(ctx) // what cannot be read or trusted is reported where it matters
 	views := make([]appliedView, len(all))
 	for i, one := range all {
 		views[i] = appliedView{Record: one.Record(), Applied: !dryRun, Concerns: concerns[i], Unreadable: around.left}
@@ -314,7 +314,7 @@ type surroundings struct {
 }
 
 // isAboutRequests reports whether an override changes requests, wherever they are. Holders
-// are asked to go on the ensemble of zookeeper.servers alone, and ticks are there.
+// are preempted on the ensemble of zookeeper.servers alone, and ticks are there.
 func isAboutRequests(o override.Override) bool {
 	return o.Kind != override.Pause && o.Kind != override.Hold && o.Kind != override.PreemptNow
 }

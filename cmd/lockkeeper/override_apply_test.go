@@ -144,7 +144,7 @@ func TestOverridesOfTheFileAreTakenBackThere(t *testing.T) {
 	require.Contains(t, errs, "override \"INC-1\" not cleared: it is one of the file "+file+"; take it out there\n")
 }
 
-func TestWhatNobodyAsksCannotBeApproved(t *testing.T) {
+func TestApprovalWithoutAQuestionIsRefused(t *testing.T) {
 	f := newFortress(t, time.Minute)
 	code, _, errs := f.lockkeeper(t, "approvals", "approve", "a-17", "-r", "x")
 	require.Equal(t, exitConfig, code)

@@ -118,7 +118,7 @@ func meetsHolder(o override.Override, s recipes.LockState, h recipes.Contender) 
 	if grace <= 0 {
 		return "loses the lock at once: it has no cleanup timeout"
 	}
-	return fmt.Sprintf("is asked to go, and evicted after %s", human(grace))
+	return fmt.Sprintf("is preempted, and evicted after %s", human(grace))
 }
 
 // meetsWaiter says what becomes of a waiter; "" for nothing.
@@ -161,7 +161,7 @@ func writeConcerns(pg page, views []appliedView, now time.Time, dryRun bool) {
 			pg.paragraph("  ", "it takes the place of another one with this ID: %s", v.Was.Summary(now))
 		}
 		if len(v.Concerns) == 0 {
-			pg.line("  right now it meets nobody")
+			pg.line("  right now it meets nothing")
 			continue
 		}
 		pg.line("  right now it meets")

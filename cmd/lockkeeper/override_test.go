@@ -160,7 +160,7 @@ func TestWhomOverridesMeetIsShown(t *testing.T) {
 	}
 	now, other := hold, hold
 	now.ID, now.Kind, now.WaitingTimeout, now.Token = "INC-4414", override.PreemptNow, nil, 76
-	other.ID, other.Match.Scope = "INC-4415", "db/nobody"
+	other.ID, other.Match.Scope = "INC-4415", "db/unused"
 	var applied []appliedView
 	for _, o := range []override.Override{posted[1].Override, posted[0].Override, hold, now, file[1], other} {
 		applied = append(applied, appliedView{Record: o.Record(), Applied: true, Concerns: concernsOf(o, somePlaces(), nil, jobs)})
@@ -184,7 +184,7 @@ boost job hotfix-* team=payments to emergency, forceful, waiting 30s until
 
 hold db/orders, waiting 10s until 13:00 UTC by ana: repair by hand (INC-4413)
   right now it meets
-    holder  db/orders  backup (priority 10, db1)  is asked to go, and evicted
+    holder  db/orders  backup (priority 10, db1)  is preempted, and evicted
                                                     after 10s
 
 preempt-now db/orders with token 76 until 13:00 UTC by ana: repair by hand
@@ -197,8 +197,8 @@ pause job nightly-* until 12:20 UTC by release-bot: release 7 (release)
     job  -  nightly-a  its ticks are skipped
     job  -  nightly-b  its ticks are skipped
 
-hold db/nobody, waiting 10s until 13:00 UTC by ana: repair by hand (INC-4415)
-  right now it meets nobody
+hold db/unused, waiting 10s until 13:00 UTC by ana: repair by hand (INC-4415)
+  right now it meets nothing
 
 nothing was applied: --dry-run
 `, "\n"+drawn(80, func(pg page) { writeConcerns(pg, applied, at(0), true) }))

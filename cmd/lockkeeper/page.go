@@ -31,7 +31,7 @@ func (p *program) writePage(v any, draw func(pg page)) error {
 	return err
 }
 
-// How wide a page is when nobody says, and how narrow it gets at most.
+// How wide a page is by default, and how narrow it gets at most.
 const (
 	usualColumns = 80
 	wideColumns  = 160

@@ -101,7 +101,7 @@ func (p *program) parse(root *cobra.Command, args []string) []string {
 			p.problems.add(err.Error())
 			return args
 		}
-		if noCommand { // said later; nobody knows which flags it has
+		if noCommand { // reported later; its flags are unknown
 			p.unclear = false
 		} else {
 			p.problems.add(what)

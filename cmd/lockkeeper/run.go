@@ -38,8 +38,8 @@ A file that changes is put in force while the jobs run, whole or not at all: the
 log says what has changed, or all that is wrong with it. SIGHUP has it read at
 once. What runs goes on as it was started.
 
-SIGTERM and SIGINT drain: no tick is fired any more, what runs may go on for
-drain.finish, what then still runs is told to go, cleans up and gives its locks
+SIGTERM and SIGINT drain: no tick is fired any more, running jobs may go on for
+drain.finish; those still running then are cancelled, clean up and give their locks
 back. Exit code 0, or 1 if something did not go in time. A second signal, a
 second later or more, cancels what runs. A third one stops at once: commands are
 killed, and their locks are freed when the ZooKeeper session ends.

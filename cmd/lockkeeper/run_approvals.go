@@ -48,7 +48,7 @@ func (w *workflowApprovals) work(ctx context.Context, auditor lockguard.Auditor)
 	})
 }
 
-// escalate puts on record that somebody else has to decide, and alerts.
+// escalate puts on record that the question was escalated, and alerts.
 func (w *workflowApprovals) escalate(ctx context.Context, auditor lockguard.Auditor, e temporal.Escalation) error {
 	q := e.Question.Approval()
 	w.log.Error("an approval waits for a decision; it is escalated", "approval", q.ID, "to", e.To, "scope", q.Scope,
@@ -74,7 +74,7 @@ func (w *workflowApprovals) Decide(ctx context.Context, id string, d opstore.Dec
 	return w.Approvals.Decide(ctx, id, d)
 }
 
-// end waits until questions that nobody needs any more are closed; w may be nil.
+// end waits until questions that are not needed any more are closed; w may be nil.
 func (w *workflowApprovals) end() {
 	if w == nil {
 		return
@@ -82,7 +82,7 @@ func (w *workflowApprovals) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := w.Close(ctx); err != nil {
-		w.log.Warn("questions may stay open until their deadline although nobody waits for the decision", "error", err)
+		w.log.Warn("questions may stay open until their deadline although their decisions are no longer needed", "error", err)
 	}
 }
 

@@ -24,8 +24,8 @@ type operations struct {
 	auditor   *audit.Auditor
 	desk      *emergency.Desk
 	file      *config.OverridesReloader
-	approvals *emergency.Approvals // nil: nobody is asked
-	workflows *workflowApprovals   // nil: nobody is asked in workflows
+	approvals *emergency.Approvals // nil: no approvals
+	workflows *workflowApprovals   // nil: no questions in workflows
 	schedules *schedulesKeeper     // nil: none are kept on a Temporal server
 	executor  *emergency.Executor
 
@@ -131,7 +131,7 @@ func (o *operations) start(ctx context.Context, guard *lockguard.Guard) error {
 	return nil
 }
 
-// reload is told of the configuration that is in force from now on.
+// reload gets the configuration that is in force from now on.
 func (o *operations) reload(next *config.Config) {
 	o.desk.SetLimits(next.Emergency.Limits(time.Time{}))
 	o.file.SetConfig(next)

@@ -120,7 +120,7 @@ func (k *schedulesKeeper) sync(ctx context.Context) error {
 	return err
 }
 
-// leaveOut takes note of the jobs of which nobody knows whether they are paused,
+// leaveOut takes note of the jobs of which it is unknown whether they are paused,
 // and logs each once.
 func (k *schedulesKeeper) leaveOut(left []recipes.Unreadable, all []temporal.Schedule) {
 	before := k.unread

@@ -30,7 +30,7 @@ func untilSignals(ctx context.Context, first func(syscall.Signal), of ...os.Sign
 		}
 		select {
 		case later <- sig:
-		default: // nobody has listened for long
+		default: // no reader for long
 		}
 	})
 	var once sync.Once

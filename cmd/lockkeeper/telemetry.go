@@ -36,7 +36,7 @@ const (
 	exportEvery = time.Second
 
 	// telemetryDelay is how much later spans are made and events counted than they
-	// happen: not while somebody waits for a lock.
+	// happen: not while a request waits for a lock.
 	telemetryDelay = 100 * time.Millisecond
 
 	// progressEvery is how often a hold that lasts is logged.
@@ -46,7 +46,7 @@ const (
 // A telemetry is what the program exports. The environment of OpenTelemetry says
 // what, and where to; without it nothing is.
 type telemetry struct {
-	provider trace.TracerProvider // that of nobody, unless traces are asked for
+	provider trace.TracerProvider // a no-op, unless traces are asked for
 	on       bool                 // traces are asked for
 	tracers  []*traces.Tracer     // that make them
 	readers  []sdkmetric.Reader   // that export metrics, of resource
@@ -73,7 +73,7 @@ func (p *program) problem(err error) {
 	}
 }
 
-// exportErrors is told what goes wrong with exports. The log has it once a minute,
+// exportErrors gets the errors of exports. The log has it once a minute,
 // and is not exported itself.
 func (p *program) exportErrors() otel.ErrorHandler {
 	var mu sync.Mutex

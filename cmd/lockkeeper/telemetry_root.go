@@ -11,9 +11,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/traces"
 )
 
-// root starts the span of a command of this program, below that of whoever has
-// started it, if the environment says so: TRACEPARENT. Of what is run the name alone is
-// told, not the arguments. ended is called with the exit code.
+// root starts the span of a command of this program, below that of its caller if
+// the environment has one: TRACEPARENT. It has the name of the command alone, not
+// its arguments. ended is called with the exit code.
 func (t *telemetry) root(ctx context.Context, command, runs string) (_ context.Context, ended func(code int)) {
 	if !t.on {
 		return ctx, func(int) {}

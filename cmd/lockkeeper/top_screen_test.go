@@ -56,7 +56,7 @@ func newScreen(t *testing.T, columns, lines int) *screen {
 		}
 	}()
 	t.Cleanup(func() {
-		_, _ = io.WriteString(keys, "\r") // whoever still reads keys in this process ends
+		_, _ = io.WriteString(keys, "\r") // readers of keys in this process end
 		_ = tty.Close()
 		<-s.over
 		_ = keys.Close()

@@ -38,7 +38,7 @@ func openTopTerminal(in, out *os.File) (*topTerminal, error) {
 	return t, nil
 }
 
-// enter makes the terminal one to draw on; also after somebody else had it.
+// enter makes the terminal one to draw on; also after another process had it.
 func (t *topTerminal) enter() {
 	_, _ = term.MakeRaw(int(t.in.Fd()))
 	_, _ = t.out.WriteString(topEnter) // if it fails, so does drawing

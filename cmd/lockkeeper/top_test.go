@@ -20,8 +20,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// A rush is a contention: nightly-reindex holds db/orders, hotfix has asked it to
-// go, stats waits behind; others hold what nobody wants.
+// A rush is a contention: hotfix has preempted nightly-reindex, which holds
+// db/orders, and stats waits behind; others hold locks without waiters.
 type rush struct {
 	zk     *zktest.Server
 	client *recipes.Client

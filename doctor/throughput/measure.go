@@ -269,7 +269,7 @@ func cycle(ctx context.Context, c *recipes.Client, scope string, lap lap) error 
 }
 
 // handover returns a cycle in which all want one lock. What counts is how long
-// nobody has it: from the begin of a release to the next grant.
+// it has no holder: from the begin of a release to the next grant.
 func (m *meter) handover() func(context.Context, int, lap) error {
 	var released atomic.Pointer[time.Time]
 	return func(ctx context.Context, i int, lap lap) error {

@@ -33,7 +33,7 @@ func (s *series) turn(ctx context.Context, d time.Duration) error {
 			for {
 				if err := s.cycle(ctx, i, own.lap); err != nil {
 					errs[i] = err
-					cancel(err) // nobody waits for a lock that is not given back
+					cancel(err) // stop waiting for a lock that is not released
 					return
 				}
 				own.cycles++

@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// once runs work under a lock, unless somebody else has it.
+// once runs work under a lock, unless it is held.
 func once(ctx context.Context, zk string, out io.Writer, work func(context.Context) error) (err error) {
 	servers, chroot, err := recipes.ParseServers(zk)
 	if err != nil {

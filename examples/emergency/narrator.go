@@ -40,11 +40,11 @@ func (n *narrator) observe(_ context.Context, event lockguard.Event) {
 	}
 	select {
 	case n.once(who, event.Notice) <- struct{}{}:
-	default: // nobody waits for that many
+	default: // no reader for that many
 	}
 }
 
-// once is what a notice of somebody is sent to.
+// once is where a notice of a participant is sent to.
 func (n *narrator) once(who string, notice recipes.Notice) chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,7 +55,7 @@ func (n *narrator) once(who string, notice recipes.Notice) chan struct{} {
 	return n.seen[key]
 }
 
-// await waits for the next event of somebody that is like this one. Each is
+// await waits for the next event of a participant that is like this one. Each is
 // waited for once.
 func (n *narrator) await(ctx context.Context, who string, like recipes.Notice) error {
 	select {
@@ -66,8 +66,8 @@ func (n *narrator) await(ctx context.Context, who string, like recipes.Notice) e
 	}
 }
 
-// words are what is told of an event; "" is nothing. What two sides tell at the
-// same time is told of one.
+// words are the text of an event; "" is nothing. What two sides report at the
+// same time is printed for one.
 func words(event lockguard.Event) string {
 	switch e := event.Notice.(type) {
 	case lockguard.Waiting:

@@ -65,7 +65,7 @@ func (o *operator) hold(ctx context.Context, scope, reason string) error {
 // clear takes the override out of the file again.
 func (o *operator) clear() error { return o.write("overrides: []\n") }
 
-// write replaces the file at once, so that nobody reads half of it.
+// write replaces the file at once, so that no reader sees half of it.
 func (o *operator) write(text string) error {
 	if err := os.WriteFile(o.file+".new", []byte(text), 0o600); err != nil {
 		return err

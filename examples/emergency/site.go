@@ -15,7 +15,7 @@ import (
 // root is the node under which each run has one of its own.
 const root = "/lockkeeper-emergency"
 
-// A site is where the story happens: a part of ZooKeeper that nobody but the
+// A site is where the story happens: a part of ZooKeeper that only the
 // daemons and ana may touch, and a directory with the overrides file.
 type site struct {
 	daemons recipes.Config // with their credentials

@@ -24,7 +24,7 @@ var batch = lockguard.Requirement{
 }
 
 // payments is more important and polite: it asks batch to go, and does not take
-// the lock from it. It has patience for half a second; then somebody decides.
+// the lock from it. It has patience for half a second; then a person decides.
 var payments = lockguard.Requirement{
 	Scope: scope, Owner: "payments", Message: "customers wait", Terms: priority.Terms{Priority: 80, WaitingTimeout: new(500 * time.Millisecond)},
 }
@@ -50,7 +50,7 @@ type story struct {
 
 // play plays the story, and shows the audit trail.
 func play(ctx context.Context, s site, out io.Writer) (end ending, err error) {
-	_, _ = fmt.Fprintf(out, "\n  Batch and payments need the lock %s. Ana is the operator, bob is nobody.\n\n", scope)
+	_, _ = fmt.Fprintf(out, "\n  Batch and payments need the lock %s. Ana is the operator, bob is not.\n\n", scope)
 	t := &story{narrator: newNarrator(out), site: s}
 	if t.ana, err = newOperator("ana", s.ana, s.file); err != nil {
 		return end, err
@@ -116,7 +116,7 @@ func (t *story) override(ctx context.Context) (gaveWay, err error) {
 // disk that does not answer. It returns what that has ended with.
 func (t *story) approval(ctx context.Context) (lost, err error) {
 	disk := make(chan struct{})           // closed when it answers again
-	hang := func(context.Context) error { // whatever it is told
+	hang := func(context.Context) error { // it ignores its context
 		select {
 		case <-disk:
 			return errors.New("the disk did not answer")
@@ -171,7 +171,7 @@ func (t *story) decide(ctx context.Context) error {
 	return t.ana.force(ctx, asked, "payments are stuck")
 }
 
-// stranger is what becomes of somebody who tries the same without being an
+// stranger is what becomes of a person who tries the same without being an
 // operator.
 func (t *story) stranger(ctx context.Context, asked opstore.Approval) (err error) {
 	bob, err := newOperator("bob", t.site.bob, t.site.file)

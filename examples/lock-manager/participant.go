@@ -48,12 +48,12 @@ func (p *participant) OnLocked(_ context.Context, grant group.LockGrant) {
 	p.tell("%s acquired lock:%s", p.name, grant.Lock)
 }
 
-// OnReleased puts things right: nobody else gets the lock before it returns.
+// OnReleased cleans up: no other participant gets the lock before it returns.
 func (p *participant) OnReleased(_ context.Context, lock string) {
 	p.tell("%s releasing lock:%s", p.name, lock)
 }
 
-// OnDropped is told that the lock will not come back.
+// OnDropped is called when the lock will not come back.
 func (p *participant) OnDropped(_ context.Context, lock string) {
 	p.tell("%s dropping lock:%s", p.name, lock)
 }

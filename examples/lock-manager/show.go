@@ -122,7 +122,7 @@ func startAll(ctx context.Context, cfg recipes.Config, spec group.Spec, s settin
 	return slices.DeleteFunc(all, func(r runner) bool { return r == nil }), err
 }
 
-// settled waits until these participants are there and nobody else, and each
+// settled waits until exactly these participants are there, and each
 // lock is held by the one that shall hold it. It returns who that is.
 func settled(ctx context.Context, client *recipes.Client, spec group.Spec, names []string, out *lines) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)

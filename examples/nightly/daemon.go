@@ -21,7 +21,7 @@ import (
 //go:embed nightly.yaml
 var nightlyYAML []byte
 
-// File returns what the daemons run: nightly.yaml, for whoever shows schedules and
+// File returns what the daemons run: nightly.yaml, for programs that show schedules and
 // locks. The work of its jobs is that of Run alone.
 func File() (*config.Config, error) { return readFile(new(work)) }
 
@@ -131,8 +131,8 @@ func (d *daemon) run(ctx context.Context) {
 	_ = d.schedule.Run(ctx) // fails when it is called twice
 }
 
-// runNow runs a job by hand after a while, unless ctx ends before. What the
-// narrator does not hear of is told here. The error is an *recipes.AccessError.
+// runNow runs a job by hand after a while, unless ctx ends before. It prints what
+// the narrator does not see. The error is an *recipes.AccessError.
 func (d *daemon) runNow(ctx context.Context, after time.Duration, job string) error {
 	err := scheduler.ErrStopped
 	for ; errors.Is(err, scheduler.ErrStopped); after = 10 * time.Millisecond {

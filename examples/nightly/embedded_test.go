@@ -32,7 +32,7 @@ func TestNothingIsCorruptedAfterFiveMinutes(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsLongForTheFirstPreemption(t *testing.T) {
+func TestFirstPreemptionComesSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		<-time.After(5500 * time.Millisecond) // in the schedule nothing is preempted before 18s
 
@@ -197,7 +197,7 @@ func TestRunByHandThatIsRefusedIsTold(t *testing.T) {
 	})
 }
 
-func TestWhenNobodyReadsAnyMoreTheDaemonsStop(t *testing.T) {
+func TestDaemonsStopWhenTheirOutputIsClosed(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken pipe")

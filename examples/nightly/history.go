@@ -31,7 +31,7 @@ type jobRun struct {
 type tally struct {
 	runs      int
 	done      int
-	preempted int // runs, however often they were asked to go
+	preempted int // runs, however often they were preempted
 	cleaned   int // of those that were preempted
 	helpless  int // runs that could not clean up: their lock was lost, or there was no time
 	skipped   int
@@ -131,7 +131,7 @@ func (h *history) waits(job string) bool {
 // worked counts the runs that have begun to work.
 func (h *history) worked() int { return h.sum(func(t *tally) int { return t.runs }) }
 
-// cleanups counts the preemptions whose cleanup has put things right.
+// cleanups counts the preemptions whose cleanup has completed.
 func (h *history) cleanups() int { return h.sum(func(t *tally) int { return t.cleaned }) }
 
 // helpless counts the runs that could not clean up.

@@ -27,7 +27,7 @@ func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
 		text  string
 	}{
 		"queued":              {lockguard.Event{Subject: about, Notice: recipes.Queued{Holders: []recipes.Contender{hotfix, {Identity: priority.Identity{Owner: "backup"}}}}}, waiting, "for hotfix, backup"},
-		"queued for nobody":   {lockguard.Event{Subject: about, Notice: recipes.Queued{}}, waiting, "for its turn"},
+		"queued, no holder":   {lockguard.Event{Subject: about, Notice: recipes.Queued{}}, waiting, "for its turn"},
 		"acquired at once":    {lockguard.Event{Subject: about, Notice: lockguard.Acquired{Waited: 3 * time.Millisecond}}, holding, "token 7"},
 		"acquired":            {lockguard.Event{Subject: about, Notice: lockguard.Acquired{Waited: 1240 * time.Millisecond}}, holding, "token 7, after 1.2s"},
 		"preempted":           {lockguard.Event{Subject: about, Notice: recipes.PreemptRequested{By: hotfix, Grace: 2 * time.Second}}, preempted, "by hotfix (priority 90), 2s to clean up"},

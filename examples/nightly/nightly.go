@@ -19,11 +19,11 @@ import (
 // Config says where the daemons run, and to whom they tell what happens.
 type Config struct {
 	// Client says how to reach ZooKeeper, and under which root. Each daemon has
-	// a client of its own; the first one's is told to Client.Logger.
+	// a client of its own; the first one's logs to Client.Logger.
 	// SessionTimeout defaults to that of nightly.yaml.
 	Client recipes.Config
 
-	// Colour paints what is told, for a terminal. Defaults to plain text.
+	// Colour paints the output, for a terminal. Defaults to plain text.
 	Colour bool
 
 	// Daemons is how many there are, 4 at most. Defaults to 2.
@@ -34,10 +34,10 @@ type Config struct {
 	// was corrupted although there were locks.
 	Dir string
 
-	// Logger is told what the daemons log. Defaults to discarding.
+	// Logger gets the logs of the daemons. Defaults to discarding.
 	Logger *slog.Logger
 
-	// Observer is told what the daemons' guards do. Defaults to nobody.
+	// Observer gets the events of the daemons' guards. Defaults to none.
 	Observer lockguard.Observer
 
 	// Out is where people read what happens, 80 columns wide. Defaults to
@@ -45,8 +45,8 @@ type Config struct {
 	Out io.Writer
 
 	// Ready, when set, is called once all daemons have reached ZooKeeper, before
-	// anything is told. dir is where the data set is: whoever ends the process
-	// before Run has returned leaves it there.
+	// the first output. dir is where the data set is: it stays there if the process
+	// ends before Run has returned.
 	Ready func(dir string)
 
 	// Tracer makes spans of the runs and their locks. Defaults to none.
@@ -136,7 +136,7 @@ func newCrew(ctx context.Context, cfg Config, names []string, set *orders.Set, l
 	for _, d := range crew {
 		err := d.look(ready)
 		if err != nil && ctx.Err() != nil {
-			return crew, context.Cause(ctx) // nobody knows whether ZooKeeper would have answered
+			return crew, context.Cause(ctx) // it is unknown whether ZooKeeper would have answered
 		}
 		if down, ok := errors.AsType[*recipes.UnavailableError](err); ok {
 			return crew, down
@@ -171,7 +171,7 @@ func contend(ctx context.Context, stop func(error), crew []*daemon, line *timeli
 	for _, d := range crew {
 		running.Go(func() { d.run(ctx) })
 	}
-	// Nobody wants to wait for the schedule to see the first preemption.
+	// The first preemption does not wait for the schedule.
 	running.Go(func() { byHand(crew[0], 0, "compact") })
 	running.Go(func() { byHand(crew[len(crew)-1], opening, "hotfix") })
 	listening, deaf := context.WithCancel(context.WithoutCancel(ctx)) // the drain, too, may have to wait for ZooKeeper

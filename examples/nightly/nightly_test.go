@@ -56,7 +56,7 @@ func requireSound(t *testing.T, report orders.Report, out string) {
 	for _, want := range []string{
 		"… waiting     for ", "● holding     token ", "! preempted   by hotfix (priority 90), 2s to clean up",
 		"↺ cleaned up  ", "→ handed over to hotfix, held for ", "✓ done        ", "- skipped     its tick of ", ": it still ",
-		"nothing is corrupted", "a job was asked to go, put things right and handed its lock over",
+		"nothing is corrupted", "a job was preempted, cleaned up and handed its lock over",
 	} {
 		require.Contains(t, out, want)
 	}

@@ -16,7 +16,7 @@ type printer struct {
 
 	out  io.Writer
 	err  error           // of the first write that failed; nothing is written after it
-	gone func(err error) // is told of it
+	gone func(err error) // is called with it
 }
 
 func newPrinter(out io.Writer, colour bool, gone func(error)) *printer {
@@ -32,7 +32,7 @@ func (p *printer) printf(format string, args ...any) {
 	}
 }
 
-// failure returns why nobody could read all of it.
+// failure returns why not all of it was written.
 func (p *printer) failure() error {
 	if p.err != nil {
 		return fmt.Errorf("tell what happens: %w", p.err)

@@ -13,7 +13,7 @@ import (
 const settling = 200 * time.Millisecond
 
 // A timeline prints the steps of all daemons in the order in which they
-// happened. Whoever adds steps never waits for those who read them.
+// happened. Adding steps never waits for their readers.
 type timeline struct {
 	out    *printer
 	begin  time.Time
@@ -54,7 +54,7 @@ func (t *timeline) follow(ctx context.Context, drain time.Duration, ended <-chan
 		case <-stopping:
 			stopping = nil
 			t.flush(time.Now())
-			note := fmt.Sprintf("The daemons stop: what runs may go on for %s, then it is told to go.", seconds(drain))
+			note := fmt.Sprintf("The daemons stop: running jobs may go on for %s, then they are stopped.", seconds(drain))
 			t.out.printf("\n  %s\n", t.out.paint(bold, note))
 			t.drains = true
 			t.excuse()
@@ -121,8 +121,8 @@ func (t *timeline) print(s step) {
 	}
 }
 
-// next returns the job that gets the lock when s gives it away, "" when nobody
-// here does: it may have gone to another process.
+// next returns the job that gets the lock when s releases it, "" when none here
+// does: it may have gone to another process.
 func (t *timeline) next(s step) string {
 	for _, other := range t.pending {
 		if other.Kind == holding && other.Run != s.Run && other.At.Sub(s.At) < settling {

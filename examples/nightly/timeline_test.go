@@ -76,7 +76,7 @@ func printed(steps ...step) string {
 	return out.String()
 }
 
-func TestLockIsHandedToWhoeverGetsIt(t *testing.T) {
+func TestTimelineNamesTheSuccessor(t *testing.T) {
 	preemptedTwice := []step{
 		at(1, "A", "compact", "1", holding, "token 5"),
 		at(2, "A", "compact", "1", preempted, "by backup"),
@@ -126,11 +126,11 @@ func TestTimelineFollowsTheDaemonsUntilTheyHaveEnded(t *testing.T) {
 		synctest.Wait()
 		require.Less(t, strings.Index(out.String(), "compact"), strings.Index(out.String(), "hotfix"))
 
-		// When they are told to stop, that is said, and then what they still do.
+		// Their stop is printed, and then what they still do.
 		stop()
 		<-time.After(settling)
 		synctest.Wait()
-		require.Contains(t, out.String(), "The daemons stop: what runs may go on for 1s, ")
+		require.Contains(t, out.String(), "The daemons stop: running jobs may go on for 1s, ")
 		line.add(step{At: time.Now(), Daemon: "A", Job: "hotfix", Run: "2", Kind: stopped})
 		close(ended)
 		synctest.Wait()
@@ -206,7 +206,7 @@ func TestStepsArePaintedIfColourIsWanted(t *testing.T) {
 	require.NotContains(t, line(s, palette{}), "\x1b")
 }
 
-func TestWhenNobodyCanReadAnyMoreNothingIsWritten(t *testing.T) {
+func TestNothingIsWrittenToAClosedOutput(t *testing.T) {
 	broken := errors.New("broken pipe")
 	var told []error
 	out := newPrinter(failing{broken}, false, func(err error) { told = append(told, err) })

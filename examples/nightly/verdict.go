@@ -28,7 +28,7 @@ func explain(out *printer, all []jobs.Job, daemons []string, unsafe bool) {
 	}
 	out.printf("  %s\n\n", fold(fmt.Sprintf("The daemons %s have one schedule, and each tick of it runs once. "+
 		"To begin with, compact is run by hand, and hotfix %s later. The token grows with each grant "+
-		"of the lock: the files refuse whoever comes with an older one.",
+		"of the lock: the files refuse a writer with an older one.",
 		strings.Join(daemons, " and "), seconds(opening)), width-2, 2))
 }
 
@@ -91,7 +91,7 @@ func verdict(out *printer, r orders.Report, past *history, unsafe bool) {
 	case cleanups == 0:
 		out.printf("  No job was preempted and has cleaned up: let it run for longer.\n")
 	default:
-		out.printf("  %s a job was asked to go, put things right and handed its lock over.\n", count(cleanups, "time"))
+		out.printf("  %s a job was preempted, cleaned up and handed its lock over.\n", count(cleanups, "time"))
 		out.printf("  --unsafe shows what becomes of the same jobs without their locks.\n")
 	}
 	out.printf("\n")

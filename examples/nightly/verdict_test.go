@@ -19,7 +19,7 @@ func TestVerdictTellsSoundFromCorrupted(t *testing.T) {
 	report, out := judged(t, set, story(), false)
 	require.True(t, report.Sound())
 	require.Contains(t, out, "  0 corrections replayed, 0 backups unpacked: nothing is corrupted\n")
-	require.Contains(t, out, "  1 time a job was asked to go, put things right and handed its lock over.\n")
+	require.Contains(t, out, "  1 time a job was preempted, cleaned up and handed its lock over.\n")
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "data", "03.txt")))
 	report, out = judged(t, set, story(), false)

@@ -51,7 +51,7 @@ func serve(ctx context.Context, zk string, out io.Writer) (err error) {
 	}
 
 	locked := robfigcron.JobWrapper(guard, lockguard.Requirement{Scope: "shop/report", Terms: priority.Terms{CleanupTimeout: 10 * time.Second}},
-		robfigcron.WithContext(ctx), // jobs are told to go when the program is
+		robfigcron.WithContext(ctx), // jobs end with the program
 		robfigcron.WithHooks(func(context.Context) error { _, err := fmt.Fprintln(out, "half a report removed"); return err }),
 	)
 	c := cron.New()

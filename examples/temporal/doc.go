@@ -10,7 +10,7 @@
 //	go run ./examples/temporal --zk localhost:2181 --temporal localhost:7233
 //
 // The one idea: the workflow says which lock it needs, around what, and how to
-// put things right. That is all of workflow.go; nothing in it polls, signals or
+// clean up. That is all of workflow.go; nothing in it polls, signals or
 // keeps time. The store that the activities write to is in store.go: it refuses
-// whoever comes with an older token. Who does what in which order is in story.go.
+// a writer with an older token. Who does what in which order is in story.go.
 package main

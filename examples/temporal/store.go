@@ -63,7 +63,7 @@ func (s *store) move(token lockguard.Token) error {
 	})
 }
 
-// repair needs orders that nobody is moving.
+// repair needs orders that are not being moved.
 func (s *store) repair(token lockguard.Token) error {
 	return s.as(token, func() error {
 		if s.frozen || s.copied > 0 && s.shard == "old" {

@@ -23,7 +23,7 @@ import (
 const queue = "orders"
 
 // repair is what cannot wait: more important than the migration, and forceful,
-// after the time that the migration needs to put things right.
+// after the time that the migration needs to clean up.
 var repair = lockguard.Requirement{
 	Scope: migration.Scope, Owner: "repair", Terms: priority.Terms{Priority: 90, Forceful: true}, Message: "customers are charged twice",
 }
@@ -79,7 +79,7 @@ func play(ctx context.Context, zk recipes.Config, service client.Client, out io.
 
 // work runs a worker whose plugin takes the locks.
 func work(service client.Client, locks *recipes.Client, a *activities) (stop func(), err error) {
-	spans := traces.New(otel.GetTracerProvider()) // nobody's, unless the program sets one
+	spans := traces.New(otel.GetTracerProvider()) // a no-op, unless the program sets one
 	guard, err := lockguard.New(locks, spans.Options()...)
 	if err != nil {
 		return nil, err

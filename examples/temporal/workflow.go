@@ -45,7 +45,7 @@ func Migrate(ctx workflow.Context) error {
 		return workflow.ExecuteActivity(ctx, "Thaw").Get(ctx, nil)
 	}, temporal.OnPreempt(func(ctx workflow.Context, p temporal.Preemption) error {
 		if !p.Held() {
-			return nil // what was begun belongs to somebody else now
+			return nil // another holder owns what was begun
 		}
 		if err := workflow.ExecuteActivity(ctx, "Discard").Get(ctx, nil); err != nil {
 			return err

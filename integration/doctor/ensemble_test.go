@@ -139,7 +139,7 @@ func TestEnsembleWithOneDown(t *testing.T) {
 	}
 	until("the leader notices", func(f doctor.Finding) bool { return f.Check == "quorum" })
 	finds(t, r, doctor.Problem, "server", followers[0].Addr(), "does not accept connections")
-	finds(t, r, doctor.Problem, "quorum", "", "2 of 3 voting servers are there: when one more fails, nobody gets a lock")
+	finds(t, r, doctor.Problem, "quorum", "", "2 of 3 voting servers are there: when one more fails, no lock is granted")
 
 	require.NoError(t, followers[1].Kill())
 	leader := ensemble.Servers()[0]

@@ -121,7 +121,7 @@ func TestEmergencyRequestsWithoutAnOverrideInForce(t *testing.T) {
 			r.Override, r.Vouch = &recipes.Mark{ID: id, By: "ana", Reason: "disk full"}, vouch
 		})
 	}
-	finds(t, examine(t, doctor.Options{Client: cfg}), doctor.OK, "emergency", "", "nobody is at emergency priority")
+	finds(t, examine(t, doctor.Options{Client: cfg}), doctor.OK, "emergency", "", "no request is at emergency priority")
 	urgently("INC-1", nil).Granted()
 	finds(t, examine(t, doctor.Options{Client: cfg}), doctor.OK, "emergency", cfg.Root+"/locks/", "by the override INC-1 on the board")
 	urgently("INC-2", func(context.Context, recipes.Mark) error { return nil }).Queued() // a program that lies

@@ -401,7 +401,7 @@ func TestEmergencyPriorityTakesALiveOverride(t *testing.T) {
 		require.ErrorAs(t, err, &refused, why)
 		require.ErrorContains(t, err, why)
 	}
-	require.NoError(t, f.held.Granted().Check(), "nobody was asked to go")
+	require.NoError(t, f.held.Granted().Check(), "no holder was preempted")
 	state, err := f.daemon.Lock(f.Context(), "cluster/orders")
 	require.NoError(t, err)
 	require.Empty(t, state.Waiters)

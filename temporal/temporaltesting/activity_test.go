@@ -221,7 +221,7 @@ func TestWhatDoesNotHappenSaysWhoIsThere(t *testing.T) {
 				l.Preempt(lockguard.Requirement{Scope: "users", Terms: priority.Terms{Priority: 5}})
 				return nil
 			})
-		}, `the holders of the lock "users" are told to go for a request with priority 5: waited 1s in vain; now: "billing" holding; "rival" waiting`},
+		}, `the holders of the lock "users" are preempted for a request with priority 5: waited 1s in vain; now: "billing" holding; "rival" waiting`},
 		"Lose": {func(l *temporaltesting.Locks) { l.Lose("orders") }, `the lock "orders" is held`},
 	} {
 		t.Run(name, func(t *testing.T) {

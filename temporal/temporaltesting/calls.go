@@ -20,9 +20,9 @@ import (
 const callHeader = "lockkeeper-testing-call"
 
 // calls are the activities that a workflow has executed with WaitForCancellation,
-// which the environment of the SDK ignores: it goes on at once, and does not tell
+// which the environment of the SDK ignores: it goes on at once, and does not cancel
 // the activity. With locks that makes a difference, because compensation would run
-// beside what it is to put right. So it is told, and waited for, as on a server.
+// beside what it undoes. So it is cancelled, and waited for, as on a server.
 type calls struct {
 	env *testsuite.TestWorkflowEnvironment
 

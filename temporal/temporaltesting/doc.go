@@ -53,8 +53,8 @@
 // Activities that are mocked with values (OnActivity(…).Return(1, nil)) do not pass
 // interceptors: they take no locks, join no holds, and During does not see them. Those
 // that are mocked with functions do. Unlike in the SDK's environment alone, activities
-// with WaitForCancellation, which all in scope of a lock have, are waited for when
-// they are cancelled, and are told, as a server does.
+// with WaitForCancellation, which all in scope of a lock have, get the cancellation
+// and are waited for, as on a server.
 //
 // # Histories
 //

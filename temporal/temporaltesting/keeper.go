@@ -7,7 +7,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-// What a workflow is told of a hold, and when there is nothing more to tell.
+// The states of a hold that a workflow is notified of, and the last one.
 const (
 	toldGranted    = "granted"
 	toldPreempting = "preempting"
@@ -20,7 +20,7 @@ type keeper struct {
 	scope string
 	task  []byte // the token of its activity
 
-	polite bool           // it asks nobody to go for its priority
+	polite bool           // it preempts no holder for its priority
 	delta  priority.Level // by which that has to be higher
 
 	told   string          // last; "": nothing

@@ -31,9 +31,9 @@ type T interface {
 // concurrent use; they can be called by the test, by callbacks of an environment,
 // and by activities, fakes of what they need included.
 //
-// Methods that make something happen return when it has happened, and whoever
-// holds the lock knows. What does not happen within 30s of real time fails the
-// test, with who has the lock and who waits for it.
+// Methods that make something happen return when it has happened, and the
+// holder of the lock knows. What does not happen within 30s of real time fails the
+// test, with the holders of the lock and its waiters.
 type Locks struct {
 	t       T
 	server  *zktest.Server
@@ -167,7 +167,7 @@ func (l *Locks) awaitOne(scope string, p phase, what string) (found lockguard.Su
 	return found
 }
 
-// AwaitFree waits until nobody holds the lock of a scope, and nobody waits for it.
+// AwaitFree waits until the lock of a scope has no holder and no waiter.
 func (l *Locks) AwaitFree(scope string) {
 	l.t.Helper()
 	l.await(scope, fmt.Sprintf("the lock %q is free", scope), func() bool {

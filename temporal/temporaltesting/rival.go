@@ -10,8 +10,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// A Rival is somebody else who has a lock, or wants it: a process of its own. When
-// somebody asks it to go, it goes at once.
+// A Rival is another process that has a lock, or wants it. When it is preempted,
+// it releases the lock at once.
 type Rival struct {
 	locks  *Locks
 	scope  string
@@ -29,8 +29,8 @@ func (l *Locks) Hold(requirement lockguard.Requirement) *Rival {
 	return r
 }
 
-// Preempt has a rival ask whoever holds the lock to go. It waits until the code
-// under test holds it, and returns when all holders have been told: their contexts
+// Preempt has a rival preempt the holders of the lock. It waits until the code
+// under test holds it, and returns when all holders are notified: their contexts
 // have ended, and workflows have the news. The rival has the lock when they are gone
 // (AwaitAcquired). It is polite, unless the requirement is Forceful: then it takes
 // the lock when their cleanup timeout is over.
@@ -51,7 +51,7 @@ func (l *Locks) Preempt(requirement lockguard.Requirement) *Rival {
 	l.tracker.mu.Unlock()
 
 	r := l.enter(requirement)
-	l.await(scope, fmt.Sprintf("the holders of the lock %q are told to go for a request with priority %d", scope, requirement.Priority), func() bool {
+	l.await(scope, fmt.Sprintf("the holders of the lock %q are preempted for a request with priority %d", scope, requirement.Priority), func() bool {
 		for _, h := range holders {
 			if l.tracker.requests[h.about.ID] == h && !h.asked {
 				return false
@@ -176,7 +176,7 @@ func (l *Locks) expire(name string) {
 	}
 }
 
-// awaitGone waits until nobody under test holds the lock with a token any more.
+// awaitGone waits until no code under test holds the lock with a token.
 func (l *Locks) awaitGone(scope string, token lockguard.Token) {
 	l.t.Helper()
 	l.await(scope, fmt.Sprintf("the holder of the lock %q notices that it is lost", scope), func() bool {

@@ -310,7 +310,7 @@ func (c *stageClient) SignalWorkflow(ctx context.Context, workflowID, _, name st
 		return fmt.Errorf("temporaltesting: the signal %s is not understood: %w", text, err)
 	}
 	if !strings.HasSuffix(name, c.keeper.name) {
-		return fmt.Errorf("temporaltesting: nobody listens to the signal %s", name)
+		return fmt.Errorf("temporaltesting: no receiver of the signal %s", name)
 	}
 	env, t := c.stage.env, c.stage.locks.tracker
 	if news.State == toldPreempting { // activities hear of it first, as they do in production
@@ -364,7 +364,7 @@ func (c *stageClient) DescribeWorkflowExecution(context.Context, string, string)
 	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: status}}, nil
 }
 
-// allAskedLocked reports whether all members of a hold have been asked to go.
+// allAskedLocked reports whether all members of a hold have been preempted.
 func (t *tracker) allAskedLocked(hold string) bool {
 	for _, r := range t.requests {
 		if r.about.Hold == hold && r.phase == held && !r.asked {

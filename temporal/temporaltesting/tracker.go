@@ -34,7 +34,7 @@ type request struct {
 func (r *request) String() string {
 	text := fmt.Sprintf("%q %s", r.about.Owner, r.phase)
 	if r.asked {
-		text += ", asked to go"
+		text += ", preempted"
 	}
 	return text
 }
@@ -146,13 +146,13 @@ func (t *tracker) now(scope string) string {
 		}
 	}
 	if len(all) == 0 {
-		return "nobody holds it, and nobody waits"
+		return "no holder, no waiter"
 	}
 	return strings.Join(all, "; ")
 }
 
-// isSettledLocked reports whether nothing is on its way: whoever can have the lock
-// has it, and workflows know what they have.
+// isSettledLocked reports whether nothing is on its way: every request that can
+// have the lock has it, and workflows know what they have.
 func (t *tracker) isSettledLocked(scope string) bool {
 	if len(t.ofLocked(scope, asking)) > 0 || len(t.ofLocked(scope, queued)) > 0 && len(t.ofLocked(scope, held)) == 0 && !t.isDelayedLocked(scope) {
 		return false

@@ -26,7 +26,7 @@ type Backup struct {
 }
 
 // BeginBackup starts a backup under the token of a lock, 0 without one. It
-// first puts back what somebody left half done that died.
+// first puts back what a dead writer left half done.
 func (s *Set) BeginBackup(token int64) (*Backup, error) {
 	if _, err := s.Restore(token); err != nil {
 		return nil, err

@@ -167,8 +167,8 @@ func (s *Set) restore() (files int, err error) {
 }
 
 // Settle does what the next writer would do first: it puts back or discards
-// what somebody has left half done, and returns how many files that were.
-// Nobody may be writing.
+// what a writer has left half done, and returns how many files that were.
+// Call it only without writers.
 func (s *Set) Settle() (files int, err error) {
 	latest, err := s.latestToken()
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *Set) forget() error {
 		return err
 	}
 	err := os.Rename(s.path(undoDir), s.path(undoDraftDir))
-	if errors.Is(err, fs.ErrNotExist) { // somebody else has restored or committed: Verify will tell
+	if errors.Is(err, fs.ErrNotExist) { // another process has restored or committed: Verify will tell
 		return nil
 	}
 	return errors.Join(err, os.RemoveAll(s.path(undoDraftDir)))

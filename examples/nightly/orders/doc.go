@@ -4,7 +4,7 @@
 //	data/00.txt … 11.txt   segments: one line for each version of an order
 //	data/manifest.json     generation, and the checksum of every segment
 //	data/journal.txt       one line for each change that was ever committed
-//	undo/                  while somebody writes: the files as they were before
+//	undo/                  during a write:    the files as they were before
 //	backups/               tar files, each with its checksum
 //	fence                  the highest fencing token that was ever seen
 //

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// FencedError is returned when somebody writes whose lock has gone to somebody
-// else meanwhile. Nothing was written.
+// FencedError is returned to a writer that has lost its lock to another holder
+// meanwhile. Nothing was written.
 type FencedError struct {
 	Token  int64 // of the one who wanted to write
 	Latest int64 // that was seen
@@ -22,7 +22,7 @@ func (e *FencedError) Error() string {
 }
 
 // fenced runs write unless a newer token than the given one has been seen.
-// Nobody with a newer token gets in between.
+// No writer with a newer token gets in between.
 func (s *Set) fenced(token int64, write func() error) (err error) {
 	file, err := os.OpenFile(s.path(fenceName), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -25,8 +25,8 @@ type Report struct {
 // Sound reports whether nothing is corrupted.
 func (r Report) Sound() bool { return len(r.Problems) == 0 }
 
-// Verify reads everything: the data set and all its backups. Nobody may be
-// writing meanwhile. The error says that it could not read; what is wrong with
+// Verify reads everything: the data set and all its backups. There must be no
+// writers meanwhile. The error says that it could not read; what is wrong with
 // the content is in the Report.
 func (s *Set) Verify() (Report, error) {
 	var r Report

@@ -175,7 +175,7 @@ func own(perms int32, ids []zkwire.ID) []zkwire.ACL {
 
 func validDigest(name string) bool { return len(javaSplit(name, ":")) == 2 }
 
-// Digest is who somebody is that knows "user:password".
+// Digest is the identity of a client that knows "user:password".
 func Digest(secret string) zkwire.ID {
 	user, _, _ := strings.Cut(secret, ":")
 	sum := sha1.Sum([]byte(secret)) //nolint:gosec // see the import

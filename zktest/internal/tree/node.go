@@ -36,7 +36,7 @@ func (n *node) stat() zkwire.Stat {
 	return s
 }
 
-// A set is names in no order that anybody may depend on, the same in each run.
+// A set is names in no order to depend on, the same in each run.
 type set struct {
 	names []string
 	index map[string]int

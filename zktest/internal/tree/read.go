@@ -6,7 +6,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
-// Exists returns the stat of a node, whoever asks.
+// Exists returns the stat of a node, without access control.
 func (t *Tree) Exists(path string) (zkwire.Stat, zkwire.Code) {
 	n := t.find(path)
 	if n == nil {
