@@ -121,7 +121,7 @@ steps: ## Break something at each step of each recipe, all cases (PAIRS=n SEED=n
 limits: setup ## Ten thousand waiters, ten thousand locks, a million cycles, requests as long as they may be; prints what each costs. A quarter of an hour
 	go test ./integration/limits -v -count 1 -timeout 0 $(TESTFLAGS) -args -full
 
-deadlines: setup ## Kill, stop and cut off servers of real ensembles right after an answer, and measure how long before the next grant a holder is told (DEADLINES='-voters 3 -ticks 2s'); an hour
+deadlines: setup ## Kill, stop and cut off servers of real ensembles right after an answer, and measure how long before the next grant a holder learns of its loss (DEADLINES='-voters 3 -ticks 2s'); an hour
 	go test -tags deadlines ./integration/deadlines -v -count 1 -timeout 0 -args -whole $(DEADLINES)
 
 clocks: setup ## Let five daemons whose clocks are wrong run 200 jobs a second for CLOCKS=5m, and look when each tick ran

@@ -170,7 +170,7 @@ build_temporal() {
     if [[ ! -x $temporal ]]; then
       printf 'setup: building Temporal %s, once, into %s: this takes some minutes\n' "$temporal_version" "$temporal" >&2
       mkdir -p "$(dirname "$temporal")"
-      # Another one may build it, too: whoever is last puts a whole file in place of a whole file.
+      # Another process may build it, too: the last one replaces a whole file by a whole file.
       (cd "$root/integration/temporalserver" && go build -ldflags '-s -w' -o "$temporal.$$" github.com/temporalio/cli/cmd/temporal) ||
         fail "Temporal could not be built, see above." "Or set TEMPORAL_CLI to Temporal's program: https://docs.temporal.io/cli"
       mv "$temporal.$$" "$temporal"

@@ -70,7 +70,7 @@ func TestShowNamesTheFrozenAndTheDelayed(t *testing.T) {
 	writeLock(&out, s, "", live.FrozenFor("db/orders", outside()), false)
 	require.Equal(t, `db/orders: delayed, 1 waiting, 1 frozen
 
-delay   delayed until about 2026-11-21 12:00:20 UTC, 20s more, after the unclean end of nightly-reindex: nobody is granted it before (lock_delay 1m)
+delay   delayed until about 2026-11-21 12:00:20 UTC, 20s more, after the unclean end of nightly-reindex: no request is granted it before (lock_delay 1m)
 
 waiter  1. hotfix-migrate  priority 90  host h1  pid 12
         delayed since 2026-11-21 11:59:19 UTC, 41s ago; forceful

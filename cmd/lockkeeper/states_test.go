@@ -74,7 +74,7 @@ func TestCommandsSayWhatRunsWaitFor(t *testing.T) {
 	require.Contains(t, why, "override INC-7")
 	require.Regexp(t, `(?m)^job +frozen \d`, why)
 	why = says("locks", "why", "tenant/5/billing")
-	require.Contains(t, why, "free; nobody holds it or waits for it, 1 frozen")
+	require.Contains(t, why, "free; no holder, no waiters, 1 frozen")
 	require.Contains(t, why, "frozen    icy")
 	show := says("locks", "show", "tenant/5/billing")
 	require.Contains(t, show, "free, 1 frozen")

@@ -83,7 +83,7 @@ func TestTopFindsAndOpensALock(t *testing.T) {
 
 	// and Enter opens what is left
 	s.press(t, "\r")
-	s.shows(t, "preempting, exclusive, 2 waiting", "HELD BY", "nightly-reindex (priority 40)", "message: rebuilds all of the indexes", "asked to go by hotfix-migrate (priority 90)")
+	s.shows(t, "preempting, exclusive, 2 waiting", "HELD BY", "nightly-reindex (priority 40)", "message: rebuilds all of the indexes", "preempted by hotfix-migrate (priority 90)")
 	s.press(t, "\x1b[6~")
 	s.shows(t, "2. stats-rollup (priority 30)", "why: waits behind 1", "waits for: nightly-reindex, hotfix-migrate")
 	s.press(t, "G")
@@ -101,7 +101,7 @@ func TestTopFindsAndOpensALock(t *testing.T) {
 	s.shows(t, "db/users")
 
 	s.press(t, "?")
-	s.shows(t, "Keys", "preempting    a holder has been asked to go")
+	s.shows(t, "Keys", "preempting    a holder has been preempted")
 	s.press(t, "\x03")
 	s.leaves(t, 0)
 }

@@ -137,15 +137,15 @@ func TestForgedFileAndForgedTrailDoNotAgree(t *testing.T) {
 		seq   int64
 	}{
 		"line changed": {func(_ *fixture, f []string) []string {
-			f[6] = strings.Replace(f[6], "owner-", "nobody-", 1)
+			f[6] = strings.Replace(f[6], "owner-", "forged-", 1)
 			return f
 		}, opstore.AuditAltered, 7},
 		"line changed, with its hash": {func(_ *fixture, f []string) []string {
-			f[6] = rehashed(strings.Replace(f[6], "owner-", "nobody-", 1))
+			f[6] = rehashed(strings.Replace(f[6], "owner-", "forged-", 1))
 			return f
 		}, opstore.AuditAltered, 7},
 		"newest line changed, with its hash": {func(_ *fixture, f []string) []string {
-			f[last-1] = rehashed(strings.Replace(f[last-1], "owner-", "nobody-", 1))
+			f[last-1] = rehashed(strings.Replace(f[last-1], "owner-", "forged-", 1))
 			return f
 		}, opstore.AuditAltered, last},
 		"line removed":      {func(_ *fixture, f []string) []string { return append(f[:6], f[7:]...) }, opstore.AuditMissing, 7},
@@ -153,7 +153,7 @@ func TestForgedFileAndForgedTrailDoNotAgree(t *testing.T) {
 		"lines swapped":     {func(_ *fixture, f []string) []string { f[6], f[7] = f[7], f[6]; return f }, opstore.AuditMissing, 7},
 		"line twice":        {func(_ *fixture, f []string) []string { return append(f, f[6]) }, opstore.AuditOutOfOrder, 7},
 		"whole trail forged in ZooKeeper": {func(h *fixture, f []string) []string {
-			hash := reforge(h, 7, last, func(line string) string { return strings.Replace(line, "owner-", "nobody-", 1) })
+			hash := reforge(h, 7, last, func(line string) string { return strings.Replace(line, "owner-", "forged-", 1) })
 			setHead(h, hash, last)
 			return f
 		}, opstore.AuditAltered, 7},

@@ -32,7 +32,7 @@ func logOf(t testing.TB, c *recipes.Client, keep int) *opstore.AuditLog {
 	return l
 }
 
-// entry is one that is told from others by a number.
+// entry is an entry with a number of its own.
 func entry(n int) opstore.AuditEntry {
 	return opstore.AuditEntry{
 		Act: fmt.Sprint("act-", n), Action: opstore.AuditPreempt, Phase: opstore.AuditOutcome,

@@ -14,8 +14,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// A head that promises more than can be there, or less than nothing, keeps
-// nobody busy, and does not fill the disk of those who ship the trail.
+// A head that promises more than can be there, or less than nothing, keeps no
+// reader busy, and does not fill the disk of those who ship the trail.
 func TestHeadsThatCannotBe(t *testing.T) {
 	for name, head := range map[string]string{
 		"many":      `{"format":1,"seq":1000000000000,"hash":"x","first":1,"anchor":""}`,

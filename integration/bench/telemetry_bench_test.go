@@ -37,8 +37,8 @@ const (
 	telemetryCycles = 300 // in a row, for longer than delay; each guard has two such rows in a round
 )
 
-// BenchmarkTelemetry: what traces and metrics cost for each cycle of acquire and
-// release of a lock that nobody else wants.
+// BenchmarkTelemetry measures what traces and metrics cost for each cycle of
+// acquire and release of an uncontended lock.
 //
 // In each round every guard has its turn, in an order that is drawn anew, and then
 // again in the opposite order (A B C C B A): what else the machine does, and what
@@ -145,8 +145,8 @@ func quantile(of []float64, part float64) float64 {
 // delay is that of the program.
 const delay = 100 * time.Millisecond
 
-// discard exports to nobody: what an exporter costs in the background is not in the
-// figures, as it depends on where it exports to.
+// discard drops what is exported: what an exporter costs in the background is not
+// in the figures, as it depends on where it exports to.
 type discard struct{}
 
 func (discard) ExportSpans(context.Context, []sdk.ReadOnlySpan) error { return nil }

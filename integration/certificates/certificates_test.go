@@ -161,7 +161,7 @@ func TestClientsAreKnownByTheirCertificates(t *testing.T) {
 	require.Len(t, posted, 2)
 	require.Equal(t, "x509:CN=ana,O=example", posted[1].PostedBy)
 
-	// and others are told that they are not
+	// and other users learn that they are not
 	var access *recipes.AccessError
 	var identity *recipes.IdentityError
 	stranger := client(t, addr, recipes.Config{TLS: a.tls(eve), X509: true})
@@ -307,7 +307,7 @@ func bare(t *testing.T, addr string, cfg *tls.Config) *zk.Conn {
 	return conn
 }
 
-func TestServersThatKnowNobodyByACertificateAreTold(t *testing.T) {
+func TestServersWithoutCertificateLoginAreReported(t *testing.T) {
 	server := zkserver.Start(t) // without TLS
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()

@@ -25,7 +25,7 @@ func TestWaitersPassWhenTheBarrierIsRemoved(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	owner, first, second := f.client(), f.client(), f.client()
-	require.NoError(t, f.barrier(second).Wait(t.Context()), "nobody waits where none stands")
+	require.NoError(t, f.barrier(second).Wait(t.Context()), "no wait without a barrier")
 	require.Empty(t, f.Watches(), "a watch on what is not there would stay")
 
 	// given a barrier, set twice, at which three wait in two processes
@@ -40,7 +40,7 @@ func TestWaitersPassWhenTheBarrierIsRemoved(t *testing.T) {
 	// when it is removed
 	require.NoError(t, f.barrier(owner).Remove(t.Context()))
 
-	// then all pass, and whoever comes later as well
+	// then all pass, and so does a later client
 	for _, w := range waiters {
 		w.Granted()
 	}
@@ -139,7 +139,7 @@ func TestClassicRecipesRefuseWhatCanNeverWork(t *testing.T) {
 		"semaphore with a negative timeout": semaphore("/s", classic.SemaphoreOptions{Limit: 1, AcquireTimeout: &later}),
 		"more permits than there are":       draw(2),
 		"no permit":                         draw(0),
-		"a new limit for nobody":            one.SetLimit(t.Context(), 2),
+		"a new limit without a barrier":     one.SetLimit(t.Context(), 2),
 	} {
 		require.ErrorAs(t, err, new(*recipes.RequestError), name)
 	}

@@ -185,7 +185,7 @@ func TestMemberWhoseSessionEndsWhileItWaitsComesAgain(t *testing.T) {
 	first.Granted()
 }
 
-func TestMemberWhoseSessionEndsInsideIsToldWhenItLeaves(t *testing.T) {
+func TestMemberWhoseSessionEndsInsideIsNotifiedWhenItLeaves(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	c := f.client()
@@ -201,7 +201,7 @@ func TestMemberWhoseSessionEndsInsideIsToldWhenItLeaves(t *testing.T) {
 	f.NoEphemerals()
 }
 
-func TestMemberDeletedByAnAdministratorIsTold(t *testing.T) {
+func TestMemberDeletedByAnAdministratorIsNotified(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 
@@ -258,7 +258,7 @@ func TestMemberThatCouldNotSeeWhoIsInsideWaitsForAll(t *testing.T) {
 			}()
 		}
 		for range 2 {
-			members = append(members, harness.Receive(t, entered, "nobody is inside"))
+			members = append(members, harness.Receive(t, entered, "no member is inside"))
 		}
 
 		// given one that was in a hurry to leave
@@ -277,7 +277,7 @@ func TestMemberThatCouldNotSeeWhoIsInsideWaitsForAll(t *testing.T) {
 	})
 }
 
-func TestBarrierIsClosedBehindTheLastThoughNobodyWaitsForThat(t *testing.T) {
+func TestBarrierIsClosedBehindTheLastWithoutAWaiter(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	c := f.client()
@@ -318,7 +318,7 @@ func TestBarrierIsClosedThoughBothGiveUpToLeaveAtOnce(t *testing.T) {
 	f.Filled(meeting, 2) // the other and "ready"
 	deleting.Release()
 
-	// then nobody finds it open
+	// then no later member finds it open
 	f.NoEphemerals()
 	f.Gone(ready)
 }
@@ -447,7 +447,7 @@ func TestStragglerOfOneRoundDoesNotCloseTheNext(t *testing.T) {
 	}
 }
 
-func TestStragglerClosesWhatNobodyElseHasClosed(t *testing.T) {
+func TestStragglerClosesABarrierThatWasLeftOpen(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	f.Create(meeting, nil, 0) // one that no server removes meanwhile because it is empty

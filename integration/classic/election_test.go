@@ -136,7 +136,7 @@ func TestFollowerThatStandsAgainWhileTheLeadersNodeIsDeletedLeads(t *testing.T) 
 }
 
 // Curator E3
-func TestLeaderWhoseSessionExpiresIsToldAndDoesNotLeadWithItsDeadNode(t *testing.T) {
+func TestLeaderWhoseSessionExpiresIsNotifiedAndDoesNotLeadWithItsDeadNode(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	mine := f.client()
@@ -150,7 +150,7 @@ func TestLeaderWhoseSessionExpiresIsToldAndDoesNotLeadWithItsDeadNode(t *testing
 	// when the leader's session expires
 	session := f.Expire(mine)
 
-	// then it is told, and the follower leads
+	// then it learns of its loss, and the follower leads
 	require.Equal(t, recipes.LossSession, lossOf(t, isOver(t, term)).Reason)
 	require.Error(t, term.Check())
 	require.Greater(t, second.leads().Token(), term.Token())
@@ -182,7 +182,7 @@ func TestNeighbourOfAFollowerThatLeavesIsNotPromoted(t *testing.T) {
 	line[2].stop()
 	f.Watched(office+"/"+f.Filled(office, 4)[1], 1) // by the neighbour
 
-	// then nobody but the first leads, and those before it come first, then its neighbour
+	// then only the first leads; its predecessors come first, then its neighbour
 	for i, r := range line {
 		if i == 2 {
 			continue
@@ -325,7 +325,7 @@ func TestCandidatesAreListedInLineAndTheFirstLeads(t *testing.T) {
 		return c
 	}
 
-	// given nobody, who ever stood
+	// given an election without candidates
 	require.Zero(t, leader())
 	none, err := onlooker.Candidates(t.Context())
 	require.NoError(t, err)
@@ -361,7 +361,7 @@ func TestCandidatesAreListedInLineAndTheFirstLeads(t *testing.T) {
 }
 
 // Curator E14
-func TestResignationIsToldToThoseWhoWantToHearOfIt(t *testing.T) {
+func TestResignationIsReportedToThoseWhoWantToHearOfIt(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	c := f.client()
@@ -398,7 +398,7 @@ func TestTermEndsBeforeTheServerCanMakeAnotherTheLeader(t *testing.T) {
 			// when the leader's network swallows everything
 			require.NoError(t, network.Blackhole())
 
-			// then it is told before the other leads
+			// then it learns of its loss before the other leads
 			require.Equal(t, recipes.LossSession, lossOf(t, isOver(t, term)).Reason)
 			follower.follows()
 			require.Greater(t, follower.leads().Token(), term.Token())
@@ -429,7 +429,7 @@ func TestTermThatEndedAtTheDeadlineIsNotLedOnWithItsNode(t *testing.T) {
 }
 
 // Also right after the candidate has seen that its node is there.
-func TestLeaderWhoseNodeIsDeletedIsToldAndStandsAgain(t *testing.T) {
+func TestLeaderWhoseNodeIsDeletedIsNotifiedAndStandsAgain(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{"as it is elected", "later"} {
 		t.Run(when, func(t *testing.T) {
@@ -572,7 +572,7 @@ func TestStrictTermOfACampaignThatIsLostLeavesNoNode(t *testing.T) {
 	f.NoEphemerals()
 }
 
-func TestLeaderMayResignAsItIsToldOfItsElection(t *testing.T) {
+func TestLeaderMayResignWhenItLearnsOfItsElection(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	var mu sync.Mutex

@@ -20,7 +20,7 @@ type kind struct {
 	path  string // of the recipe
 	queue string // the directory of those that wait
 	in    int    // how many nodes the holder has there
-	stays bool   // the directory does not go when nobody uses it
+	stays bool   // the directory stays when it is unused
 
 	// open returns how the recipe is acquired. A semaphore mutex has no options.
 	open func(f *fixture, c *recipes.Client, o options) (acquire, try acquirer)
@@ -185,7 +185,7 @@ func TestTryOnWhatIsHeldFailsAtOnceAndLeavesNothing(t *testing.T) {
 		busy := notAcquired(t, err)
 		require.Equal(t, k.path, busy.Scope)
 		require.Zero(t, busy.Waited)
-		if k.in > 0 { // else nobody stands in front
+		if k.in > 0 { // else it has no predecessor
 			require.Len(t, busy.Holders, 1)
 			require.Equal(t, "ann", busy.Holders[0].Owner)
 			require.Equal(t, holder.node(), busy.Holders[0].ID)
@@ -376,7 +376,7 @@ func TestHolderThatIsCutOffLosesBeforeTheNextIsGranted(t *testing.T) {
 			// when its connection falls silent
 			require.NoError(t, network.Blackhole())
 
-			// then it is told of the risk and of the loss, before the next is granted
+			// then it learns of the risk and of the loss, before the next is granted
 			require.Equal(t, recipes.LossSession, holder.Lost().Reason)
 			lost := time.Now()
 			require.NotEmpty(t, harness.All[recipes.AtRisk](notices))

@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 )
 
-// sweep is how often the shared server removes directories that nobody uses.
+// sweep is how often the shared server removes unused directories.
 const sweep = 100 * time.Millisecond
 
 // shared serves every test that does it no harm.

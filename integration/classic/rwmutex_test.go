@@ -186,14 +186,14 @@ func TestWriterThatWasEvictedDoesNotBecomeAReader(t *testing.T) {
 		usurper := f.hold("bob", f.rwmutex(f.client(), naming).AcquireWrite)
 		held.Release()
 
-		// then that is told, and the other is alone
+		// then it learns of that, and the other is alone
 		require.Equal(t, recipes.LossDeleted, lossOf(t, reader.Refused()).Reason)
 		require.Equal(t, []string{usurper.Path()}, f.Ephemerals())
 		require.Equal(t, recipes.LossDeleted, writer.Lost().Reason)
 	})
 }
 
-func TestWriterWhoseSessionEndsAsItBecomesAReaderIsTold(t *testing.T) {
+func TestWriterWhoseSessionEndsAsItBecomesAReaderIsNotified(t *testing.T) {
 	t.Parallel()
 	for name, op := range map[string]zktest.OpType{"before its token is read": zktest.GetData, "before the reader's node is made": zktest.Multi} {
 		t.Run(name, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestWriterWhoseSessionEndsAsItBecomesAReaderIsTold(t *testing.T) {
 	}
 }
 
-// The last writer in front, and not whoever is right in front.
+// It watches the last writer in front, not its direct predecessor.
 func TestReaderWatchesTheWriterThatItWaitsForAlone(t *testing.T) {
 	eachNaming(t, func(t *testing.T, f *fixture, naming func(*classic.MutexOptions)) {
 		holder := f.hold("w0", f.rwmutex(f.client(), naming).AcquireWrite)

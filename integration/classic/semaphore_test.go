@@ -149,7 +149,7 @@ func TestTryTakesWhatIsFreeOrLeavesNothing(t *testing.T) {
 	f := share(t)
 	s := f.semaphore(f.client(), permits(2))
 	held := f.take(s, 2)
-	f.Gone(line) // nobody waits, and so nobody misses the directory
+	f.Gone(line) // without a waiter the directory is not needed
 	for range 100 {
 		_, err := s.TryAcquire(t.Context(), 1)
 		noPermits(t, err)
@@ -233,13 +233,13 @@ func TestRefusalSaysHowManyPermitsAreFree(t *testing.T) {
 		require.Equal(t, 1, short.Limit)
 		require.ErrorContains(t, err, "0 of 1 are free")
 
-		// and that nobody knows, while ZooKeeper is silent
+		// and the outcome is unknown while ZooKeeper is silent
 		limit = time.Second
 		w.zk.Partition("mine")
 		_, err = s.Acquire(t.Context())
 		require.Equal(t, 1, noPermits(t, err).Wanted)
 		require.ErrorAs(t, err, new(*recipes.UnavailableError))
-		require.NotContains(t, err.Error(), "free", "nobody knows")
+		require.NotContains(t, err.Error(), "free", "unknown")
 		w.zk.Heal()
 		require.NoError(t, held.Release(t.Context()))
 	})
@@ -270,7 +270,8 @@ func TestWaiterProceedsWhenTheLimitIsRaised(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, limit)
 
-	// and when it is lowered, holders keep what they have, and nobody gets more
+	// and when it is lowered, holders keep what they have, and no new lease is
+	// granted
 	require.NoError(t, mine.SetLimit(t.Context(), 1))
 	require.NoError(t, second.Granted().Check())
 	third := f.ask("third", other.Acquire)
@@ -307,7 +308,7 @@ func TestPermitIsNotTakenByALimitThatWasLowered(t *testing.T) {
 	first.Granted()
 }
 
-// Kazoo K27, K28. Kazoo takes it that foreign data is no limit to check; nobody knows what others go by.
+// Kazoo K27, K28. Kazoo does not check foreign data as a limit; what other clients use is unknown.
 func TestLimitThatIsAnothersOrMakesNoSenseIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -488,7 +489,7 @@ func TestPermitsStopWithoutAQuorumAndGoOnWithOne(t *testing.T) {
 	goesOn := func() {
 		t.Helper()
 		before := turns.Load()
-		harness.Eventually(t, func() bool { return turns.Load() > before+20 }, "nobody has turns")
+		harness.Eventually(t, func() bool { return turns.Load() > before+20 }, "no holder changes")
 	}
 	goesOn()
 

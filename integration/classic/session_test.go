@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-func TestHolderWhoseNodeIsDeletedIsToldThatItHasLost(t *testing.T) {
+func TestHolderWhoseNodeIsDeletedLearnsThatItHasLost(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	notices := f.listen("ann")
@@ -128,7 +128,7 @@ func TestHolderIsAskedToReleaseAndToldOnceAndMayReleaseAtOnce(t *testing.T) {
 }
 
 // Curator X2
-func TestHolderThatIsAskedToReleaseIsToldOnceAndTheNextIsGranted(t *testing.T) {
+func TestHolderThatIsAskedToReleaseIsNotifiedOnceAndTheNextIsGranted(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	notices := f.listen("ann")
@@ -145,7 +145,7 @@ func TestHolderThatIsAskedToReleaseIsToldOnceAndTheNextIsGranted(t *testing.T) {
 		harness.Await[recipes.PreemptRequested](t, notices)
 		require.NoError(t, classic.Revoke(t.Context(), asking.Client, holder.Path()))
 
-		// then it is told once, and holds until it releases
+		// then it is notified once, and holds until it releases
 		require.NoError(t, holder.Granted().Check())
 		waiter.IsPending()
 		data, _ := f.Get(holder.Path())
@@ -158,7 +158,7 @@ func TestHolderThatIsAskedToReleaseIsToldOnceAndTheNextIsGranted(t *testing.T) {
 }
 
 // Curator forgets a request that comes between the creation of the node and the watch on it.
-func TestWaiterThatIsAskedToReleaseIsToldOnceItHoldsAndOfEachWithdrawal(t *testing.T) {
+func TestWaiterThatIsAskedToReleaseIsNotifiedOnceItHoldsAndOfEachWithdrawal(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	c := f.client()

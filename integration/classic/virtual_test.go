@@ -165,7 +165,7 @@ func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
 				// when the whole ensemble dies, and another takes its place
 				w.loseData(clients...)
 
-				// then nobody believes it holds, until exactly one does
+				// then no client believes it holds, until exactly one does
 				pass(10 * time.Second)
 				require.Zero(t, inside())
 				for range 30 {
@@ -178,8 +178,8 @@ func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
 	}
 }
 
-// N3, with a member of the ensemble that is behind: a client that looked there without a sync would not find its node,
-// make another, and wait for itself. Only an embedded server shows the past for as long as nobody syncs.
+// N3, with a member of the ensemble that is behind: a client that read there without a sync would not find its node,
+// create another, and wait for itself. Only an embedded server shows the past until a client syncs.
 func TestNodeWhoseCreationWasNotAnsweredIsFoundBehindAFollowerThatLags(t *testing.T) {
 	t.Parallel()
 	server := zktest.RunT(t)
@@ -223,7 +223,7 @@ func TestNodeWhoseCreationWasNotAnsweredIsFoundBehindAFollowerThatLags(t *testin
 	require.Equal(t, 2, dials)
 }
 
-func TestCallbackThatChecksWhatIsAtRiskHoldsNobodyUp(t *testing.T) {
+func TestCallbackThatChecksWhatIsAtRiskDoesNotBlockOthers(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
 		c := w.client("mine", func(cfg *recipes.Config) { cfg.Margin = 4 * time.Second }) // it is lost soon after it is at risk
 
@@ -242,7 +242,8 @@ func TestCallbackThatChecksWhatIsAtRiskHoldsNobodyUp(t *testing.T) {
 		w.zk.Partition("mine")
 		pass(9 * time.Second)
 
-		// then both are lost before the session can end, and the callback is told of it, once and last
+		// then both are lost before the session can end, and the callback is notified of that, once
+		// and last
 		require.Equal(t, recipes.LossSession, lossOf(t, ann.Check()).Reason)
 		require.Equal(t, recipes.LossSession, lossOf(t, bob.Check()).Reason)
 		require.Len(t, told, 2)

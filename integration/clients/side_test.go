@@ -39,7 +39,7 @@ func (s *side) trouble(ctx context.Context, kind string) error {
 		// A server that starts may accept a connection and forget it: clients come when it serves.
 		return errors.Join(s.network.Cut(), s.restart(ctx), s.network.Pass())
 	default:
-		return fmt.Errorf("nobody knows the trouble %q", kind)
+		return fmt.Errorf("unknown trouble %q", kind)
 	}
 }
 

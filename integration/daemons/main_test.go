@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 )
 
-// session is the session timeout of daemons that nobody cuts off: long, so that
+// session is the session timeout of daemons that stay connected: long, so that
 // a busy machine ends none by accident.
 const session = 20 * time.Second
 

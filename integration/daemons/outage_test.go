@@ -19,7 +19,7 @@ import (
 const (
 	plain  = "plain"  // needs no lock
 	locked = "locked" // needs one, for a moment
-	holder = "holder" // keeps its lock until it is told to go on, and has a hook
+	holder = "holder" // keeps its lock until it is cancelled, and has a hook
 )
 
 // A fixture is a ZooKeeper of its own and what happens in one daemon.
@@ -108,7 +108,7 @@ func (h *fixture) letGo() {
 	select {
 	case h.proceed <- struct{}{}:
 	case <-time.After(harness.Patience):
-		require.FailNow(h.t, "nobody holds the lock")
+		require.FailNow(h.t, "the lock is free")
 	}
 }
 
@@ -153,7 +153,7 @@ func TestDaemonStartsBeforeZooKeeperAndOutlivesItsOutage(t *testing.T) {
 	d.log.await(from, "level=WARN", "connection to ZooKeeper lost", "holding on until the session's deadline")
 	d.log.await(from, "level=WARN", "ZooKeeper is silent, the lock will be lost unless it answers", "scope="+holder)
 	d.log.await(from, "level=WARN", "lock lost", "scope="+holder, "token="+held.Detail)
-	// whoever holds a lock is told before the server could give it away,
+	// a holder is notified before the server could give its lock away,
 	lost := h.story.first(holder, cancelled)
 	require.Contains(t, lost.Detail, `lock "holder" lost: ZooKeeper has not answered in time`)
 	require.Less(t, lost.At.Sub(died), expiry)
@@ -206,7 +206,7 @@ func TestPreemptedJobCleansUpWhileZooKeeperIsDownAndThenGivesTheLockAway(t *test
 	d := start(t, h.settings(session), h.jobs(holder)...)
 	held := h.story.first(holder, began)
 
-	// given a job that was asked to go by a more important one, and cleans up
+	// given a job that was preempted by a more important one, and cleans up
 	other := reader(t, h.settings(session))
 	taken := harness.Go(t, "the more important request", func() (*lockguard.Hold, error) {
 		return other.guard.Acquire(t.Context(), lockguard.Requirement{Scope: holder, Terms: priority.Terms{Priority: 9}, Owner: "important"})
@@ -225,7 +225,7 @@ func TestPreemptedJobCleansUpWhileZooKeeperIsDownAndThenGivesTheLockAway(t *test
 	hook := h.story.first(holder, cleanedUp)
 	require.Equal(t, held.Instant, hook.Instant)
 	require.Empty(t, hook.Detail, "the context of the hook has ended before the hook")
-	taken.IsPending() // nobody could know yet
+	taken.IsPending() // no client could know yet
 
 	// and when ZooKeeper is back, the lock goes to the more important one
 	h.restart()

@@ -56,7 +56,7 @@ func margin(text string) (time.Duration, error) {
 }
 
 // The flags say what is played: the whole table, the locks of other libraries, or else a small part of the table.
-func TestHolderIsToldBeforeItsWaiterIsGranted(t *testing.T) {
+func TestHolderIsNotifiedBeforeItsWaiterIsGranted(t *testing.T) {
 	switch {
 	case *whole:
 		playWhole(t)

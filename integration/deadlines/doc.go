@@ -1,4 +1,5 @@
-// Package deadlines measures, on real ensembles, how long before the next grant a holder is told that it has lost its lock.
+// Package deadlines measures, on real ensembles, how long before the next grant a holder learns that it has lost its
+// lock.
 //
 // The one idea: many holders, each with a session, a lock and a waiter of its own, meet one fault at one instant. For each
 // holder the gap is the time from its Lost notice to the grant of its waiter. A negative gap means two holders. A run fails

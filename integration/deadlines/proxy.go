@@ -138,7 +138,8 @@ type connection struct {
 
 const maxFrame = 16 << 20
 
-// copy passes frames on. seen is told each one but the first, which is the greeting, before it is passed on.
+// copy passes frames on. seen is called with each one but the first, which is the greeting, before it is
+// passed on.
 func (c *connection) copy(to io.Writer, from io.Reader, seen func(body []byte)) error {
 	head := make([]byte, 4)
 	for greeting := true; ; greeting = false {

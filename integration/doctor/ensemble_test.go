@@ -148,7 +148,7 @@ func TestEnsembleWithOneDown(t *testing.T) {
 			leader = s
 		}
 	}
-	until("the last one serves nobody", func(f doctor.Finding) bool { return f.Check == "server" && f.Subject == leader.Addr() })
+	until("the last one serves no client", func(f doctor.Finding) bool { return f.Check == "server" && f.Subject == leader.Addr() })
 	finds(t, r, doctor.Problem, "server", leader.Addr(), "serves nobody")
 	finds(t, r, doctor.Problem, "server", "", "no server of ZooKeeper answers")
 }

@@ -46,7 +46,7 @@ func asAna(t *testing.T) recipes.Config {
 func examine(t *testing.T, o doctor.Options) doctor.Report {
 	t.Helper()
 	if o.AdminPort == 0 {
-		o.AdminPort = 1 // nobody listens there
+		o.AdminPort = 1 // no server listens there
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()

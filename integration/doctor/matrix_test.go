@@ -151,8 +151,8 @@ func TestSecretsThatOthersMayRead(t *testing.T) {
 	finds(t, r, doctor.OK, "secrets", closed, "is for its owner alone")
 }
 
-// Who has the credentials of somebody in the lists needs no lists, and is told what is
-// missing where an older program has made the root.
+// A user with the credentials of an entry of the lists needs no lists, and learns what
+// is missing where an older program has made the root.
 func TestListsThatAreOrAreNotInZooKeeper(t *testing.T) {
 	cfg := named(t, "ana")
 	require.NoError(t, client(t, cfg).MakeRoot(t.Context()))

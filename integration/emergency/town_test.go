@@ -50,7 +50,7 @@ type town struct {
 	client  *recipes.Client
 	guard   *lockguard.Guard
 	daemons []*harness.Daemon
-	gone    *harness.Call[any] // of the holder that is asked to go
+	gone    *harness.Call[any] // of the holder that is preempted
 }
 
 func newTown(t *testing.T) *town {
@@ -126,7 +126,7 @@ func (w *town) waiter(job string) (recipes.Contender, bool) {
 	return recipes.Contender{}, false
 }
 
-// occupy holds a lock of the town until the test ends, or it is asked to go.
+// occupy holds a lock of the town until the test ends, or it is preempted.
 func (w *town) occupy(scope string) (holder *harness.Call[any]) {
 	w.Helper()
 	held := make(chan struct{})

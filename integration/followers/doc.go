@@ -5,8 +5,8 @@
 //
 // A scenario puts a holder and a waiter of the same priority on members of a
 // zktest.Ensemble, in a bubble of testing/synctest, lets something go wrong at
-// many instants within two ticks, and compares two instants: when the holder is
-// told of its loss, and when the waiter is granted.
+// many instants within two ticks, and compares two instants: when the holder
+// learns of its loss, and when the waiter is granted.
 //
 // The explorer does the same with schedules of random faults. A schedule comes
 // from its seed alone; LOCKKEEPER_FOLLOWERS_SEED plays one of them and

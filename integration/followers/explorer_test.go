@@ -17,7 +17,7 @@ const schedulesInSuite = 100
 
 // The seeds of a run follow each other, from LOCKKEEPER_FOLLOWERS_SEED or the
 // time.
-func TestHolderIsToldBeforeAnotherIsGrantedInRandomSchedules(t *testing.T) {
+func TestHolderIsNotifiedBeforeAnotherIsGrantedInRandomSchedules(t *testing.T) {
 	number, first := schedulesInSuite, uint64(time.Now().UnixNano())
 	if testing.Short() {
 		number = schedulesInSuite / 10

@@ -150,8 +150,9 @@ func (p *program) reach(members ...*zktest.Member) {
 	}
 }
 
-// reachNobody lets the program connect no more. Connections that it has stay.
-func (p *program) reachNobody() {
+// goOffline lets the program open no more connections. Existing connections
+// stay.
+func (p *program) goOffline() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reaches = map[string]bool{}
@@ -285,8 +286,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// A hold lasts from its grant until its holder is told that it is lost, or
-// gives it back.
+// A hold lasts from its grant until its holder learns that it is lost, or
+// releases it.
 type hold struct {
 	who  *program
 	over chan struct{}
@@ -341,7 +342,7 @@ type change struct {
 
 	expired bool // the leader had ended the holder's session by then
 
-	promised time.Duration // how long before that the holder is told at least, where that is known
+	promised time.Duration // how long before that the holder learns of it at least, where that is known
 }
 
 // late tells whether the other one was granted before the holder was told. In
@@ -349,7 +350,7 @@ type change struct {
 // that has lost its hold deletes its node if it can. A session that expires leaves the margin.
 func (c change) late() bool { return c.gap() < 0 || c.expired && c.gap() <= c.promised }
 
-// gap is how long nobody held the lock; negative: how long both did.
+// gap is how long the lock was free; negative: how long both held it.
 func (c change) gap() time.Duration {
 	if c.told < 0 {
 		return -timeout

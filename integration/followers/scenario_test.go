@@ -31,7 +31,7 @@ func others(e *zktest.Ensemble) []*zktest.Member        { return e.Followers()[1
 // member from now on.
 func isolated(fault func(w *world)) func(w *world) {
 	return func(w *world) {
-		w.holder.reachNobody()
+		w.holder.goOffline()
 		fault(w)
 	}
 }
@@ -153,7 +153,7 @@ var scenarios = []scenario{
 			w.holder.reach(second)
 			first.Kill()
 			w.holder.heartbeat()
-			w.holder.reachNobody()
+			w.holder.goOffline()
 			w.holder.heartbeat()
 			second.Kill()
 		},
@@ -167,7 +167,7 @@ var scenarios = []scenario{
 			w.holder.reach(second)
 			first.Kill()
 			w.holder.heartbeat() // to catch up
-			w.holder.reachNobody()
+			w.holder.goOffline()
 			second.Kill()
 		},
 	},
@@ -190,7 +190,7 @@ var scenarios = []scenario{
 			w.holder.heartbeat()
 			w.e.Leader().Kill()
 			w.holder.heartbeat()
-			w.holder.reachNobody()
+			w.holder.goOffline()
 			w.holder.heartbeat()
 			old.Kill()
 		},
@@ -218,7 +218,7 @@ var scenarios = []scenario{
 		waiter: others,
 		fault: func(w *world) {
 			old := w.e.Leader()
-			w.holder.reachNobody()
+			w.holder.goOffline()
 			w.waiter.reach(w.e.Followers()...)
 			w.holder.heartbeat()
 			old.Stop()
@@ -353,7 +353,7 @@ const steps = 20 // of a tick
 // LOCKKEEPER_FOLLOWERS_EVERY says so: 1 plays each instant.
 const playEvery = 4
 
-func TestHolderIsToldBeforeAnotherIsGranted(t *testing.T) {
+func TestHolderIsNotifiedBeforeAnotherIsGranted(t *testing.T) {
 	every := playEvery
 	if n, ok := fromEnvironment(t, "LOCKKEEPER_FOLLOWERS_EVERY"); ok {
 		every = max(1, int(n))

@@ -147,9 +147,9 @@ func (s *schedule) add(r *rand.Rand, upTo func(time.Duration) time.Duration) {
 	case 16:
 		add(fmt.Sprintf("cut off m%d from %s", number, programs[who]), func(w *world) { member(w).CutOffClients(programs[who]) })
 	default:
-		add(fmt.Sprintf("kill the member of %s, which reaches nobody", programs[who]), func(w *world) {
+		add(fmt.Sprintf("kill the member of %s, which is offline", programs[who]), func(w *world) {
 			p := w.programs()[who]
-			p.reachNobody()
+			p.goOffline()
 			for _, m := range w.e.Members() {
 				if m.Addr() == p.address() {
 					m.Kill()

@@ -119,7 +119,7 @@ func (v *spoiled) spoil() {
 		plant("groups", "/groups/bad-"+kind, data, 0, ana)
 		plant("approvals", fmt.Sprintf("/approvals/a-%010d", n), data, 0, ana)
 		plant("requests", "/requests/"+guid(n), data, 0, ana)
-		if kind != "empty" { // that is a lock that nobody ever had
+		if kind != "empty" { // that is a lock that was never held
 			plant("locks", strings.TrimPrefix(v.lockNode("bad-"+kind), v.Root), data, 0, ana)
 		}
 		plant("contenders", good+"/"+request(0, n), data, zk.FlagEphemeral, ana)
@@ -132,7 +132,7 @@ func (v *spoiled) spoil() {
 	plant("locks", strings.TrimPrefix(v.lockNode("bad-denied"), v.Root), `{"format":1}`, 0, bob)
 	plant("contenders", good+"/"+request(0, 799), "{}", zk.FlagEphemeral, bob)
 	plant("members", "/groups/good/members/m-"+guid(2)+"-0000000002", "{}", zk.FlagEphemeral, bob)
-	for _, free := range []string{"00", "01", "02", "03", "04", "05"} { // a bucket that nobody uses
+	for _, free := range []string{"00", "01", "02", "03", "04", "05"} { // an unused bucket
 		if there, _, err := v.Shell().Exists(v.Root + "/locks/" + free); err == nil && !there {
 			plant("locks", "/locks/"+free, "", 0, bob)
 			v.bad["bucket"] = []string{v.Root + "/locks/" + free}

@@ -20,7 +20,7 @@ func (h *fixture) holders(guids ...string) {
 	h.Set(h.node(), []byte(`{"format":1,"holders":["`+strings.Join(guids, `","`)+`"]}`))
 }
 
-// Nobody can tell how long such a holder may stay, nor ask it to go.
+// It is unknown how long such a holder may stay, and it cannot be preempted.
 func TestHolderThatSaysNothingIsNamed(t *testing.T) {
 	for what, c := range map[string]struct {
 		data string
@@ -54,7 +54,7 @@ func TestHolderThatSaysNothingIsNamed(t *testing.T) {
 	}
 }
 
-// read2 reads as whoever made the node.
+// read2 reads as the creator of the node.
 func (h *fixture) read2(path string) (string, *zk.Stat) {
 	h.Helper()
 	require.NoError(h, h.Shell().AddAuth("digest", []byte("ann:x")))

@@ -33,7 +33,7 @@ func TestPersistentNodesWithARequestsNameArePassedOver(t *testing.T) {
 
 			h.works()
 
-			// and they are told
+			// and they are notified
 			state := h.state()
 			require.Len(t, state.Foreign, 4)
 			require.False(t, state.Held())
@@ -41,7 +41,7 @@ func TestPersistentNodesWithARequestsNameArePassedOver(t *testing.T) {
 			for _, n := range []int{1, 2, 3} {
 				node := h.own(guid(n))
 				_, stat := h.read(node)
-				require.Zero(t, stat.Version, "nobody writes there")
+				require.Zero(t, stat.Version, "not written")
 			}
 		})
 	}
@@ -75,7 +75,7 @@ func TestRequestsThatMayNotBeReadArePassedOver(t *testing.T) {
 }
 
 // It can be read, and must not be written: it has to grant itself.
-func TestSuccessorThatMayNotBeWrittenKeepsNobodyFromLeaving(t *testing.T) {
+func TestSuccessorThatMayNotBeWrittenDoesNotStopARelease(t *testing.T) {
 	h := newFixture(t)
 	holder := h.hold(h.Client(), "holder")
 	node := h.node() + "/" + request(9, 99)
@@ -107,8 +107,8 @@ func TestNamesThatAreNoRequestsAreIgnored(t *testing.T) {
 	require.ElementsMatch(t, odd, h.state().Foreign)
 }
 
-// A newer program's request is one: nobody can grant it who does not understand
-// it, so it grants itself, and nobody passes it meanwhile.
+// A newer program's request is one: a client that does not understand it cannot
+// grant it, so it grants itself, and no request passes it meanwhile.
 func TestNewerProgramsRequestIsNeitherWrittenNorPassed(t *testing.T) {
 	const newer = `{"format":9,"owner":{"name":"x"},"mode":7}`
 	h := newFixture(t)
@@ -129,8 +129,8 @@ func TestNewerProgramsRequestIsNeitherWrittenNorPassed(t *testing.T) {
 	waiter.Granted()
 }
 
-// Members that a newer program of the same format has written stay, whoever
-// writes the node for it.
+// Members that a newer program of the same format has written stay, whichever
+// client writes the node for it.
 func TestUnknownMembersOfARequestSurviveWhatOthersWriteThere(t *testing.T) {
 	h := newFixture(t)
 	more := strings.TrimSuffix(valid, "}") + `,"hue":{"a":[1,2]},"preempt_by":[{"id":"` + guid(5) + `","owner":"o","priority":1,"reason":"outranked","grace_ms":5,"tone":"kind"}]}`
@@ -155,8 +155,8 @@ func TestUnknownMembersOfARequestSurviveWhatOthersWriteThere(t *testing.T) {
 	require.Equal(t, "kind", notes[0].(map[string]any)["tone"])
 }
 
-// Whoever waits and finds its node overwritten never works, and the lock stays
-// with its holder.
+// A waiter that finds its node overwritten never starts its work, and the lock
+// stays with its holder.
 func TestWaiterWhoseNodeIsOverwrittenDoesNotHold(t *testing.T) {
 	for what, data := range nonsense {
 		t.Run(what, func(t *testing.T) {

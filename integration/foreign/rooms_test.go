@@ -20,8 +20,8 @@ import (
 
 const newer = `{"format":9,"job":{"name":"x"},"holders":7}`
 
-// What stands in the one node of a job, a group or a trail is about that alone:
-// it is told by name, and never overwritten.
+// A record in the node of a job, a group or a trail concerns only that one: it
+// is reported by name, and never overwritten.
 func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
 	for what, data := range map[string]string{"garbage": "\x00{", "newer": newer, "another type": `[1]`, "no format": `{}`} {
 		t.Run(what, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestQuestionsThatAreNoneAreLeftOut(t *testing.T) {
 	require.NoError(t, open.Close(t.Context()))
 }
 
-func TestOverridesThatCannotBeReadAreInForceForNobodyAndKept(t *testing.T) {
+func TestOverridesThatCannotBeReadHaveNoEffectAndAreKept(t *testing.T) {
 	for what, data := range map[string]string{"garbage": "x", "newer": newer, "unknown member": `{"format":1,"overrides":[{"override":{"id":"a","shard":1}}]}`} {
 		t.Run(what, func(t *testing.T) {
 			h := newFixture(t)
@@ -235,7 +235,7 @@ func TestForeignNodesInALineAreIgnoredByClassicRecipes(t *testing.T) {
 	require.NoError(t, grant.Release(ctx))
 }
 
-// A handler is told which locks it holds.
+// A handler is called with the lock that it holds.
 type handler func(ctx context.Context, grant group.LockGrant)
 
 func (f handler) OnLocked(ctx context.Context, grant group.LockGrant) { f(ctx, grant) }

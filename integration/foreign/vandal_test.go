@@ -24,8 +24,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// A site is what the lock protects: it notices when two are inside of whom
-// nobody has lost the lock to the vandal.
+// A site is what the lock protects: it notices when two are inside and neither
+// has lost the lock to the vandal.
 type site struct {
 	mu     sync.Mutex
 	inside map[string]priority.Mode // by id
@@ -135,7 +135,7 @@ func (v *vandal) act() {
 		}
 	case 9:
 		if strings.Contains(string(data), `"format":1`) || len(data) == 0 {
-			data = []byte("garbage") // those say that nobody holds the lock
+			data = []byte("garbage") // those say that the lock has no holder
 		}
 		if v.intact(children) {
 			v.did["G"]++
@@ -145,8 +145,8 @@ func (v *vandal) act() {
 }
 
 // intact reports whether G can be read, and no node that he has overwritten is
-// left. Where both the holder's node and G are overwritten before anybody has
-// looked, nobody can tell who has the lock.
+// left. Where both the holder's node and G are overwritten before a client has
+// read them, the holder is unknown.
 func (v *vandal) intact(children []zktest.Node) bool {
 	lock, err := v.zk.Get(v.lock)
 	require.NoError(v.t, err)
@@ -169,7 +169,7 @@ func (s *site) work(ctx context.Context, l *recipes.PriorityLock, seed uint64, n
 				Mode: mode, Priority: priority.Level(r.IntN(10)), Forceful: r.IntN(3) == 0, LeaseTimeout: time.Duration(1+r.IntN(200)) * time.Millisecond,
 				CleanupTimeout: time.Second,
 			},
-			// whoever is asked to go leaves long before
+			// a preempted holder releases long before
 			Notify: func(n recipes.Notice) {
 				switch n.(type) {
 				case recipes.Lost, recipes.PreemptRequested:
@@ -196,7 +196,8 @@ func (s *site) work(ctx context.Context, l *recipes.PriorityLock, seed uint64, n
 			done++
 			continue
 		}
-		// Whoever has not read its token works for nothing: see docs/protocol.md.
+		// A holder that has not read its token works in vain: see
+		// docs/protocol.md.
 		if _, err := g.Token(ctx); err == nil {
 			s.enter(g.ID(), mode)
 			select {

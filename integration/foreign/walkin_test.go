@@ -26,7 +26,8 @@ func (h *fixture) open() (readers []*harness.Request) {
 	return readers
 }
 
-// Who has walked in holds for as long as its session lives. A node without one is nobody's.
+// A reader that has walked in holds for as long as its session lives. A node without a
+// session has no holder.
 func TestNodeWithoutASessionHasNotWalkedIn(t *testing.T) {
 	for what, data := range map[string]string{"a request": valid, "garbage": "garbage", "nothing": ""} {
 		t.Run(what, func(t *testing.T) {
@@ -40,7 +41,7 @@ func TestNodeWithoutASessionHasNotWalkedIn(t *testing.T) {
 	}
 }
 
-func TestNodeWithoutASessionIsInNobodysWayAmongReaders(t *testing.T) {
+func TestNodeWithoutASessionDoesNotBlockReaders(t *testing.T) {
 	h := newFixture(t)
 	readers := h.open()
 	h.put(h.node()+"/"+walked(1), valid, 0, world)
@@ -77,7 +78,7 @@ func TestNodeThatHasWalkedInAndSaysNothingHoldsUntilItsSessionEnds(t *testing.T)
 
 // Where somebody has overwritten G, their names still say that they hold.
 func TestLockNodeIsOverwrittenWhileReadersAreIn(t *testing.T) {
-	for what, data := range map[string]string{"garbage": "garbage", "nothing": "", "nobody holds": `{"format":1,"holders":[]}`} {
+	for what, data := range map[string]string{"garbage": "garbage", "nothing": "", "no holders": `{"format":1,"holders":[]}`} {
 		t.Run(what, func(t *testing.T) {
 			h := newFixture(t)
 			readers := h.open()

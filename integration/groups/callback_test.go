@@ -33,7 +33,7 @@ func TestLockStaysUntilItsCleanupHasReturnedHoweverLateThatIs(t *testing.T) {
 		two := f.join(s, "node2")
 		lock := <-slow
 
-		// then the overrun is told, and nobody else has the lock
+		// then the overrun is reported, and no other member has the lock
 		overrun := harness.Await[group.CleanupOverrun](t, one.Notices)
 		require.Equal(t, lock, overrun.Lock)
 		require.Equal(t, 100*time.Millisecond, overrun.After)
@@ -152,7 +152,8 @@ func TestParticipantThatLeavesTakesUpNothingThatItWasGivenMeanwhile(t *testing.T
 	cleaning, clean := make(chan struct{}, 9), make(chan struct{})
 	p.onRelease(func(context.Context, string) { cleaning <- struct{}{}; <-clean })
 	p.join(s)
-	// A lock that it is told of: one that it has never heard of has nothing to clean up.
+	// A lock that it was granted: one that it has never heard of has nothing to clean
+	// up.
 	harness.Eventually(t, func() bool { return len(p.locks()) == 1 && len(p.history(p.locks()[0])) == 1 }, "it has no lock")
 	own := p.locks()[0]
 	held := func(by string, state ...group.LockState) func() bool {
@@ -167,7 +168,7 @@ func TestParticipantThatLeavesTakesUpNothingThatItWasGivenMeanwhile(t *testing.T
 		}
 	}
 
-	// given one that leaves and cleans up, of which nobody can hear
+	// given one that leaves and cleans up, while it is cut off
 	require.NoError(t, network.Stall())
 	left := p.leaves()
 	harness.Receive(t, cleaning, "nothing is cleaned up")
@@ -245,20 +246,21 @@ func TestParticipantWhoseNotifyIsBlockedLosesItsLocksBeforeAnybodyElseHasThem(t 
 	require.NoError(t, network.Stall())
 	harness.Receive(t, blocked, "it is not at risk")
 
-	// then all that the session held is lost, and the other one has it; the referee sees that nobody was too early
+	// then all that the session held is lost, and the other one has it; the referee sees that no member was too
+	// early
 	f.share(4, two)
 	require.Empty(t, one.locks())
 	harness.Receive(t, beside.Lost(), "the lock beside the group is not lost")
 	require.Empty(t, harness.All[group.Lost](one.Notices))
 
-	// and it is told afterwards, and comes back
+	// and it learns of that afterwards, and comes back
 	close(proceed)
 	require.NoError(t, network.Pass())
 	harness.Await[group.Lost](t, one.Notices)
 	f.share(2, one, two)
 }
 
-func TestLeaveWaitsUntilTheLastNoticeIsTold(t *testing.T) {
+func TestLeaveWaitsUntilTheLastNoticeIsDelivered(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	one := f.player("node1", f.client())

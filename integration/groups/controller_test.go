@@ -137,7 +137,7 @@ func TestWriteOfAControllerThatHasNotSeenTheLastAssignmentIsRefused(t *testing.T
 	require.Greater(t, f.state().MovedTotal, int64(1000))
 }
 
-// rewritten is an assignment with a thousand moves, and with the tokens of a write, as whoever writes next has to.
+// rewritten is an assignment with a thousand moves, and with the tokens of a write, as the next writer has to.
 func rewritten(t testing.TB, data []byte, stat *zk.Stat) []byte {
 	t.Helper()
 	var record map[string]any
@@ -189,8 +189,9 @@ func TestGroupWhoseNodesAreDeletedIsMadeAnew(t *testing.T) {
 				}
 			}
 
-			// then all lose their locks, and the group goes on. Whoever hears of the assignment
-			// only when another one has made it anew is not named in it, and is out of its locks.
+			// then all lose their locks, and the group goes on. A member that hears of the
+			// assignment only after another one has rewritten it is not named in it, and is out
+			// of its locks.
 			lost := func() []group.Lost {
 				return append(harness.All[group.Lost](one.Notices), harness.All[group.Lost](two.Notices)...)
 			}

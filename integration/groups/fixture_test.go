@@ -250,7 +250,8 @@ func (f *fixture) state() group.State {
 	return state
 }
 
-// share waits until players hold n locks each, all that they were granted inside, and nobody else is inside.
+// share waits until players hold n locks each, all that they were granted inside, and no other player is
+// inside.
 func (f *fixture) share(n int, players ...*player) {
 	f.Helper()
 	harness.Eventually(f, func() bool {
@@ -306,7 +307,7 @@ func (r *referee) leave(lock, who string, token recipes.Token) {
 	}
 }
 
-// clear takes out whoever is inside of a lock: its callback will not say so.
+// clear takes out the player inside of a lock: its callback will not say so.
 func (r *referee) clear(lock string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -46,7 +46,7 @@ func (f *fixture) grow(s group.Spec) (g growth) {
 		})
 		members = append(members, m)
 	}
-	// A round is told after its last lock is in place.
+	// A round is reported after its last lock is in place.
 	settled := func() (last group.RoundDone) {
 		f.Helper()
 		least := len(s.Locks) / len(members)

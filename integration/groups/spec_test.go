@@ -104,7 +104,7 @@ func TestNameThatIsTakenIsWaitedFor(t *testing.T) {
 	harness.Eventually(t, waits, "it does not wait")
 	vain.Cancel()
 
-	// then it is told who has it, and has left nothing behind
+	// then it learns who has it, and has left nothing behind
 	err := vain.Refused()
 	var taken *group.NameTakenError
 	require.ErrorAs(t, err, &taken)
@@ -158,7 +158,7 @@ func TestOnlyDeclaredParticipantsJoinAGroupThatDeclaresThem(t *testing.T) {
 	require.Len(t, f.state().Members, 1)
 }
 
-func TestEverythingWrongWithAGroupIsToldAtOnce(t *testing.T) {
+func TestEverythingWrongWithAGroupIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	_, err := group.New(f.watcher.Client, group.Spec{

@@ -82,7 +82,7 @@ func TestMovesOfARoundAreLimitedAndRoundsFollow(t *testing.T) {
 	f := share(t)
 	s := spec(12, func(s *group.Spec) { s.MaxMoves = 2 })
 
-	// given a participant that holds all, which is not limited: nobody had them
+	// given a participant that holds all, which is not limited: they were free
 	one := f.join(s, "node1")
 	f.share(12, one)
 	harness.Await[group.RoundDone](t, one.Notices)
@@ -95,7 +95,7 @@ func TestMovesOfARoundAreLimitedAndRoundsFollow(t *testing.T) {
 	}
 	require.EqualValues(t, 6, f.state().MovedTotal)
 
-	// and what nobody holds any more is not limited
+	// and what has become free is not limited
 	two.leave()
 	f.share(12, one)
 	require.Equal(t, 6, f.state().Moved)
@@ -122,7 +122,7 @@ func TestLocksMoveOnceTheParticipantsHaveBeenTheSameForTheDebounce(t *testing.T)
 	})
 }
 
-func TestLocksThatNobodyHoldsWaitForOneDebounceThoughOthersComeAndGo(t *testing.T) {
+func TestFreeLocksWaitForOneDebounceThoughOthersComeAndGo(t *testing.T) {
 	virtually(t, func(t *testing.T, f *fixture) {
 		const wait = time.Second
 		s := spec(12, debounce(wait))
@@ -171,7 +171,7 @@ func TestLocksThatNobodyHoldsWaitForOneDebounceThoughOthersComeAndGo(t *testing.
 	})
 }
 
-func TestStickyStrategyMovesNothingButWhatNobodyHolds(t *testing.T) {
+func TestStickyStrategyMovesOnlyFreeLocks(t *testing.T) {
 	virtually(t, func(t *testing.T, f *fixture) {
 		s := spec(12, strategy("sticky"), func(s *group.Spec) { s.Limit = 6 })
 
@@ -192,7 +192,8 @@ func TestStickyStrategyMovesNothingButWhatNobodyHolds(t *testing.T) {
 		f.share(6, two, third)
 		require.Equal(t, held, two.locks())
 
-		// and one that restarts has its own again, and nobody else does
+		// and one that restarts has its own again, and no other participant
+		// does
 		held = third.locks()
 		third.leave()
 		again := f.join(s, "node3")

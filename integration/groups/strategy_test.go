@@ -34,14 +34,14 @@ func (f *fixture) members(s group.Spec, o group.Options, names ...string) (playe
 
 var errMood = errors.New("not today")
 
-func TestStrategyThatFailsKeepsWhatWasPlannedAndIsToldAndAskedAgain(t *testing.T) {
+func TestStrategyThatFailsKeepsWhatWasPlannedAndIsReportedAndAskedAgain(t *testing.T) {
 	t.Parallel()
 	moods := map[string]func(lock string, live []string) (assignment.Assignment, error){
 		"error": func(string, []string) (assignment.Assignment, error) { return nil, errMood },
 		"panic": func(string, []string) (assignment.Assignment, error) { panic("in the strategy") },
 		"exit":  func(string, []string) (assignment.Assignment, error) { runtime.Goexit(); return nil, nil },
 		"nonsense": func(lock string, live []string) (assignment.Assignment, error) {
-			return assignment.Assignment{lock: {"nobody"}, "no-lock": live}, nil
+			return assignment.Assignment{lock: {"unknown"}, "no-lock": live}, nil
 		},
 	}
 	for name, mood := range moods {
@@ -68,7 +68,7 @@ func TestStrategyThatFailsKeepsWhatWasPlannedAndIsToldAndAskedAgain(t *testing.T
 			players[2].leave()
 			failed := harness.Await[group.StrategyFailed](t, one.Notices)
 
-			// then the controller is told, all others keep theirs, and what it had is nobody's
+			// then the controller is notified, all others keep theirs, and its locks are free
 			require.Equal(t, "own", failed.Strategy)
 			require.Error(t, failed.Err)
 			if name == "error" {
@@ -116,7 +116,7 @@ func TestStrategyThatIsNotKnownToOneControllerIsToTheNext(t *testing.T) {
 	})
 }
 
-func TestStrategyThatThinksForeverHoldsUpNobodyWhoLeavesAndIsReplacedAtOnce(t *testing.T) {
+func TestStrategyThatThinksForeverDoesNotDelayLeavingAndIsReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	stuck, asked := make(chan struct{}), make(chan struct{}, 10)

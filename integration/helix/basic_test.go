@@ -80,7 +80,7 @@ func TestEqualTakesTheLockWhoseLeaseHasRunOut(t *testing.T) {
 	// when A asks
 	a := h.holds("A")
 
-	// then A holds, and B is told why it has to go
+	// then A holds, and B learns why it has to release
 	require.Equal(t, "A", h.holder())
 	require.Greater(t, a.token(), b.token())
 	requireLeaseOver(t, b.interrupted())
@@ -101,8 +101,8 @@ func (f *fixture) leaseRunsOut() {
 	harness.Eventually(f, func() bool { return f.state().Holders[0].LeaseLeft == 0 }, "the lease has run out")
 }
 
-// requireLeaseOver checks the cause of an interruption: the holder was asked to
-// go, or has heard of that too late.
+// requireLeaseOver checks the cause of an interruption: the holder was
+// preempted, or has heard of that too late.
 func requireLeaseOver(t testing.TB, cause error) {
 	t.Helper()
 	if _, asked := errors.AsType[*lockguard.LeaseExpiredError](cause); asked {
@@ -114,7 +114,7 @@ func requireLeaseOver(t testing.TB, cause error) {
 }
 
 // Helix 4: a record without a priority counts as one with the lowest.
-func TestHolderWithoutPriorityIsNobodysInferior(t *testing.T) {
+func TestHolderWithoutPriorityIsNotOutranked(t *testing.T) {
 	h := newFixture(t)
 
 	// given that A has held the lock, and B holds it without having said how important it is
@@ -214,7 +214,7 @@ func TestHandleCannotBeClosedWhileItHolds(t *testing.T) {
 	// when it closes its handle
 	err := c.Close(t.Context())
 
-	// then it is told to release first, and what it holds
+	// then it learns that it must release first, and what it holds
 	var busy *recipes.BusyError
 	require.ErrorAs(t, err, &busy)
 	require.Equal(t, []string{scope}, busy.Held)

@@ -26,7 +26,7 @@ func TestLockOfACrashedOwnerIsFreeAfterItsSessionTimeout(t *testing.T) {
 	// when it is killed
 	require.NoError(t, owner.cmd.Process.Kill())
 
-	// then the next one holds without its lease or its cleanup, and nobody had to ask for anything
+	// then the next one holds without its lease or its cleanup, and no preemption was needed
 	equal.Granted()
 	require.Equal(t, []string{"Waiting", "Queued", "Acquired"}, equal.names())
 	require.Greater(t, equal.token(), token)

@@ -11,7 +11,7 @@
 //   - Helix refuses at once whom it does not grant. That is the acquire timeout
 //     0 here (cases 2 and 10); without it a request stands in the queue.
 //   - A waiter that a more important one overtakes is refused by Helix. Here it
-//     keeps its place behind that one, and is told Displaced (14).
+//     keeps its place behind that one, and is notified by Displaced (14).
 //   - Helix's unlock takes a name, so that strangers may call it. Here only the
 //     Hold can be released: the stranger of cases 4, 5, 9 and 47 has one that is
 //     over.

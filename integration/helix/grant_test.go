@@ -18,8 +18,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// Helix 42: among polite requests nobody loses a lock, so everybody sees the one that was granted it, every time. By
-// force it may be gone before anybody has looked: TestTokensKeepForcefulClientsApart, in package locks.
+// Helix 42: among polite requests no holder loses a lock, so every client sees its holder, every time. By force it
+// may be gone before a client has looked: TestTokensKeepForcefulClientsApart, in package locks.
 func TestGrantThatWasReturnedIsWhatEverybodySees(t *testing.T) {
 	const grants = 400
 	h := newFixture(t)

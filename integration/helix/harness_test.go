@@ -50,7 +50,7 @@ func (f *fixture) state() recipes.LockState {
 	return f.State(f.onlooker(), scope)
 }
 
-// holder reads who has the lock: "" when nobody does.
+// holder reads who has the lock: "" without a holder.
 func (f *fixture) holder() string {
 	f.Helper()
 	return strings.Join(harness.Owners(f.state().Holders), " and ")
@@ -325,7 +325,7 @@ func (u *user) undisturbed() {
 	u.f.Helper()
 	require.NoError(u.f, context.Cause(u.Granted().Context()), "%s was interrupted", u.owner)
 	none[recipes.PreemptRequested](u)
-	require.Empty(u.f, u.f.state().Holders[0].PreemptedBy, "%s is asked to go", u.owner)
+	require.Empty(u.f, u.f.state().Holders[0].PreemptedBy, "%s is preempted", u.owner)
 }
 
 // past returns a Hold that was released.
@@ -336,7 +336,7 @@ func (f *fixture) past(c *recipes.Client, owner string, changes ...change) *lock
 	return u.Granted()
 }
 
-// chore is a cleanup hook that takes until it is told to end, whatever time it was given, or until the lock is lost.
+// chore is a cleanup hook that takes until its context ends, whatever time it was given, or until the lock is lost.
 type chore struct {
 	f     *fixture
 	begun chan struct{} // closed when the hook runs

@@ -26,7 +26,7 @@ func TestStrangerCannotReleaseALockWhoseLeaseHasRunOut(t *testing.T) {
 	h.leaseRunsOut()
 
 	h.unchanged(func() {
-		// when they release, or extend, then they are told that they do not hold
+		// when they release, or extend, then they learn that they do not hold
 		require.ErrorIs(t, released.Release(t.Context()), lockguard.ErrReleased)
 		require.ErrorIs(t, released.Extend(t.Context(), time.Hour), lockguard.ErrReleased)
 		var lost *lockguard.LostError
@@ -37,7 +37,7 @@ func TestStrangerCannotReleaseALockWhoseLeaseHasRunOut(t *testing.T) {
 		require.ErrorIs(t, loser.Granted().Release(t.Context()), lockguard.ErrReleased)
 	})
 
-	// and A still holds, as long as nobody asks
+	// and A still holds, as long as it is not preempted
 	require.Equal(t, "A", h.holder())
 	a.undisturbed()
 	a.release()

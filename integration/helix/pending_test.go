@@ -92,7 +92,7 @@ func TestVoluntaryReleaseGrantsTheWaitingOneAtOnce(t *testing.T) {
 			// when A releases, for reasons of its own
 			a.release()
 
-			// then B is granted; if it has asked, by the release itself: there is no moment at which nobody holds
+			// then B is granted; if it has asked, by the release itself: there is no moment without a holder
 			if asked {
 				require.Equal(t, "B", h.holder())
 			}
@@ -134,7 +134,7 @@ func TestRenewalDoesNotShakeOffTheOneThatWaits(t *testing.T) {
 			h.unchanged(func() {
 				err := renew()
 
-				// then it is told that it has to go, and for whom
+				// then it learns that it has to release, and for whom
 				if preempted, ok := errors.AsType[*lockguard.PreemptedError](err); ok {
 					require.Equal(t, "B", preempted.By)
 					return

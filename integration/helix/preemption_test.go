@@ -90,7 +90,7 @@ func TestHigherPriorityRequestIsGrantedWhenTheCleanupIsDone(t *testing.T) {
 	// when priority 2 asks politely and is ready to wait
 	higher := h.asks("higher", at(2), waiting(2*declared))
 
-	// then original is told who comes, and cleans up under the lock while the other waits
+	// then original learns who comes, and cleans up under the lock while the other waits
 	sent := await[recipes.PreemptSent](higher)
 	require.Equal(t, "original", sent.Holder.Owner)
 	asked := await[recipes.PreemptRequested](original)
@@ -133,7 +133,7 @@ func TestPoliteRequestFailsWhenTheCleanupTakesLongerThanItWaits(t *testing.T) {
 			higher := h.asks("higher", at(2), waiting(patience))
 			err := higher.Refused()
 
-			// then it is told so, not before its time, and its request is gone
+			// then it learns so, not before its time, and its request is gone
 			var pending *recipes.CleanupPendingError
 			require.ErrorAs(t, err, &pending)
 			require.ErrorContains(t, err, "cleanup of the holder has not finished")
@@ -169,7 +169,7 @@ func TestForcefulRequestTakesTheLockWhenItsWaitingIsOver(t *testing.T) {
 	// when priority 2 asks by force, and waits less than the cleanup takes
 	higher := h.asks("higher", at(2), forceful, waiting(patience))
 
-	// then original is told how long it has, and that it is by force
+	// then original learns how long it has, and that it is by force
 	asked := await[recipes.PreemptRequested](original)
 	require.Equal(t, "higher", asked.By.Owner)
 	require.Equal(t, patience, asked.Grace)
@@ -210,7 +210,7 @@ func TestWaitingRequestIsDisplacedByAHigherOneAndStaysQueuedBehind(t *testing.T)
 	three := h.asks("three", at(3), waiting(2*declared))
 	await[recipes.PreemptSent](three)
 
-	// then 2 is told by whom it is displaced, and stands behind that one
+	// then 2 learns by whom it is displaced, and stands behind that one
 	require.Equal(t, "three", await[recipes.Displaced](two).By.Owner)
 	require.Equal(t, []string{"three", "two"}, h.waiters())
 	two.IsPending()

@@ -24,7 +24,7 @@ import (
 // takes orders.
 const childVariable = "HELIX_TEST_CHILD"
 
-// identity is what a child is told at its start.
+// identity is what a child gets at its start.
 type identity struct {
 	Servers []string
 	Root    string

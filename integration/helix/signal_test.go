@@ -56,7 +56,7 @@ func TestForcedLossInterruptsTheWorkBeforeTheLossShows(t *testing.T) {
 }
 
 // requireForcedBy checks the cause of an interruption by force without grace:
-// the holder was asked to go, or has heard of that too late.
+// the holder was preempted, or has heard of that too late.
 func requireForcedBy(t testing.TB, owner string, cause error) {
 	t.Helper()
 	if preempted, ok := errors.AsType[*lockguard.PreemptedError](cause); ok {
@@ -72,7 +72,7 @@ func requireForcedBy(t testing.TB, owner string, cause error) {
 }
 
 // Helix 46; of one that is cut off: TestHolderThatIsCutOffKnowsBeforeAnotherClientIsGranted, in package locks.
-func TestEveryLossIsTold(t *testing.T) {
+func TestEveryLossIsReported(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		session, lease time.Duration
@@ -97,7 +97,7 @@ func TestEveryLossIsTold(t *testing.T) {
 			a := h.hold(client, "A", lease(c.lease))
 			c.end(h, client)
 
-			// then its work is interrupted, and it is told why
+			// then its work is interrupted, and it learns why
 			lost := a.loses()
 			require.Equal(t, c.want, lost.Reason)
 			if c.want == recipes.LossTaken {

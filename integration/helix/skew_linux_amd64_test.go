@@ -35,7 +35,8 @@ func TestSkewedClocksChangeNothing(t *testing.T) {
 			waiter.order("acquire", within(short))
 			waiter.await("NotAcquired")
 
-			// then the lease is respected: nobody was asked to go, and everybody sees what is left of it
+			// then the lease is respected: no holder was preempted, and every client sees what is left
+			// of it
 			require.Zero(t, waiter.count("PreemptSent"))
 			for _, p := range []*process{holder, waiter} {
 				p.order("look")
@@ -47,7 +48,7 @@ func TestSkewedClocksChangeNothing(t *testing.T) {
 			holder.order("release")
 			holder.await("Released")
 
-			// when it is asked to go by force, and has time to clean up
+			// when it is preempted by force, and has time to clean up
 			holder.order("acquire", cleanup(long))
 			holder.await("Acquired")
 			waiter.order("acquire", at(5), forceful, within(patience))

@@ -27,13 +27,14 @@ func TestFailedPreemptionIsWithdrawnAndTheHolderToldAndStillHolds(t *testing.T) 
 	// when B's wait fails
 	require.ErrorAs(t, b.Refused(), new(*recipes.CleanupPendingError))
 
-	// then nothing of it is left at the server when it is told so
+	// then nothing of it is left at the server when it learns so
 	state := h.state()
 	require.Equal(t, []string{"original"}, harness.Owners(state.Holders))
 	require.Empty(t, state.Holders[0].PreemptedBy)
 	require.Equal(t, []string{"C"}, harness.Owners(state.Waiters))
 
-	// and A is told that nobody asks any more, and holds until its cleanup is done
+	// and A learns that the preemption was withdrawn, and holds until its cleanup
+	// is done
 	await[recipes.PreemptionWithdrawn](original)
 	require.NoError(t, chore.cause)
 	require.Equal(t, "original", h.holder())
@@ -87,7 +88,7 @@ func failedRequestStaysOut(t *testing.T, request []change, cancel error) {
 		b.cancel(cancel)
 	}
 
-	// when B is told that it has failed
+	// when B learns that it has failed
 	err := b.Refused()
 	if cancel != nil {
 		require.ErrorIs(t, err, cancel)

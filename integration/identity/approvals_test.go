@@ -87,7 +87,7 @@ func TestDecisionAboutAnUnknownQuestionNamesThoseThatThereAre(t *testing.T) {
 	require.ErrorAs(t, err, new(*recipes.RequestError))
 }
 
-func TestQuestionGoesWithTheSessionOfWhoeverAsks(t *testing.T) {
+func TestQuestionGoesWithTheSessionOfItsClient(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	c := h.client(keeper)
@@ -106,11 +106,11 @@ func TestQuestionGoesWithTheSessionOfWhoeverAsks(t *testing.T) {
 	require.False(t, d.Approved)
 }
 
-// Those who may use the root may remove a question, and put another one in its
-// place. Nobody takes that for the decision.
+// Users of the root may replace a question by another one. That is never taken
+// for the decision.
 func TestQuestionThatIsReplacedIsNotDecided(t *testing.T) {
 	t.Parallel()
-	for name, u := range map[string]user{"open deployment": nobody, "secured": keeper} {
+	for name, u := range map[string]user{"open deployment": anonymous, "secured": keeper} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newFixture(t)
@@ -135,29 +135,29 @@ func yes(question []byte) []byte {
 	return append(question[:len(question)-1:len(question)-1], `,"decision":{"write":"w","approved":true,"by":"ana","identity":"digest:ana"}}`...)
 }
 
-func TestNobodyDecidesOrBreaksInAnOpenDeployment(t *testing.T) {
+func TestOpenDeploymentAllowsNoDecisionAndNoBreak(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	c := h.client(nobody)
+	c := h.client(anonymous)
 	o, err := c.Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
-	err = h.client(nobody).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana"})
+	err = h.client(anonymous).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana"})
 	require.ErrorAs(t, err, new(*recipes.IdentityError))
 	err = h.client(eve).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana"})
 	require.ErrorAs(t, err, new(*recipes.AccessError))
 	node := h.Root + "/approvals/" + o.ID()
-	for _, u := range []user{nobody, eve} {
+	for _, u := range []user{anonymous, eve} {
 		_, err = h.shell(u).Set(node, []byte("{}"), -1)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		_, err = h.shell(u).SetACL(node, zk.WorldACL(zk.PermAll), -1)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 	}
-	all, _, err := h.client(nobody).Approvals().List(h.Context())
+	all, _, err := h.client(anonymous).Approvals().List(h.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1, "for all to see")
 
 	held := h.Hold(h.Lock(c, "cluster/orders"), "batch")
-	_, err = h.client(nobody).Break(h.Context(), recipes.BreakRequest{Scope: "cluster/orders", Token: held.Token(), By: "ana", Reason: "because"})
+	_, err = h.client(anonymous).Break(h.Context(), recipes.BreakRequest{Scope: "cluster/orders", Token: held.Token(), By: "ana", Reason: "because"})
 	require.ErrorAs(t, err, new(*recipes.IdentityError))
 	require.NoError(t, held.Granted().Check())
 }
@@ -166,7 +166,7 @@ func TestNobodyDecidesOrBreaksInAnOpenDeployment(t *testing.T) {
 func TestOperatorsDecideInAnOpenDeployment(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	o, err := h.client(nobody, ana).Approvals().Open(h.Context(), question())
+	o, err := h.client(anonymous, ana).Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
 	require.ErrorAs(t, h.client(eve).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "eve"}), new(*recipes.AccessError))
 	require.NoError(t, h.client(ana, ana).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana"}))

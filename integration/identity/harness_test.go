@@ -28,16 +28,17 @@ func TestMain(m *testing.M) {
 // A user is somebody who knows a password.
 type user struct{ name, password string }
 
-// Keeper is who the daemons are, Ana and Bob are operators, Worker is another daemon, Rita looks on; nobody knows Eve.
+// keeper is the user of the daemons, ana and bob are operators, worker is another daemon, rita may read; eve is in no
+// list.
 var (
-	keeper   = user{"keeper", "k33per"}
-	ana      = user{"ana", "an:a's"}
-	bob      = user{"bob", "b0b"}
-	worker   = user{"worker", "w0rker"}
-	rita     = user{"rita", "r1ta"}
-	eve      = user{"eve", "apple"}
-	eveAsAna = user{"ana", "guessed"} // the right name, the wrong password
-	nobody   = user{}
+	keeper    = user{"keeper", "k33per"}
+	ana       = user{"ana", "an:a's"}
+	bob       = user{"bob", "b0b"}
+	worker    = user{"worker", "w0rker"}
+	rita      = user{"rita", "r1ta"}
+	eve       = user{"eve", "apple"}
+	eveAsAna  = user{"ana", "guessed"} // the right name, the wrong password
+	anonymous = user{}
 )
 
 func (u user) id() string { return recipes.DigestID(u.name, u.password) }
@@ -66,7 +67,7 @@ func (h *fixture) clientAt(addr string, u user, operators ...user) *recipes.Clie
 	h.Helper()
 	return h.Client(harness.Servers(addr), func(cfg *recipes.Config) {
 		cfg.Operators = ids(operators...)
-		if u != nobody {
+		if u != anonymous {
 			cfg.Auth = &recipes.Digest{User: u.name, Password: u.password}
 		}
 	})
@@ -76,7 +77,7 @@ func (h *fixture) clientAt(addr string, u user, operators ...user) *recipes.Clie
 func (h *fixture) shell(u user) *zk.Conn {
 	h.Helper()
 	conn := testbed.Shell(h, h.Server)
-	if u != nobody {
+	if u != anonymous {
 		require.NoError(h, conn.AddAuth("digest", []byte(u.name+":"+u.password)))
 	}
 	return conn
@@ -117,7 +118,7 @@ func (h *fixture) watch(c *recipes.Client) *reader {
 	return r
 }
 
-// sees waits for what is told next: these overrides.
+// sees waits for the next notification: these overrides.
 func (r *reader) sees(ids ...string) []opstore.PostedOverride {
 	r.t.Helper()
 	s := r.next()
@@ -128,7 +129,7 @@ func (r *reader) sees(ids ...string) []opstore.PostedOverride {
 
 func (r *reader) next() seen {
 	r.t.Helper()
-	return harness.Receive(r.t, r.seen, "the reader is told nothing")
+	return harness.Receive(r.t, r.seen, "the reader is not notified")
 }
 
 // silent: nothing else has been told by the time that this was called.

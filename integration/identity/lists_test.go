@@ -19,7 +19,7 @@ import (
 func (h *fixture) alone(u user) recipes.Config {
 	cfg := h.namedConfig(u)
 	cfg.Operators, cfg.Contenders, cfg.Readers = nil, nil, nil
-	if u == nobody {
+	if u == anonymous {
 		cfg.Auth = nil
 	}
 	return cfg
@@ -216,7 +216,7 @@ func TestInitLeavesListsOfANewerProgram(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, newer, data)
 
-	// what nobody can read is written anew
+	// what cannot be read by any user is written anew
 	_, err = shell.Set(node, []byte("junk"), -1)
 	require.NoError(t, err)
 	require.NoError(t, h.named(ana).MakeRoot(h.Context()))
@@ -226,7 +226,7 @@ func TestClientThatIsInNoListIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	require.NoError(t, h.named(ana).MakeRoot(h.Context()))
-	for _, u := range []user{nobody, eve, eveAsAna} {
+	for _, u := range []user{anonymous, eve, eveAsAna} {
 		var access *recipes.AccessError
 		require.ErrorAs(t, works(h.Context(), h.connect(h.alone(u))), &access)
 		require.Equal(t, h.Root+"/identities", access.Node)
@@ -258,9 +258,9 @@ func TestForgedIdentitiesAreNotTaken(t *testing.T) {
 	}
 }
 
-// Whoever shares a root without lists shares what they make, too.
-// Somebody who was first, and knows nobody's password, can make everybody a contender. Who
-// has credentials is not one of these, unless they know the operators.
+// Users who share a root without lists share what they make, too. A user who was first,
+// and knows no password, can make everyone a contender. A user with credentials is not
+// among them, unless they know the operators.
 func TestListsThatLetEverybodyContendAreNotForThoseWithCredentials(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -278,7 +278,7 @@ func TestListsThatLetEverybodyContendAreNotForThoseWithCredentials(t *testing.T)
 	require.ErrorAs(t, h.watch(c).next().err, &refused)
 
 	// while those without credentials, and those who know the operators, are welcome
-	require.NoError(t, works(h.Context(), h.connect(h.alone(nobody))))
+	require.NoError(t, works(h.Context(), h.connect(h.alone(anonymous))))
 	knows := h.alone(worker)
 	knows.Operators = ids(eve)
 	require.NoError(t, works(h.Context(), h.connect(knows)))
@@ -288,7 +288,7 @@ func TestListsThatLetEverybodyContendAreNotForThoseWithCredentials(t *testing.T)
 func TestMembersOfARootWithoutListsMayReadWhatOthersMake(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	h.squat(nobody, h.Root, nil, digest(keeper), digest(ana))
+	h.squat(anonymous, h.Root, nil, digest(keeper), digest(ana))
 	require.NoError(t, works(h.Context(), h.client(keeper)))
 	_, _, err := h.client(ana).Locks(h.Context())
 	require.NoError(t, err)
@@ -313,7 +313,7 @@ func TestInitSaysWhatItHasDone(t *testing.T) {
 	}
 
 	open := newFixture(t)
-	open.squat(nobody, open.Root, nil, world(zk.PermAll))
+	open.squat(anonymous, open.Root, nil, world(zk.PermAll))
 	all, err = open.named(ana).Init(open.Context())
 	require.NoError(t, err)
 	require.Equal(t, recipes.RootNode{

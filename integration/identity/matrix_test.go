@@ -77,8 +77,8 @@ func contendersMayOn(t *testing.T, node string) string {
 	return "cdrw" // rooms that are newer than the table: locks' own
 }
 
-// Whatever is there, whoever has made it, and whoever tries what with it by the
-// bare protocol: the table says whether that works.
+// For each kind of node, each creator and each user who tries an operation by
+// the bare protocol: the table says whether that works.
 func TestWhoMayDoWhatIsTheTable(t *testing.T) {
 	t.Parallel()
 	f := newNamed(t)
@@ -94,7 +94,7 @@ func TestWhoMayDoWhatIsTheTable(t *testing.T) {
 		"operators":  {[]user{ana}, func(string) string { return "cdrwa" }},
 		"contenders": {[]user{keeper, worker}, func(node string) string { return contendersMayOn(t, node) }},
 		"readers":    {[]user{rita}, func(string) string { return "r" }},
-		"strangers":  {[]user{nobody, eve, eveAsAna}, func(string) string { return "" }},
+		"strangers":  {[]user{anonymous, eve, eveAsAna}, func(string) string { return "" }},
 	}
 	for _, k := range kinds {
 		for _, u := range k.users {
@@ -163,7 +163,7 @@ func tries(shell *zk.Conn, node string, n node) []attempt {
 func TestWhatContendersMayNotRemoveTheyCannotReplace(t *testing.T) {
 	t.Parallel()
 	f := newNamed(t)
-	for _, u := range []user{keeper, rita, nobody, eve} {
+	for _, u := range []user{keeper, rita, anonymous, eve} {
 		shell := f.shell(u)
 		for _, room := range []string{"overrides", "seal", "identities", "clock", "audit", "locks", "requests"} {
 			at := f.Root + "/" + room
@@ -215,7 +215,7 @@ func TestContendersAreNoOperators(t *testing.T) {
 	require.True(t, d.Approved)
 }
 
-func TestReadersSeeAllAndAreToldWhichRightTheyLack(t *testing.T) {
+func TestReadersSeeAllAndLearnWhichRightTheyLack(t *testing.T) {
 	t.Parallel()
 	f := newNamed(t)
 	before := f.tree(f.shell(ana), f.Root)
@@ -276,7 +276,7 @@ func TestContendersDoNotMakeTheRoot(t *testing.T) {
 	require.ErrorContains(t, err, h.Root+" does not exist, and only an operator may make it; let one run: lockkeeper init")
 	_, err = h.audit(h.named(keeper)).Append(h.Context(), entry("batch"))
 	require.ErrorAs(t, err, &none)
-	there, _, err := h.shell(nobody).Exists(h.Root)
+	there, _, err := h.shell(anonymous).Exists(h.Root)
 	require.NoError(t, err)
 	require.False(t, there)
 
@@ -287,8 +287,8 @@ func TestContendersDoNotMakeTheRoot(t *testing.T) {
 	h.watch(h.named(keeper)).sees("INC-1")
 }
 
-// A stranger who was first, calls herself like an operator, and lets everybody
-// in, is told from the operator by the seal: she does not know Ana's hash.
+// A stranger who was first, calls herself like an operator, and lets everyone
+// in, differs from the operator by the seal: she does not know Ana's hash.
 func TestContendersTellAnOperatorFromAStrangerOfThatName(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -371,7 +371,7 @@ func TestWhatAContenderCanForgeInTheAuditTrail(t *testing.T) {
 	require.Equal(t, opstore.AuditMissing, report.Broken.Fault)
 }
 
-// Nobody's client asks at emergency priority without an override in force.
+// No client asks at emergency priority without an override in force.
 func TestEmergencyPriorityTakesALiveOverride(t *testing.T) {
 	t.Parallel()
 	f := newNamed(t)

@@ -141,7 +141,7 @@ func TestReaderHearsOfChangesInTheNextSession(t *testing.T) {
 	r.silent()
 }
 
-func TestBoardThatCannotBeReadIsTold(t *testing.T) {
+func TestBoardThatCannotBeReadIsReported(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	c := h.client(keeper)
@@ -188,7 +188,7 @@ func TestBoardIsWrittenByOperatorsAndReadByAllOthersOfTheRoot(t *testing.T) {
 	_, err = h.shell(keeper).Set(h.Root+"/locks", nil, -1)
 	require.ErrorIs(t, err, zk.ErrNoNode)
 
-	// the list goes with the configuration of whoever has written last
+	// the list goes with the configuration of the last writer
 	_, err = h.client(ana, ana, bob, keeper).Overrides().Apply(h.Context(), incident("INC-2", inAnHour()))
 	require.NoError(t, err)
 	acl, _, err := h.shell(ana).GetACL(h.Root + "/overrides")
@@ -220,7 +220,7 @@ func closeApproval(h *fixture, o *opstore.OpenApproval) error {
 func TestOpenDeploymentHasNoOverrides(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	c := h.client(nobody)
+	c := h.client(anonymous)
 	require.NoError(t, makeRoot(h, c))
 	r := h.watch(c)
 	r.sees()
@@ -230,8 +230,8 @@ func TestOpenDeploymentHasNoOverrides(t *testing.T) {
 	_, err = c.Overrides().Clear(h.Context(), "INC-1")
 	require.ErrorAs(t, err, new(*recipes.IdentityError))
 
-	// what somebody puts there all the same is told, and not acted on
-	_, err = h.shell(nobody).Create(h.Root+"/overrides", forged("INC-9"), 0, zk.WorldACL(zk.PermAll))
+	// an override that a stranger puts there is reported, and not applied
+	_, err = h.shell(anonymous).Create(h.Root+"/overrides", forged("INC-9"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	var untrusted *recipes.UntrustedError
 	told := r.next()

@@ -44,7 +44,7 @@ func (h *fixture) distrusted(c *recipes.Client, node, entry string) {
 func TestRootThatIsOpenToAllIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	for name, acl := range map[string]zk.ACL{
-		"whoever made the node":                world(zk.PermAll),
+		"the creator of the node":              world(zk.PermAll),
 		"although only operators may write it": digest(ana),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestRootThatIsOpenToAllIsNotTrusted(t *testing.T) {
 			h.squat(eve, h.Root+"/overrides", forged("INC-9"), acl, world(zk.PermRead))
 			h.distrusted(h.client(ana), h.Root, "world:anyone:cdrwa")
 			h.distrusted(h.client(ana, ana), h.Root, "world:anyone:cdrwa")
-			h.distrusted(h.client(nobody, ana), h.Root, "world:anyone:cdrwa")
+			h.distrusted(h.client(anonymous, ana), h.Root, "world:anyone:cdrwa")
 		})
 	}
 }
@@ -63,10 +63,10 @@ func TestRootThatIsOpenToAllIsNotTrusted(t *testing.T) {
 func TestNothingIsPostedInARootThatIsOpenToAll(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	h.squat(nobody, h.Root, nil, world(zk.PermAll))
+	h.squat(anonymous, h.Root, nil, world(zk.PermAll))
 	_, err := h.client(ana).Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.EqualError(t, err, `override "INC-1" not applied: `+h.Root+` is not trusted: its ACL has world:anyone:cdrwa, which is every client; set the ACL to those who may use Lockkeeper (docs/security.md says how)`)
-	there, _, err := h.shell(nobody).Exists(h.Root + "/overrides")
+	there, _, err := h.shell(anonymous).Exists(h.Root + "/overrides")
 	require.NoError(t, err)
 	require.False(t, there)
 }
@@ -80,7 +80,7 @@ func TestRootOfAStrangerIsRefused(t *testing.T) {
 		var access *recipes.AccessError
 		require.ErrorAs(t, err, &access)
 		require.ErrorAs(t, works(h.Context(), c), &access)
-		require.ErrorAs(t, h.watch(c).next().err, &access) // nobody knows what is in force
+		require.ErrorAs(t, h.watch(c).next().err, &access) // it is unknown what is in force
 	}
 }
 
@@ -101,7 +101,7 @@ func TestStrangerOfTheSameNameIsNotTrusted(t *testing.T) {
 	h := newFixture(t)
 	h.squat(eveAsAna, h.Root, nil, digest(eveAsAna), world(zk.PermRead))
 	h.squat(eveAsAna, h.Root+"/overrides", forged("INC-9"), digest(eveAsAna), world(zk.PermRead))
-	for _, c := range []*recipes.Client{h.client(ana), h.client(ana, ana), h.client(nobody, ana), h.client(keeper, ana)} {
+	for _, c := range []*recipes.Client{h.client(ana), h.client(ana, ana), h.client(anonymous, ana), h.client(keeper, ana)} {
 		var untrusted *recipes.UntrustedError
 		require.ErrorAs(t, h.watch(c).next().err, &untrusted)
 		require.Equal(t, "digest:ana:cdrwa", untrusted.Entry)
@@ -110,8 +110,8 @@ func TestStrangerOfTheSameNameIsNotTrusted(t *testing.T) {
 	}
 }
 
-// One board of a stranger in a root that has become ours is told until somebody
-// has removed it, and then Lockkeeper goes on by itself.
+// A board of a stranger in a root that has become ours is reported until it is
+// removed; then Lockkeeper goes on by itself.
 func TestRootIsSetRight(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -135,8 +135,8 @@ func TestRootIsSetRight(t *testing.T) {
 	r.sees("INC-1")
 }
 
-// Operators who are configured are believed by those who have no credentials
-// themselves, if nobody else may put anything there.
+// Clients without credentials trust configured operators, if only these may
+// write there.
 func TestReaderWithoutCredentialsBelievesOperatorsItCanSee(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -146,7 +146,7 @@ func TestReaderWithoutCredentialsBelievesOperatorsItCanSee(t *testing.T) {
 
 	// it sees no hashes, and cannot know whether this is the ana that is meant
 	var untrusted *recipes.UntrustedError
-	told := h.watch(h.client(nobody, ana)).next()
+	told := h.watch(h.client(anonymous, ana)).next()
 	require.ErrorAs(t, told.err, &untrusted)
 	require.ErrorContains(t, told.err, "it may be another user of that name; let an operator run lockkeeper init")
 
@@ -160,7 +160,7 @@ func TestReaderWithoutCredentialsBelievesOperatorsItCanSee(t *testing.T) {
 	h.watch(h.client(keeper, ana)).sees("INC-1")
 }
 
-func TestAuditTrailThatAStrangerHasMadeIsTold(t *testing.T) {
+func TestAuditTrailThatAStrangerHasMadeIsReported(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.squat(eve, h.Root, nil, world(zk.PermAll))

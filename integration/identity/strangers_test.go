@@ -16,7 +16,7 @@ import (
 )
 
 // strangers are those who have no business here.
-var strangers = map[string]user{"without credentials": nobody, "of another user": eve, "with a wrong password": eveAsAna}
+var strangers = map[string]user{"without credentials": anonymous, "of another user": eve, "with a wrong password": eveAsAna}
 
 // A fortress is a root with something of everything in it.
 type fortress struct {
@@ -126,7 +126,7 @@ func TestStrangersCanDoNothingWithAClient(t *testing.T) {
 			f := newFortress(t)
 			before := f.tree(f.shell(keeper), f.Root)
 			for _, operators := range [][]user{nil, {keeper, ana}, {u}} {
-				if len(operators) == 1 && u == nobody {
+				if len(operators) == 1 && u == anonymous {
 					continue
 				}
 				for what, try := range f.deeds(f.client(u, operators...)) {

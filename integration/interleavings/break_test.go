@@ -44,7 +44,7 @@ func (w *world) broke(token recipes.Token) {
 	require.NoError(w, err)
 }
 
-// broken waits until a user is told that its lock was broken.
+// broken waits until a user learns that its lock was broken.
 func (u *user) broken() {
 	u.w.Helper()
 	loss := await[recipes.Lost](u).Err
@@ -56,7 +56,7 @@ func (u *user) broken() {
 
 // 37: the lock of one holder is broken: it learns by whom and why, and the first
 // in line holds.
-func TestHolderWhoseLockIsBrokenIsToldAndTheFirstWaiterHolds(t *testing.T) {
+func TestHolderWhoseLockIsBrokenIsNotifiedAndTheFirstWaiterHolds(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H", at(9), cleanup(time.Hour))
 		s := w.wait("S", at(3))
@@ -86,7 +86,7 @@ func TestHolderWhoseLockIsBrokenIsToldAndTheFirstWaiterHolds(t *testing.T) {
 		state.Evicted[0].At = time.Time{}
 		require.Equal(w, recipes.Eviction{ID: victim.ID, Owner: "H", By: "ana", Why: "it hangs"}, state.Evicted[0])
 
-		// and the same words break nobody else's
+		// and the same words break no other lock
 		var stale *recipes.StaleTokenError
 		_, err = w.breaks(token)()
 		require.ErrorAs(w, err, &stale)
@@ -121,7 +121,7 @@ func TestReaderWhoseLockIsBrokenIsTheOnlyOne(t *testing.T) {
 // 37: what needs a name and a reason is refused without.
 func TestBreakThatCannotBeIsRefused(t *testing.T) {
 	scenarios(t, map[string]func(w *world){
-		"nobody holds it": func(w *world) {
+		"no holder": func(w *world) {
 			_, err := w.breaks(7)()
 			require.ErrorAs(w, err, new(*recipes.NotHeldError), "it was never locked")
 			h := w.hold("H")
@@ -158,9 +158,9 @@ func TestBreakThatCannotBeIsRefused(t *testing.T) {
 	})
 }
 
-// 38: a break under way meets whatever else ends the hold: it is done, or the
-// holder that is meant is gone and nobody else is hit.
-func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
+// 38: a break under way races with anything else that ends the hold: it is
+// done, or the holder that is meant is gone and no other holder is hit.
+func TestBreakUnderWayHitsOnlyTheHolderThatIsMeant(t *testing.T) {
 	// the break is held on its way
 	given := func(w *world, h *user) (breaks *zktest.Rule, outcome func() (recipes.Contender, error)) {
 		breaks = w.On(Breaks(users).From("ana").Nth(1)).Hold()
@@ -203,7 +203,7 @@ func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
 			require.Equal(w, recipes.LossTaken, await[recipes.Lost](h).Err.Reason)
 			p.holdsOn()
 		},
-		"asked to go before": func(w *world) {
+		"preempted before": func(w *world) {
 			h := w.hold("H", at(5), cleanup(time.Hour))
 			asked := 0
 			breaks := w.On(Breaks(users).From("ana").Nth(1)).Hold()
@@ -277,8 +277,9 @@ func TestBreakUnderWayHitsTheOneThatIsMeantOrNobody(t *testing.T) {
 	}
 }
 
-// 38: who was evicted learns by whom though others have held the lock since,
-// each of which found it idle; after a while nobody hands that on any more.
+// 38: an evicted holder learns by whom though others have held the lock since,
+// each of which found it idle; after a while that record is no longer passed
+// on.
 func TestVictimThatWasAwayLearnsWhoHasBrokenItsLock(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a holder that is away while its lock is broken
@@ -335,8 +336,8 @@ func TestVictimThatWasAwayLearnsWhoHasBrokenItsLockThoughItWasHandedOn(t *testin
 }
 
 // 38: one that was granted while its connection was away, and whose lock was
-// broken before it heard, is told so.
-func TestWaiterThatIsGrantedAndBrokenBeforeItHearsIsTold(t *testing.T) {
+// broken before it heard, learns so.
+func TestWaiterThatIsGrantedAndBrokenBeforeItHearsIsNotified(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H", at(9))
 		s := w.wait("S", at(3))

@@ -67,14 +67,13 @@ func TestAcquireReturnsAtItsDeadlineThoughTheServerIsMute(t *testing.T) {
 	})
 }
 
-// A listener may use its grant, and must not block. One that does all the same costs its own hold punctuality, and nobody
-// else's.
+// A listener may use its grant, and must not block. A listener that blocks delays only its own hold.
 func TestListenerThatBlocksDoesNotKeepOthersFromHearingOfTheirLoss(t *testing.T) {
 	each(t, map[string]func(g *recipes.Grant, free chan struct{}){
 		"it blocks":           func(_ *recipes.Grant, free chan struct{}) { <-free },
 		"it checks its grant": func(g *recipes.Grant, _ chan struct{}) { _ = g.Check() },
 	}, func(w *world, hears func(g *recipes.Grant, free chan struct{})) {
-		// given two holds of one client, of which one does something when it is told of the risk
+		// given two holds of one client, one of which acts when it learns of the risk
 		c := w.client("A")
 		stuck, free, grants := make(chan struct{}), make(chan struct{}), make(chan *recipes.Grant, 1)
 		g, err := c.w.fixture.Lock(c.Client, "stuck").Acquire(w.Context(), recipes.Request{Notify: func(n recipes.Notice) {

@@ -21,12 +21,12 @@ func Removes() zktest.Match {
 }
 
 // Rewrites writes the lock node as it is, under the epoch, so that a watch on it
-// fires that nobody needs: check(root) · set(L).
+// fires without need: check(root) · set(L).
 func Rewrites(scope string) zktest.Match {
 	return zktest.Op(zktest.Multi).Containing(zktest.SetData).Path(lockNode(scope)).Where(consistsOf(zktest.Check, zktest.SetData))
 }
 
-// collects begins to remove the locks that nobody uses at the moment, as a
+// collects starts to remove the locks that are unused at the moment, as a
 // client of its own. The function that it returns waits for the outcome.
 func (w *world) collects(name string, change ...func(*recipes.IdleOptions)) (outcome func() recipes.Collection) {
 	w.Helper()
@@ -123,7 +123,7 @@ func TestMemoryOfRemovedLockNodeGrantsNothing(t *testing.T) {
 	})
 }
 
-// 39: the newcomer is refused by the epoch alone although nobody is there: it
+// 39: the newcomer is refused by the epoch alone although the lock is free: it
 // does not queue, nor does a try fail.
 func TestTryIsGrantedThoughTheLockGoesAsItComes(t *testing.T) {
 	scenario(t, func(w *world) {
@@ -152,7 +152,8 @@ func TestOneThatJoinsALockThatIsRemovedMakesItAnew(t *testing.T) {
 	})
 }
 
-// 40: whoever comes as a lock is to be removed is left alone, and the others go.
+// 40: a lock that a request joins as it is to be removed stays, and the other
+// locks are removed.
 func TestLockThatIsUsedAsItIsToBeRemovedStays(t *testing.T) {
 	each(t, map[string]func(w *world){
 		"somebody holds it":     func(w *world) { w.hold("N") },
@@ -301,8 +302,8 @@ func TestOverwrittenLockIsNotRestoredOverOneThatIsThereAnew(t *testing.T) {
 	})
 }
 
-// 43: for how long nobody has used a lock counts from the end of the last use,
-// by the servers' clock.
+// 43: the idle time of a lock counts from the end of the last use, by the
+// servers' clock.
 func TestLockThatWasHeldForLongIsNotIdleWhenItIsReleased(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given one that was held for nine minutes until a second ago, and one that was not
@@ -312,7 +313,7 @@ func TestLockThatWasHeldForLongIsNotIdleWhenItIsReleased(t *testing.T) {
 		h.release()
 		w.Pass(time.Second)
 
-		// when locks are removed that nobody has used for seven minutes
+		// when locks are removed that were unused for seven minutes
 		found := w.collects("gc", older(7*time.Minute), func(o *recipes.IdleOptions) { o.DryRun = true })()
 		require.Equal(w, []string{"other"}, removed(found))
 		require.Zero(w, found.Transactions)
@@ -347,7 +348,7 @@ func TestLockIsFoundIdleByCollectorsThatComeOften(t *testing.T) {
 	})
 }
 
-// 44: whoever lost a lock and has not heard of it still reads by whom.
+// 44: a holder that lost a lock and has not heard of it still reads by whom.
 func TestLockStaysWhileItTellsOfAnEviction(t *testing.T) {
 	scenario(t, func(w *world) {
 		victim := w.client("V", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second }).ask(users, "V", at(1))
@@ -366,7 +367,7 @@ func TestLockStaysWhileItTellsOfAnEviction(t *testing.T) {
 	})
 }
 
-// 45: many at once, in one transaction; who asks for what makes no sense is told.
+// 45: many at once, in one transaction; a nonsensical call returns an error.
 func TestManyIdleLocksGoInOneTransaction(t *testing.T) {
 	scenario(t, func(w *world) {
 		for i := range 20 {

@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// 59: whoever holds by a hand-over delays the lock as one that took it. The second
+// 59: a holder by a hand-over delays the lock as one that acquired it. The second
 // time the holder in front knows the request already, and does not read it.
 func TestHolderThatWasHandedTheLockDelaysIt(t *testing.T) {
 	each(t, map[string]int{"read": 1, "known": 2}, func(w *world, rounds int) {
@@ -101,8 +101,8 @@ func TestReadersKeepTheNoteOfOneThatIsGone(t *testing.T) {
 	})
 }
 
-// 62: nobody is evicted for a lock that is delayed anyway, and of those who are
-// evicted the delay begins at once.
+// 62: no holder is evicted for a lock that is delayed anyway, and the delay of
+// evicted holders begins at once.
 func TestTakeoverOfAReaderBesideOneThatIsGone(t *testing.T) {
 	scenarios(t, map[string]func(w *world){
 		"without a lock-delay it holds on until then": func(w *world) {
@@ -129,7 +129,7 @@ func TestTakeoverOfAReaderBesideOneThatIsGone(t *testing.T) {
 }
 
 // 63: a takeover that grants nothing yet is under the guards of any takeover.
-func TestDelayedTakeoverThatComesLateEvictsNobody(t *testing.T) {
+func TestDelayedTakeoverThatComesLateEvictsNoHolder(t *testing.T) {
 	given := func(w *world) (h, p *user, late *zktest.Rule) {
 		h = w.hold("H", at(1), sharing, delaying(delay))
 		late = w.On(T7(users).From("P").Nth(1)).Hold()
@@ -165,7 +165,7 @@ func TestDelayedTakeoverThatComesLateEvictsNobody(t *testing.T) {
 // gone.
 func TestTryThatReadsLateNoticesNoEndOfAHoldThatGoesOn(t *testing.T) {
 	scenario(t, func(w *world) {
-		// given a lock that is delayed, and a try that has seen nobody there
+		// given a lock that is delayed, and a try that has seen no holder
 		w.hold("X", delaying(20*time.Millisecond))
 		w.expire("X")
 		require.Error(w, w.ask("M", within(0)).Refused())
@@ -257,7 +257,7 @@ func TestStateDoesNotTellOfADelayThatIsOver(t *testing.T) {
 	})
 }
 
-// 67: a try, or a collector, that notices an unclean end late writes over nobody's grant.
+// 67: a try, or a collector, that notices an unclean end late overwrites no grant.
 func TestEndThatIsNoticedLateChangesNothing(t *testing.T) {
 	for who, notices := range map[string]func(w *world) (late *zktest.Rule, ends func()){
 		"a try": func(w *world) (*zktest.Rule, func()) {

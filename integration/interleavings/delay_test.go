@@ -34,7 +34,7 @@ func Notices(scope string) zktest.Match {
 func CleanT5(scope string) zktest.Match { return Breaks(scope) }
 
 // grantedAfter waits for the grant, and requires that the delay is over: to the
-// millisecond, in which a server's time is told.
+// millisecond, the resolution of a server's time.
 func (u *user) grantedAfter(ended, d time.Duration) {
 	u.w.Helper()
 	u.Granted()
@@ -43,7 +43,7 @@ func (u *user) grantedAfter(ended, d time.Duration) {
 	require.LessOrEqual(u.w, at-ended, d+3*time.Millisecond, "%s waits for longer than the delay", u.Owner)
 }
 
-// isDelayed waits until the request is told that H's end delays the lock.
+// isDelayed waits until the request learns that H's end delays the lock.
 func (u *user) isDelayed() {
 	u.w.Helper()
 	told := await[recipes.Delayed](u)
@@ -85,7 +85,7 @@ var uncleanEnds = map[string]func(w *world, h *user){
 	},
 }
 
-// 50: after an unclean end nobody is granted the lock until the delay is over.
+// 50: after an unclean end the lock is not granted until the delay is over.
 func TestUncleanEndDelaysTheLock(t *testing.T) {
 	for name, end := range uncleanEnds {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestUncleanEndDelaysTheLock(t *testing.T) {
 				ended := w.serverNow()
 				end(w, h)
 
-				// then the first in line is told that the lock is free and delayed, and why
+				// then the first waiter learns that the lock is free and delayed, and why
 				s.isDelayed()
 
 				// and holds when that is over
@@ -118,7 +118,7 @@ func TestTakeoverIsDelayedAndTheVictimGoesAtOnce(t *testing.T) {
 		begun := w.serverNow()
 		p := w.ask("P", at(5), forceful)
 
-		// then the holder is told at once, by whom
+		// then the holder is notified at once, by whom
 		require.Equal(w, recipes.LossTaken, await[recipes.Lost](h).Err.Reason)
 		await[recipes.TakenOver](p)
 
@@ -130,7 +130,7 @@ func TestTakeoverIsDelayedAndTheVictimGoesAtOnce(t *testing.T) {
 }
 
 // cleanEnds are ways in which a hold of h ends in good order, though it may have
-// been asked to go.
+// been preempted.
 var cleanEnds = map[string]struct {
 	holder, next []func(*recipes.Request)
 	asked        bool
@@ -144,8 +144,8 @@ var cleanEnds = map[string]struct {
 	},
 }
 
-// 51: a release delays nobody, in time or late.
-func TestCleanEndDelaysNobody(t *testing.T) {
+// 51: a release delays no request, in time or late.
+func TestCleanEndDoesNotDelay(t *testing.T) {
 	for name, c := range cleanEnds {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(w *world) {
@@ -168,8 +168,8 @@ func TestCleanEndDelaysNobody(t *testing.T) {
 	}
 }
 
-// A release with nobody in line leaves a lock that whoever comes takes at once:
-// in one transaction, the same client without a look.
+// A release with an empty queue leaves a lock that the next request takes at
+// once: in one transaction, the same client without a list.
 func TestLockWithADelayCostsOneTransactionToTakeAndOneToGiveBack(t *testing.T) {
 	scenario(t, func(w *world) {
 		first := w.ask("H", delaying(priority.MaxLockDelay))
@@ -200,8 +200,9 @@ func TestLockWithADelayCostsOneTransactionToTakeAndOneToGiveBack(t *testing.T) {
 	})
 }
 
-// 52: nobody was there when the hold ended; the delay begins when somebody asks.
-func TestNewcomerWaitsForTheDelayOfAnEndThatNobodyHasSeen(t *testing.T) {
+// 52: no request was there when the hold ended; the delay begins with the next
+// request.
+func TestNewcomerWaitsForTheDelayOfAnUnseenEnd(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.hold("H", delaying(delay))
 		w.expire("H")
@@ -251,7 +252,7 @@ func TestAcquireTimeoutThatEndsInADelaySaysSo(t *testing.T) {
 }
 
 // 54: who comes first later does not wait anew, and does not come in early.
-func TestDelayGoesOnWhoeverWaitsForIt(t *testing.T) {
+func TestDelayGoesOnWhicheverRequestWaits(t *testing.T) {
 	const delay = time.Second // two waiters come and go in it
 	each(t, map[string]func(w *world, first *user) (next *user){
 		"the first waiter dies": func(w *world, _ *user) *user {
@@ -287,7 +288,7 @@ func TestDelayGoesOnWhoeverWaitsForIt(t *testing.T) {
 		w.Pass(delay / 4)
 		next := change(w, s)
 		next.grantedAfter(ended, delay)
-		require.Equal(w, 1, times[recipes.Delayed](next), "it is told once")
+		require.Equal(w, 1, times[recipes.Delayed](next), "it is notified once")
 	})
 }
 
@@ -357,7 +358,7 @@ func TestReaderThatIsGoneDelaysNoReader(t *testing.T) {
 }
 
 // Many readers with a lock-delay leave at once: each takes its own note away.
-func TestManyReadersThatLeaveAtOnceDelayNobody(t *testing.T) {
+func TestManyReadersThatLeaveAtOnceDoNotDelay(t *testing.T) {
 	scenario(t, func(w *world) {
 		const many = 12
 		readers := make([]*user, many)
@@ -378,7 +379,7 @@ func TestManyReadersThatLeaveAtOnceDelayNobody(t *testing.T) {
 }
 
 // A request that leaves as it is granted has held nothing.
-func TestWaiterThatLeavesAsItIsGrantedDelaysNobody(t *testing.T) {
+func TestWaiterThatLeavesAsItIsGrantedDoesNotDelay(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H")
 		s := w.wait("S", delaying(priority.MaxLockDelay))
@@ -471,7 +472,7 @@ func TestStateTellsOfADelay(t *testing.T) {
 }
 
 // A collection of idle locks leaves one that is delayed, and begins a delay that
-// nobody else ever would.
+// no other client would begin.
 func TestCollectionOfIdleLocksLeavesOneThatIsDelayed(t *testing.T) {
 	scenario(t, func(w *world) {
 		unclean := map[string]recipes.LeftReason{users: recipes.LeftUnclean}
@@ -480,15 +481,15 @@ func TestCollectionOfIdleLocksLeavesOneThatIsDelayed(t *testing.T) {
 		w.Pass(2 * delay)
 		require.Equal(w, unclean, left(w.collects("gc")()), "it has not begun")
 		w.Pass(2 * delay)
-		require.Equal(w, unclean, left(w.collects("gc")()), "nobody knows how late it is")
+		require.Equal(w, unclean, left(w.collects("gc")()), "the time is unknown")
 		w.Pass(2 * delay)
 		require.Equal(w, []string{users}, removed(w.collects("gc")()))
 	})
 }
 
-// 58: a request that was given up when nobody knew whether it had come to be has held
-// nothing, though it was granted before it could be taken back.
-func TestRequestThatIsUndoneAfterItWasGrantedDelaysNobody(t *testing.T) {
+// 58: a request that was given up while its creation was uncertain has held nothing,
+// though it was granted before it could be undone.
+func TestRequestThatIsUndoneAfterItWasGrantedDoesNotDelay(t *testing.T) {
 	each(t, map[string]struct {
 		lost          zktest.Match
 		behind, moves bool
@@ -525,7 +526,7 @@ func TestRequestThatIsUndoneAfterItWasGrantedDelaysNobody(t *testing.T) {
 		require.Equal(w, []string{"A"}, w.holders())
 		returns.Release()
 
-		// then whoever comes next has the lock at once
+		// then the next request has the lock at once
 		n := w.ask("N")
 		n.Granted()
 		require.Zero(w, times[recipes.Delayed](n))

@@ -84,8 +84,8 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 	})
 }
 
-// 11, without the end of the session: a T1 or T2 that succeeds when nobody waits
-// for it any more is undone.
+// 11, without the end of the session: a T1 or T2 that succeeds when its caller
+// no longer waits is undone.
 func TestRequestThatSucceedsAfterItsCallerHasLeftIsUndone(t *testing.T) {
 	scenarios(t, map[string]func(w *world){
 		"T1": func(w *world) {

@@ -135,8 +135,8 @@ func TestGrantOfASessionThatExpiresBeforeItLearnsGoesToTheNext(t *testing.T) {
 }
 
 // 5: H lists {H, S}, a more important N joins and S re-decides (now behind N),
-// and H hands over to S; S starts, N preempts S, nobody is stuck.
-func TestHandOverPastAMoreImportantNewcomerStopsNobody(t *testing.T) {
+// and H hands over to S; S starts, N preempts S, no request is stuck.
+func TestHandOverPastAMoreImportantNewcomerBlocksNoRequest(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a holder that is about to hand over to the only waiter that it has seen
 		h := w.hold("H", at(5))
@@ -151,7 +151,7 @@ func TestHandOverPastAMoreImportantNewcomerStopsNobody(t *testing.T) {
 		handsOver.Release()
 		require.NoError(w, released())
 
-		// then the waiter holds, is asked to go by the other, and goes
+		// then the waiter holds, is preempted by the other, and releases
 		s.Granted()
 		require.Equal(w, "N", await[recipes.PreemptRequested](s).By.Owner)
 		await[recipes.PreemptSent](n)
@@ -170,7 +170,7 @@ func TestHolderThatKnowsWhoIsNextLooksAgain(t *testing.T) {
 			holder.release()
 			return important
 		},
-		"it was just asked to go": func(w *world, holder *user, began time.Duration) *user {
+		"it was just preempted": func(w *world, holder *user, began time.Duration) *user {
 			important := w.ask("important", at(9))
 			await[recipes.PreemptRequested](holder)
 			require.LessOrEqual(w, w.Now(), began+2*time.Millisecond, "what it has read may be used for longer")
@@ -209,8 +209,8 @@ func TestHolderThatKnowsWhoIsNextLooksAgain(t *testing.T) {
 	})
 }
 
-// Every hold hears that it is asked to go, in whatever order it and others of its client began and ended.
-func TestEveryHoldOfAClientHearsThatItIsAskedToGo(t *testing.T) {
+// Every hold learns of its preemption, in whatever order it and others of its client began and ended.
+func TestEveryHoldOfAClientLearnsOfItsPreemption(t *testing.T) {
 	each(t, map[string]time.Duration{"at once": 0, "one after the other": 4 * time.Millisecond, "for long": 30 * time.Millisecond},
 		func(w *world, pause time.Duration) {
 			mine, others := w.client("mine"), w.client("others")
@@ -264,7 +264,7 @@ func TestHolderThatReleasesBeforeItHearsOfThePreemptorGivesItTheLock(t *testing.
 // N13: one that outranks the holder, but not the preemptor, comes in between.
 func TestLessImportantNewcomerChangesNothingForThePreemptor(t *testing.T) {
 	scenario(t, func(w *world) {
-		// given a holder of priority 1, asked to go by one of priority 3
+		// given a holder of priority 1, preempted by one of priority 3
 		h := w.hold("H", at(1), cleanup(time.Hour))
 		three := w.ask("three", at(3))
 		await[recipes.PreemptSent](three)
@@ -277,7 +277,7 @@ func TestLessImportantNewcomerChangesNothingForThePreemptor(t *testing.T) {
 		two := w.ask("two", at(2), forceful, waiting(0))
 		require.Equal(w, 2, two.Queued().Position)
 
-		// then nobody is told anything
+		// then no holder is notified
 		two.waits()
 		three.waits()
 		require.Equal(w, []string{"three", "two"}, w.waiters())

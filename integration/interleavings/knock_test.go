@@ -59,7 +59,7 @@ func TestKnockOfARequestThatIsGoneChangesNothing(t *testing.T) {
 			// when its knock comes
 			release()
 
-			// then it is told, and the lock node is as it was
+			// then it is notified, and the lock node is as it was
 			require.ErrorAs(w, v.Refused(), new(*recipes.EvictedError))
 			now := w.lock()
 			require.Equal(w, before, now)
@@ -82,7 +82,7 @@ func TestKnockOfARequestThatIsGoneChangesNothing(t *testing.T) {
 			require.Equal(w, before.Stat.Version, between.Stat.Version)
 			release()
 
-			// then that one holds, and whoever comes then waits
+			// then that one holds, and the next request waits
 			require.ErrorAs(w, v.Refused(), new(*recipes.EvictedError))
 			now := w.lock()
 			require.Equal(w, between, now)
@@ -95,7 +95,7 @@ func TestKnockOfARequestThatIsGoneChangesNothing(t *testing.T) {
 }
 
 // 68: a knock contains the version of the lock that it has read. When somebody was granted since, it is made anew.
-func TestKnockThatComesAfterAGrantForgetsNobody(t *testing.T) {
+func TestKnockThatComesAfterAGrantLosesNoRequest(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a waiter that is about to knock, and has read the lock
 		x, v, release := w.knocks()

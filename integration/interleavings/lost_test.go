@@ -73,7 +73,7 @@ func (p *place) are(n int) {
 	harness.Eventually(p, func() bool { return len(p.Ephemerals()) == n }, "%d requests: %v", n, p.Ephemerals())
 }
 
-// Each kind of transaction, when the connection breaks over it: it is done once, and nobody is told of an error.
+// Each kind of transaction, when the connection breaks over it: it is done once, and no caller gets an error.
 var transactions = map[string]func(p *place){
 	"T1, a grant without a queue": func(p *place) {
 		p.lost(T1(users), "A")

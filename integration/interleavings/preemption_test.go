@@ -197,7 +197,7 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 			h.release()
 			returns.Release()
 
-			// then the preemptor holds, and has taken over from nobody
+			// then the preemptor holds, and has evicted no holder
 			p.Granted()
 			require.Zero(w, times[recipes.TakenOver](p))
 			require.Zero(w, times[recipes.Lost](h))
@@ -230,7 +230,7 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 
 // 18, with another successor: the hand-over that comes after the takeover would
 // name a second holder.
-func TestHandOverToAnotherAfterATakeoverGrantsNobody(t *testing.T) {
+func TestHandOverToAnotherAfterATakeoverGrantsNoRequest(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a hand-over under way
 		h := w.hold("H", at(5), cleanup(200*time.Millisecond))
@@ -253,7 +253,7 @@ func TestHandOverToAnotherAfterATakeoverGrantsNobody(t *testing.T) {
 
 // 25: a T6 is written to a holder before it has read its token; the holder, the
 // preemptor and the listing still agree on the token of the grant.
-func TestTokenIsTheOneOfTheGrantWhoeverWroteTheNodeLater(t *testing.T) {
+func TestTokenIsTheOneOfTheGrantAfterLaterWrites(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a holder by hand-over, which has not read its token
 		first := w.hold("F", at(5))
@@ -267,7 +267,7 @@ func TestTokenIsTheOneOfTheGrantWhoeverWroteTheNodeLater(t *testing.T) {
 		outcome := later(w, "the token", func() (recipes.Token, error) { return h.Granted().Token(context.Background()) })
 		w.reached(reads)
 
-		// when it is asked to go before that is answered
+		// when it is preempted before that is answered
 		p := w.ask("P", at(9))
 		sent := await[recipes.PreemptSent](p)
 		reads.Release()

@@ -16,7 +16,8 @@ import (
 // its watch on H; W notices at arming and grants itself.
 func TestWaiterThatArmsItsWatchOnAHolderThatIsGoneGrantsItself(t *testing.T) {
 	each(t, map[string]priority.Level{"less important": 1, "more important": 9}, func(w *world, level priority.Level) {
-		// given a holder that saw nobody and leaves, and a waiter that has listed it
+		// given a holder that saw no waiter and leaves, and a waiter that has listed
+		// it
 		h := w.hold("H", at(5))
 		leaves, released := h.releasesUpTo(T5(users).From("H"))
 		arms, waiter := w.stops(Arms(users, h.Granted().ID()).From("W"), "W", at(level))
@@ -83,7 +84,7 @@ func TestWaiterThatArmsItsWatchOnOneThatHasLeftIsNext(t *testing.T) {
 // 13: readers A and B hold and release at the same moment, each believing the
 // other alive; the first exclusive waiter gets its watches' events and grants
 // itself. The readers are played by hand.
-func TestFirstWaiterRunsWhenAllReadersLeaveAtOnceAndNobodyHandsOver(t *testing.T) {
+func TestFirstWaiterRunsWhenAllReadersLeaveAtOnceWithoutAHandOver(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given two readers, and an exclusive waiter that has asked both to go
 		w.hold("first", at(1)).release()
@@ -110,7 +111,7 @@ func TestFirstWaiterRunsWhenAllReadersLeaveAtOnceAndNobodyHandsOver(t *testing.T
 }
 
 // 21: B watches its predecessor A, A is granted and works on and on; B enforces
-// A's lease although nobody else moves.
+// A's lease although no other request moves.
 func TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given two waiters
@@ -218,7 +219,7 @@ func TestFirstWaiterLearnsOfAMoreImportantOneThatCameBetweenItsLooks(t *testing.
 		await[recipes.PreemptSent](more)
 		reads.Release()
 
-		// then the first one is told that it is not the first any more
+		// then the first one learns that it is not the first any more
 		await[recipes.Displaced](first)
 		h.release()
 		more.Granted()

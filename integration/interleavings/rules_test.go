@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// runs makes a holder that is not asked to go for a priority before that.
+// runs makes a holder that is not preempted for a priority before that.
 func runs(d time.Duration) func(*recipes.Request) {
 	return func(r *recipes.Request) { r.MinRuntime = d }
 }
@@ -58,7 +58,7 @@ func TestMinimumRuntimeThatBeginsTooLateIsRefused(t *testing.T) {
 		await[recipes.PreemptSent](p)
 		writes.Release()
 
-		// then it is told so, and is not protected
+		// then it learns so, and is not protected
 		var pending *recipes.PreemptPendingError
 		require.ErrorAs(w, outcome(), &pending)
 		require.Equal(w, "P", pending.By.By.Owner)
@@ -93,12 +93,12 @@ func TestMinimumRuntimeIsMeasuredOnTheServersClock(t *testing.T) {
 	})
 }
 
-// Nobody is asked to go while another is left alone; but what was asked before
-// that one came stands, and its grace runs.
+// No holder is preempted while another is left alone; but an earlier preemption
+// stands, and its grace period runs.
 func TestRequestToGoThatStandsOutlivesAnotherWhoIsLeftAlone(t *testing.T) {
 	const grace = 300 * time.Millisecond
 	scenario(t, func(w *world) {
-		// given a reader that was asked to go by a forceful writer
+		// given a reader that was preempted by a forceful writer
 		h := w.hold("H", at(1), sharing, cleanup(grace))
 		p := w.ask("P", at(5), forceful)
 		_, asked := awaitAt[recipes.PreemptRequested](h)

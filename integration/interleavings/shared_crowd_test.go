@@ -25,8 +25,8 @@ const (
 // fast is what a step may take when a crowd is there.
 const fast = 200 * time.Millisecond
 
-// reads makes a reader come and go: it holds for a while, or until it is asked
-// to go.
+// reads makes a reader come and go: it holds for a while, or until it is
+// preempted.
 func (c *client) reads(level priority.Level, patience *time.Duration, hold time.Duration) error {
 	asked := make(chan struct{})
 	var once sync.Once
@@ -117,7 +117,7 @@ func TestHolderHandsOverToACrowdOfReadersThatGiveUp(t *testing.T) {
 	})
 }
 
-// Nobody but readers: each that comes in raises the version for the others.
+// Only readers: each that comes in raises the version for the others.
 func TestCrowdOfReadersComesInBesideACrowdOfReaders(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given many readers

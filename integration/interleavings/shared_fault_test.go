@@ -166,9 +166,9 @@ func TestDowngradeThatIsOvertaken(t *testing.T) {
 	})
 }
 
-// A shared holder whose clean end is written into the lock node contains the version that it has read: it forgets nobody
-// who came meanwhile.
-func TestReaderThatLeavesCleanlyForgetsNobodyWhoCameMeanwhile(t *testing.T) {
+// A shared holder whose clean end is written into the lock node contains the version that it has read: it loses no
+// reader that came meanwhile.
+func TestReaderThatLeavesCleanlyKeepsReadersThatCameMeanwhile(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given two readers, and one of them about to leave
 		a, b := w.hold("A", at(1), sharing, delaying(priority.MaxLockDelay)), w.hold("B", at(1), sharing)

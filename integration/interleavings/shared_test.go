@@ -174,7 +174,7 @@ func TestTakeoverThatWasDecidedBeforeAReaderCameInIsRefused(t *testing.T) {
 		b.Granted()
 		takes.Release()
 
-		// then it is asked to go before anything is taken: all at once or nobody
+		// then it is preempted before anything is taken: all at once or none
 		require.Equal(w, "C", await[recipes.PreemptRequested](b).By.Owner)
 		c.waits()
 		require.Equal(w, []string{"A", "B"}, w.holders())
@@ -228,7 +228,7 @@ func TestReaderThatComesInAfterAWriterTookTheLockQueues(t *testing.T) {
 
 // A reader comes in while another has joined the queue and not granted itself
 // yet: that one is no holder.
-func TestReaderThatComesInNamesNobodyThatWaits(t *testing.T) {
+func TestReaderThatComesInNamesNoWaiter(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a reader that holds, and one that has just joined the queue
 		w.hold("A", at(1), sharing)

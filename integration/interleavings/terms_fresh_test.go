@@ -64,9 +64,9 @@ func TestRequestTakesTheLockUnderTheTermsOfNow(t *testing.T) {
 	}
 }
 
-// 39: the session of a newcomer ends before it has a node: it is told that the
-// terms are others by then.
-func TestNewcomerWhoseSessionEndsIsToldTheTermsOfNow(t *testing.T) {
+// 39: the session of a newcomer ends before it has a node: it learns that the
+// terms have changed by then.
+func TestNewcomerWhoseSessionEndsLearnsTheTermsOfNow(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.hold("H").release()
 		w.client("S")
@@ -121,8 +121,8 @@ func TestWaiterThatLeavesBeforeItKnowsWhereItStandsLeavesNothing(t *testing.T) {
 	}
 }
 
-// 40: a channel that is closed already costs little, and keeps nobody from the
-// lock.
+// 40: a channel that is closed already costs little, and keeps no request from
+// the lock.
 func TestTermsThatAlwaysMayHaveChangedAreAskedForNowAndThen(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.hold("H", at(5))
@@ -140,7 +140,7 @@ func TestTermsThatAlwaysMayHaveChangedAreAskedForNowAndThen(t *testing.T) {
 		w.Pass(time.Second)
 		require.Less(w, asked.timesAsked(), 500)
 
-		// when the holder dies, so that nobody hands over
+		// when the holder dies, so that no holder hands over
 		w.expire("H")
 		u.Granted()
 		require.Greater(w, asked.timesAsked(), 10)

@@ -108,7 +108,7 @@ func TestRequestThatBecomesForcefulTakesOverAndTheVictimKnowsForWhat(t *testing.
 
 // 33: the mark does not keep a takeover from being recognized when its answer is
 // lost.
-func TestTakeoverForAnOverrideWhoseAnswerIsLostIsTold(t *testing.T) {
+func TestTakeoverForAnOverrideWhoseAnswerIsLostIsReported(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H", at(5))
 		w.On(T7(users).From("P").Nth(1)).DropReply()
@@ -121,8 +121,8 @@ func TestTakeoverForAnOverrideWhoseAnswerIsLostIsTold(t *testing.T) {
 	})
 }
 
-// 33: a holder is asked again under other terms alone: whoever asks keeps its
-// right and its time otherwise.
+// 33: a holder is asked again under other terms alone: otherwise the preemptor
+// keeps its right and its grace period.
 func TestHolderIsAskedAgainOnlyForWhatConcernsIt(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H", at(5), cleanup(time.Hour))
@@ -142,8 +142,8 @@ func TestHolderIsAskedAgainOnlyForWhatConcernsIt(t *testing.T) {
 	})
 }
 
-// 26: a holder is not told that nobody asks it any more when the one that asked
-// has moved, and still asks.
+// 26: a holder gets no withdrawal when its preemptor has moved, and still
+// preempts.
 func TestHolderHearsOfOneThatMovesAndStillAsks(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H", at(5), cleanup(time.Hour))

@@ -68,7 +68,7 @@ func byForce(mark *recipes.Mark) func(*recipes.Revision) {
 var incident = &recipes.Mark{ID: "INC-1", By: "ana", Reason: "orders are stuck"}
 
 // 26: a waiter moves past another, and one that was behind it learns that it is
-// next; nobody ever sees it out of the queue.
+// next; no client ever sees it out of the queue.
 func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 	scenarios(t, map[string]func(w *world){
 		"up": func(w *world) {
@@ -86,7 +86,7 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 			moves := w.must(T12(users).From("S"))
 			s.change(to(7))
 
-			// then it is told, stands in front, and is granted first
+			// then it is notified, is the first, and is granted first
 			require.Equal(w, priority.Level(7), await[recipes.Revised](u).Priority)
 			require.Equal(w, 1, u.Queued().Position)
 			require.Equal(w, 1, moves.Fired())
@@ -99,7 +99,7 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 			u.handsOverTo(a)
 		},
 		"down": func(w *world) {
-			// given a holder that was asked to go, and another waiter behind the one that asked
+			// given a preempted holder, and another waiter behind the preemptor
 			h := w.hold("H", at(2), cleanup(time.Hour))
 			var s terms
 			u := w.ask("S", at(6), s.under)
@@ -126,7 +126,7 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 			b.release()
 			u.Granted()
 		},
-		"down, with nobody else": func(w *world) {
+		"down, without another waiter": func(w *world) {
 			h := w.hold("H", at(2), cleanup(time.Hour))
 			var s terms
 			u := w.ask("S", at(6), s.under)
@@ -135,7 +135,7 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 			// when the one that asked the holder to go is capped below it
 			s.change(to(1))
 
-			// then nobody asks it any more
+			// then the preemption is withdrawn
 			await[recipes.PreemptionWithdrawn](h)
 			u.waits()
 			h.release()

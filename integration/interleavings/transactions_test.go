@@ -30,8 +30,8 @@ func T4(scope string) zktest.Match {
 	return zktest.Op(zktest.Multi).Containing(zktest.Delete, zktest.SetData).Path(contenders(scope)).Where(func(q zktest.Request) bool { return !takesOver(q) })
 }
 
-// T5 is a release with nobody in line: delete(L/me). On the wire it is what T8
-// is: From tells them apart.
+// T5 is a release with an empty queue: delete(L/me). On the wire it is what T8
+// is: From distinguishes them.
 func T5(scope string) zktest.Match { return zktest.Op(zktest.Delete).Path(contenders(scope)) }
 
 // T6 asks a holder to go: check(L/me) · set(L/holder).
@@ -65,7 +65,7 @@ func T18(scope string) zktest.Match {
 }
 
 // Breaks is an operator's break: delete(L/holder) · set(L, evicted). On the wire
-// it is a takeover that grants nobody.
+// it is a takeover without a grant.
 func Breaks(scope string) zktest.Match {
 	return zktest.Op(zktest.Multi).Path(contenders(scope)).Where(consistsOf(zktest.Delete, zktest.SetData))
 }

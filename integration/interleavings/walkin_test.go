@@ -27,7 +27,8 @@ func TestReaderThatWalksInBeforeAWriterTakesTheOpenLock(t *testing.T) {
 		// given a lock that was left open, and a reader that knows
 		knows := w.leftOpen()
 
-		// when it walks in after a writer has seen that nobody is there, and before that writes
+		// when it walks in after a writer has seen that the lock has no holder, and before that
+		// writes
 		writes, writer := w.stops(zktest.Op(zktest.Multi).From("W").Nth(1), "W", at(1))
 		w.must(T18(users).From("R"))
 		again := knows.ask(users, "R", at(1), sharing)
@@ -42,8 +43,8 @@ func TestReaderThatWalksInBeforeAWriterTakesTheOpenLock(t *testing.T) {
 	})
 }
 
-// A reader that leaves an open lock hands it over to nobody: others walk in meanwhile.
-func TestReaderThatLeavesAnOpenLockHandsItOverToNobody(t *testing.T) {
+// A reader that leaves an open lock does not hand it over: others walk in meanwhile.
+func TestReaderThatLeavesAnOpenLockDoesNotHandItOver(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a reader that G names, an open lock, and a writer that has joined and not looked yet
 		a, b := w.hold("A", at(1), sharing), w.hold("B", at(1), sharing)
@@ -119,8 +120,9 @@ func TestReaderDoesNotWalkIntoALockThatIsThereAnew(t *testing.T) {
 	})
 }
 
-// A reader beside whom nobody holds any more when it takes the lock does not open it, and does not take it for open: who walks
-// in at a version at which G says nothing of it is not seen by a writer that has looked.
+// A reader that acquires the lock after the other holders have left does not open it, and does not take it for open:
+// a writer that has listed the holders does not see a reader that walks in at a version at which G does not say
+// "open".
 func TestReaderThatComesBesideOthersWhoHaveLeftDoesNotOpenTheLock(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a reader that has seen another, and comes when that has left
@@ -132,7 +134,8 @@ func TestReaderThatComesBesideOthersWhoHaveLeftDoesNotOpenTheLock(t *testing.T) 
 		require.NotContains(w, string(w.lock().Data), "open")
 		r.release()
 
-		// when one of the same client takes the lock after a writer has seen that nobody is there, and before that writes
+		// when one of the same client takes the lock after a writer has seen that the lock has no holder, and before
+		// that writes
 		writes, writer := w.stops(zktest.Op(zktest.Multi).From("W").Nth(1), "W", at(1))
 		again := w.client("R").ask(users, "R", at(1), sharing)
 		again.Granted()
@@ -146,7 +149,8 @@ func TestReaderThatComesBesideOthersWhoHaveLeftDoesNotOpenTheLock(t *testing.T) 
 	})
 }
 
-// Whoever comes beside one that has walked in, and that G does not name, writes down that such are there.
+// A reader that joins one that has walked in, and that G does not name, records that there are such
+// readers.
 func TestReaderBesideOneThatHasWalkedInSaysSo(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a lock that only one has who has walked in, and that a writer has shut

@@ -17,8 +17,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // delay is longer than an election takes. On a machine where it is not, less is shown, and nothing fails.
 const delay = 20 * time.Second
 
-// A new leader's clock says that it is an hour later. Nobody is granted before the delay is over all the same: not who
-// has counted it since before that, not who comes first after that, and not who only tries.
+// A new leader's clock says that it is an hour later. Still no request is granted before the delay is over: not one
+// that has counted it since before that, not the first one after that, and not a try.
 func TestDelayedLockStaysFreeUnderANewLeaderWhoseClockIsFast(t *testing.T) {
 	timeouts := zkserver.WithSessionTimeouts(time.Second, 4*harness.Patience)
 	ensemble := zkserver.StartEnsemble(t, zkserver.WithSteppableClock(), timeouts)

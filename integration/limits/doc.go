@@ -6,7 +6,7 @@
 // The one idea: whatever grows is measured at several sizes, so that one sees how
 // it grows, and everything has to return to where it began: memory, goroutines,
 // file descriptors, nodes and watches. No test asks how fast the machine is;
-// times are told, not judged.
+// times are reported, not judged.
 //
 // As part of all tests the numbers are small. `make limits` plays with all of
 // them, and prints what the tables of docs/howto/scale.md and docs/performance.md

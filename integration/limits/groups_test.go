@@ -26,7 +26,7 @@ func TestGroupOfManyLocksAndParticipants(t *testing.T) {
 	c.watch("all join", func() { all(participants, c.join) })
 
 	gone := c.watch("one leaves", func() { c.leave(participants / 2) })
-	require.Equal(t, map[int]int{participants / 2: share}, gone.from, "the locks of whoever left, and no others")
+	require.Equal(t, map[int]int{participants / 2: share}, gone.from, "the locks of the members that left, and no others")
 
 	came := c.watch("one joins", func() { c.join(participants) })
 	require.Equal(t, map[int]int{participants: share}, came.to, "its share, and nothing between others")
@@ -132,7 +132,8 @@ func (c *club) poke() {
 	}
 }
 
-// spread reports whether all locks are held, and nobody has two more than another.
+// spread reports whether all locks are held, and no member has two more than
+// another.
 func (c *club) spread() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,7 +185,7 @@ func (c *club) watch(what string, do func()) change {
 		}
 	}
 	c.mu.Unlock()
-	// whoever decides is told when it has seen that all is in place
+	// the controller is notified when it has seen that all is in place
 	c.eventually(func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()

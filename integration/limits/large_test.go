@@ -87,7 +87,7 @@ func TestRequestUpToTheLimitIsSentAndALongerOneIsRefused(t *testing.T) {
 
 // Given many readers behind a writer, whose requests together are larger than a
 // request to ZooKeeper may be, when it hands over, then all of them hold, and
-// nobody's connection has broken.
+// no connection has broken.
 func TestHandOverToLargeRequestsFits(t *testing.T) {
 	h := newFixture(t)
 	c := h.client()
@@ -188,7 +188,7 @@ func TestManyReadersLoseTheLockAtOnce(t *testing.T) {
 	start := time.Now()
 	g := h.acquire(taker, "readers", recipes.Request{Identity: priority.Identity{Owner: "taker"}, Terms: priority.Terms{Priority: 5, Forceful: true}})
 	took := time.Since(start)
-	h.eventually(func() bool { return int(lost.Load()) >= min(there, most) }, "not all are told")
+	h.eventually(func() bool { return int(lost.Load()) >= min(there, most) }, "not all learn of it")
 	t.Logf("the lock was taken from %d readers in %v", min(there, most), took.Round(time.Millisecond))
 	cancel()
 	h.release(g)

@@ -16,7 +16,7 @@ import (
 )
 
 // Given one process that holds very many locks, then its session lives on; when
-// that ends, each hold is told; and all can be given back.
+// that ends, each hold learns of it; and all can be given back.
 func TestOneProcessHoldsManyLocks(t *testing.T) {
 	h := newFixture(t)
 	n := size(600, 10_000)
@@ -72,7 +72,7 @@ func TestOneProcessHoldsManyLocks(t *testing.T) {
 	// when it ends, all know
 	start = time.Now()
 	require.NoError(t, h.Server.Expire(t.Context(), id, password))
-	h.eventually(func() bool { return int(lost.Load()) == n }, "not all are told")
+	h.eventually(func() bool { return int(lost.Load()) == n }, "not all learn of it")
 	t.Logf("%d holds were told of the end of their session within %v of each other, the first %v after it",
 		n, time.Duration(last.Load()-first.Load()).Round(time.Microsecond), time.Duration(first.Load()-start.UnixNano()).Round(time.Millisecond))
 	h.eventually(func() bool { id, _ := c.Session(); return id != 0 && id != again }, "no new session")
@@ -121,7 +121,7 @@ func (h *fixture) takeAll(c *recipes.Client, scope string, n int, notify func(re
 
 // Given so many locks with long names in one process that its watches take more
 // than one request to ZooKeeper, when the server is gone for a moment, then all are
-// still held, and each hears of whoever wants it.
+// still held, and each is notified of new requests.
 func TestManyLocksOutliveAServerThatIsGoneForAMoment(t *testing.T) {
 	h := newAlone(t)
 	n := size(600, 6000) // of 180 bytes each: 108 kB, and more than a server takes at once
@@ -153,7 +153,7 @@ func TestManyLocksOutliveAServerThatIsGoneForAMoment(t *testing.T) {
 		l := h.Lock(other, grants[i*n/some].Scope())
 		crowd.Go(func() { _, _ = l.Acquire(ctx, recipes.Request{Terms: priority.Terms{Priority: 1}}) })
 	}
-	h.eventually(func() bool { return asked.Load() == some }, "not all are told who wants them")
+	h.eventually(func() bool { return asked.Load() == some }, "not all are preempted")
 	cancel()
 	crowd.Wait()
 	all(n, func(i int) {

@@ -16,8 +16,8 @@ import (
 )
 
 // Given one client that takes and gives back very many locks, each once, then what
-// it remembers of them has an end, and nothing of it watches; and when those that
-// nobody uses are removed, then the server forgets them as well.
+// it remembers of them has an end, and nothing of it watches; and when unused ones
+// are removed, then the server forgets them as well.
 func TestScopesThatWereTouchedOnceAreForgotten(t *testing.T) {
 	ways := map[string]int{"each by itself": 0}
 	if *full {
@@ -117,7 +117,7 @@ func TestLiveViewForgetsScopesThatGo(t *testing.T) {
 			return h.watches() == 0 && len(b.Now().Locks) == 0 // each was seen to go
 		}, "scopes are watched that are not there")
 		require.NoError(t, c.Close(t.Context())) // with what it remembers
-		t.Logf("%d scopes that nobody uses: %v, which is %d B and %.2f watches for each; when they are gone: %v",
+		t.Logf("%d unused scopes: %v, which is %d B and %.2f watches for each; when they are gone: %v",
 			n, there[round], (there[round].heap-before.heap)/int64(n), float64(there[round].watches)/float64(n), h.sample())
 	}
 	grown := (there[1].heap - there[0].heap) / int64(n)

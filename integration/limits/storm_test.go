@@ -24,7 +24,7 @@ type post struct {
 }
 
 // Given users of many locks, when every few milliseconds all locks are removed
-// that nobody uses at that moment, then nobody fails, no two hold one lock, and
+// that are unused at that moment, then no user fails, no two hold one lock, and
 // its tokens grow across all removals.
 func TestLocksThatGoAllTheTime(t *testing.T) {
 	h := newFixture(t)
@@ -80,7 +80,7 @@ func TestLocksThatGoAllTheTime(t *testing.T) {
 		_, err := collector.CollectIdle(ctx, recipes.IdleOptions{Older: 1})
 		require.NoError(t, err)
 		return h.scopes(collector) == 0
-	}, "locks that nobody uses are left")
+	}, "unused locks are left")
 }
 
 // visit takes one lock, at random, and gives it back.

@@ -79,7 +79,7 @@ func (h *fixture) queue(holder *recipes.Client, clients []*recipes.Client, n int
 	}
 	h.eventually(func() bool { return h.requests() == n+1 }, "not all of %d stand in the queue", n)
 	joined := time.Since(start)
-	// whoever still looks around needs memory for that
+	// requests that still evaluate the queue need memory for that
 	full := h.sample()
 	h.eventually(func() bool {
 		last := full
@@ -150,8 +150,8 @@ func TestMemoryOfAWaiterDoesNotGrowWithTheQueue(t *testing.T) {
 	require.Less(t, last, each+each/4+6<<10)
 }
 
-// Given a queue that is as long as it may be, when one more comes, then it is
-// told and leaves nothing behind; one that comes before them all waits.
+// Given a queue that is as long as it may be, when one more comes, then it gets
+// an error and leaves nothing behind; one that comes before them all waits.
 func TestFullQueueTakesNoMore(t *testing.T) {
 	h := newFixture(t)
 	limit := func(cfg *recipes.Config) { cfg.QueueLimit = 16 }

@@ -28,10 +28,11 @@ func (f *fixture) wiredBefore() (c *recipes.Client, before func(n int, act func(
 	return c, func(n int, act func()) { f.meanwhile(wire.On(zktest.Op(zktest.Multi).Nth(n)).Hold(), act) }
 }
 
-// queues plays a test with nobody behind a hold, and with somebody: queue has that one wait; nil if there is nobody.
+// queues plays a test without a waiter behind a hold, and with one: queue has that one wait; it returns nil if there
+// is none.
 func queues(t *testing.T, body func(h *fixture, queue func() (stranger *harness.Request))) {
 	t.Helper()
-	t.Run("nobody waits", func(t *testing.T) { body(share(t), func() *harness.Request { return nil }) })
+	t.Run("no waiter", func(t *testing.T) { body(share(t), func() *harness.Request { return nil }) })
 	t.Run("somebody waits", func(t *testing.T) {
 		h := share(t)
 		body(h, func() *harness.Request { return h.queued("stranger") })
@@ -137,7 +138,7 @@ func TestReleaseAgainstAJoin(t *testing.T) {
 		})
 		agent.Release()
 
-		// then that one has the lock, and nobody beside it
+		// then that one has the lock, and no other holder
 		require.Equal(h, []string{"activity"}, h.holders(h.Client()))
 		require.Equal(h, ref.Token, h.join("another", h.reference(activity)).Token())
 		if stranger != nil {
@@ -155,7 +156,7 @@ func TestJoinAgainstTheReleaseOfTheLastCompanion(t *testing.T) {
 		ref := h.reference(agent)
 		stranger := queue()
 		c, before := h.wiredBefore()
-		before(1, func() { // T14: nobody holds any more, or the stranger does
+		before(1, func() { // T14: the lock is free, or the stranger holds it
 			agent.Release()
 			if stranger != nil {
 				stranger.Granted()
@@ -338,7 +339,7 @@ func TestAdopterDoesNotMissOneThatIsGrantedAndDiesWhileItLooks(t *testing.T) {
 		h.NoEphemerals()
 	})
 	again := h.adoptBy(h.lock(c), "again", recipes.Reference{Scope: "users", Hold: holdID, ID: id})
-	require.Greater(t, again.Token(), holder.Token(), "nobody knew the ticket's: it is a new one")
+	require.Greater(t, again.Token(), holder.Token(), "the ticket's was unknown: it is a new one")
 }
 
 // Nor one whose priority changes while it looks: that has another name since.

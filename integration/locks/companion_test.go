@@ -156,7 +156,7 @@ func TestLastCompanionOfSeveralThatLeaveAtOnceHandsOver(t *testing.T) {
 		require.NoError(t, <-left)
 	}
 
-	// then the lock is the stranger's, and nobody is named any more
+	// then the lock is the stranger's, and no other member is named
 	stranger.Granted()
 	data, _, err := h.Shell().Get(lockNode(stranger))
 	require.NoError(t, err)
@@ -221,7 +221,7 @@ func TestCompanionIsAskedByItsOwnMailbox(t *testing.T) {
 		require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, u.Notices).By.Owner)
 	}
 
-	// and nobody joins any more
+	// and no member joins any more
 	late := h.join("late", ref)
 	var pending *recipes.PreemptPendingError
 	require.ErrorAs(t, late.Refused(), &pending)
@@ -229,7 +229,7 @@ func TestCompanionIsAskedByItsOwnMailbox(t *testing.T) {
 	require.Equal(t, time.Hour, pending.By.Grace)
 	require.WithinDuration(t, time.Now().Add(time.Hour), pending.By.Deadline, time.Minute)
 
-	// except to clean up: it is told at once that it is asked as well
+	// except to clean up: it learns at once that it is preempted as well
 	helper := h.join("helper", ref, forCleanup)
 	helper.Granted()
 	require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, helper.Notices).By.Owner)
@@ -267,12 +267,12 @@ func TestAdopterHoldsInThePlaceOfTheOther(t *testing.T) {
 	require.Equal(t, time.Hour, after[0].LeaseTimeout)
 	require.Equal(t, second.Token(), first.Token())
 
-	// and the older attempt is told that it was superseded
+	// and the older attempt learns that it was superseded
 	lost := first.Lost().Err
 	require.Equal(t, recipes.LossSuperseded, lost.Reason)
 	require.Equal(t, first.Token(), lost.Token)
 
-	// and nobody adopts it twice
+	// and it is not adopted twice
 	require.True(t, requireNotThere(t, h.adopt("late", first.Granted().Reference()).Refused()).Held)
 	second.Release()
 	boss.Granted()
@@ -317,7 +317,7 @@ func TestAdopterOfAWaiterWaitsForItsGrant(t *testing.T) {
 	behind.Granted()
 }
 
-func TestAdopterOfAWaiterThatLeavesIsToldSo(t *testing.T) {
+func TestAdopterOfAWaiterThatLeavesLearnsSo(t *testing.T) {
 	h := share(t)
 	h.hold("holder")
 	doomed := h.Client()
@@ -395,7 +395,7 @@ func TestDeadHoldIsResumedWithItsTokenByItsReferenceAlone(t *testing.T) {
 				}
 			}
 
-			// given a hold whose members die, with nobody behind them
+			// given a hold whose members die, without a waiter
 			h.Expire(doomed[0])
 			h.Expire(doomed[1])
 			agent.Lost()
@@ -512,8 +512,8 @@ func TestLockDelayOfOneThatWasAdoptedIsNotForgotten(t *testing.T) {
 	stranger.IsPending()
 }
 
-// Nobody knows the token of one that was waiting when it was referred to, and died
-// with its hold.
+// The token of a request that was waiting when it was referred to, and died with
+// its hold, is unknown.
 func TestHoldIsResumedWithANewTokenWhereTheOldOneIsNotKnown(t *testing.T) {
 	h := share(t)
 	doomed := []*recipes.Client{h.Client(), h.Client()}

@@ -10,7 +10,7 @@ import (
 )
 
 // N2: an operator's delete evicts a waiter, and a holder. It makes no second holder.
-func TestWhoeverIsEvictedIsToldAndTheOthersGoOn(t *testing.T) {
+func TestEvictedHolderLearnsOfItAndTheOthersGoOn(t *testing.T) {
 	h := share(t)
 	onlooker := h.Client()
 
@@ -22,7 +22,7 @@ func TestWhoeverIsEvictedIsToldAndTheOthersGoOn(t *testing.T) {
 	// when an operator deletes the node of the first waiter
 	h.Delete(h.nodeOf(h.state(onlooker).Waiters[0].ID))
 
-	// then that one is told, and the others go on
+	// then that one learns of it, and the others go on
 	var evicted *recipes.EvictedError
 	require.ErrorAs(t, victim.Refused(), &evicted)
 	require.Equal(t, "users", evicted.Scope)
@@ -31,7 +31,7 @@ func TestWhoeverIsEvictedIsToldAndTheOthersGoOn(t *testing.T) {
 	// when an operator deletes the node of the holder
 	h.Delete(holder.Node())
 
-	// then it is told why, and the waiter holds with a greater token
+	// then it learns why, and the waiter holds with a greater token
 	loss := holder.Lost().Err
 	require.Equal(t, recipes.LossDeleted, loss.Reason)
 	require.Equal(t, token, loss.Token)

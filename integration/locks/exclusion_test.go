@@ -171,10 +171,10 @@ func TestTokensKeepForcefulClientsApart(t *testing.T) {
 	h.NoEphemerals()
 }
 
-// Whoever asks again and again in no time must not keep out the one that
-// stands in the queue: inside one priority, first come first served. Without a look at
-// the queue it takes the lock eight times in a row at most, so that is how often it
-// passes a request whose node is there, whichever of the two is scheduled when.
+// A client in a tight acquire/release loop must not keep out a waiter: within one
+// priority, requests are served in order. Without a list of the queue it takes the
+// lock eight times in a row at most, so it overtakes a queued request at most that
+// often, whatever the timing.
 func TestClientInATightLoopLetsTheWaitingOneIn(t *testing.T) {
 	h := share(t)
 	shell := h.Shell()
@@ -223,7 +223,7 @@ func TestClientInATightLoopLetsTheWaitingOneIn(t *testing.T) {
 	patient := h.lock(h.Client())
 	var waits []int
 	for range 20 {
-		goOn() // nobody is expected any more
+		goOn() // no more requests are expected
 		g, err := patient.Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "patient"}, Terms: priority.Terms{AcquireTimeout: new(harness.Patience)}})
 		require.NoError(t, err)
 		granted, err := g.Token(t.Context())

@@ -15,8 +15,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// Whoever has read a request before hands over without reading it again; what
-// the successor asked for stays what it asked for.
+// A holder that has read a request before hands over without reading it again;
+// the successor's terms stay unchanged.
 func TestRequestIsUnchangedByItsHandOver(t *testing.T) {
 	h := share(t)
 	left, right := h.lock(h.Client()), h.lock(h.Client())

@@ -56,7 +56,7 @@ func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 	require.EqualValues(t, 1, closed.Expirations, "Close is no expiration")
 }
 
-func TestEveryOperationIsToldWithWhatBecameOfIt(t *testing.T) {
+func TestEveryOperationIsReportedWithWhatBecameOfIt(t *testing.T) {
 	h := alone(t)
 	type kind struct {
 		name   string
@@ -104,7 +104,7 @@ func TestEveryOperationIsToldWithWhatBecameOfIt(t *testing.T) {
 	require.NoError(t, h.Server.Resume())
 	carl.Release()
 
-	// nobody is told any more; a ping may be under way
+	// the callback is not called any more; a ping may be under way
 	c.OnOperation(nil)
 	before := seen()[kind{"multi", recipes.OperationOK}]
 	h.Hold(h.lock(c), "dora").Release()

@@ -205,9 +205,9 @@ func (c *chronicle) check(t *testing.T, line live.Timeline) {
 	}
 	for _, m := range line.Marks {
 		if m.From != "" && m.Kind != live.MarkPreempt {
-			require.True(t, ids[m.From], "nobody knows who: %+v", m)
+			require.True(t, ids[m.From], "unknown sender: %+v", m)
 		}
-		require.True(t, m.To == "" || ids[m.To], "nobody knows whom: %+v", m)
+		require.True(t, m.To == "" || ids[m.To], "unknown receiver: %+v", m)
 	}
 }
 

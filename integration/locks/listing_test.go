@@ -12,7 +12,7 @@ import (
 )
 
 // Curator L1
-func TestListingThatFailsIsToldAndLeavesNoRequest(t *testing.T) {
+func TestListingThatFailsIsReportedAndLeavesNoRequest(t *testing.T) {
 	h := share(t)
 	shell := h.Shell()
 

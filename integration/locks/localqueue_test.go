@@ -75,7 +75,7 @@ func TestRequestsOfOneClientStandInLineBehindOneNode(t *testing.T) {
 	require.ErrorIs(t, ann.Granted().Check(), recipes.ErrReleased)
 }
 
-// A holder is told of by its own process as ZooKeeper tells of it.
+// A holder gets the same notices from its own process as from ZooKeeper.
 func TestHolderOfTheLineHasAllItsTerms(t *testing.T) {
 	h := share(t)
 	c := h.Client(inLine(8))
@@ -124,7 +124,7 @@ func TestLinePassesAStrangerOfItsPriorityAsOftenAsItMay(t *testing.T) {
 func TestLineDoesNotPassWhoIsMoreImportant(t *testing.T) {
 	h := share(t)
 	holder, behind := h.line(h.Client(inLine(8)), 2)
-	// It asks nobody to go: the holder's node does not tell of it.
+	// It preempts no holder: the holder's node does not mention it.
 	bob := h.queued("bob", harness.At(5), func(r *recipes.Request) { r.NeverPreempts = true })
 
 	holder.Release()
@@ -133,7 +133,7 @@ func TestLineDoesNotPassWhoIsMoreImportant(t *testing.T) {
 	h.drain(behind...)
 }
 
-func TestHolderThatIsAskedToGoLeavesTheLockToWhoAsks(t *testing.T) {
+func TestPreemptedHolderLeavesTheLockToItsPreemptor(t *testing.T) {
 	h := share(t)
 	holder, behind := h.line(h.Client(inLine(8)), 2, harness.Cleanup(time.Minute))
 	bob := h.acquire("bob", harness.At(5))
@@ -191,8 +191,8 @@ func TestAnswersThatAreLostWhileALockIsPassedOn(t *testing.T) {
 	}
 }
 
-// A request to go that comes while a transaction is under way of which nobody knows
-// whether it was carried out is heard all the same.
+// A preemption that comes while a transaction with an unknown outcome is under way
+// is still noticed.
 func TestRequestToGoThatMeetsALostTransactionIsHeard(t *testing.T) {
 	h := share(t)
 	c, wire := h.wired(inLine(8))
@@ -246,7 +246,7 @@ func TestLineBehindALeaseThatIsOverAsksTheHolderToGo(t *testing.T) {
 	h.NoEphemerals()
 }
 
-func TestWhoLeavesTheLineIsToldWhoHasTheLock(t *testing.T) {
+func TestWhoLeavesTheLineLearnsWhoHasTheLock(t *testing.T) {
 	h := share(t)
 	c := h.Client(inLine(8))
 	holder, behind := h.line(c, 1)
@@ -260,7 +260,7 @@ func TestWhoLeavesTheLineIsToldWhoHasTheLock(t *testing.T) {
 	gone.Cancel()
 	require.ErrorIs(t, gone.Refused(), context.Canceled)
 
-	// then nobody waits for them
+	// then no request waits for them
 	holder.Release()
 	require.Greater(t, behind[0].Token(), writes)
 	behind[0].Release()

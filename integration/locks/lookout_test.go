@@ -194,13 +194,13 @@ func TestLookoutSeesEveryStepOfALock(t *testing.T) {
 
 	// a request to go, and its end
 	dan := h.Acquire(h.lock(c), "dan", harness.At(9))
-	s = o.sees("ann is asked to go", asked(1))
+	s = o.sees("ann is preempted", asked(1))
 	require.Equal(t, "dan", s.Holders[0].PreemptedBy[0].Owner)
 	require.Equal(t, []string{"dan", "cid", "bob"}, harness.Owners(s.Waiters))
 	require.False(t, s.Holders[0].PreemptedBy[0].At.IsZero())
 	dan.Cancel()
 	require.Error(t, dan.Refused())
-	o.sees("nobody asks ann to go", asked(0))
+	o.sees("the preemption of ann is withdrawn", asked(0))
 
 	// a hand-over
 	ann.Release()
@@ -226,7 +226,7 @@ func TestLookoutSeesEveryStepOfALock(t *testing.T) {
 	require.Len(t, s.Evicted, 2)
 	require.Equal(t, "stuck", s.Evicted[1].Why)
 	bob.Release()
-	o.sees("nobody holds it", func(s recipes.LockState) bool { return len(s.Holders)+len(s.Waiters) == 0 })
+	o.sees("it is free", func(s recipes.LockState) bool { return len(s.Holders)+len(s.Waiters) == 0 })
 	o.agrees(c)
 }
 
@@ -341,7 +341,7 @@ func TestLookoutLosesNothingWithItsConnectionOrItsSession(t *testing.T) {
 			require.NoError(t, proxy.Cut())
 			meanwhile()
 			o.seesAgain(proxy)
-			require.Equal(t, 30, o.free, "everything is told before that")
+			require.Equal(t, 30, o.free, "everything is reported before that")
 		},
 		"both": func(t *testing.T, o *onlooker, proxy *netfault.Proxy, meanwhile func()) {
 			require.NoError(t, proxy.Cut())

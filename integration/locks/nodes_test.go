@@ -127,7 +127,7 @@ func TestLockNeedsItsOwnNodeAlone(t *testing.T) {
 	h := share(t)
 	shell := h.Shell()
 
-	// given a lock that exists, in a root that nobody may write to elsewhere
+	// given a lock that exists, in a root that is read-only elsewhere
 	first := h.hold("first")
 	node := lockNode(first)
 	first.Release()
@@ -172,7 +172,7 @@ func TestLockBelongsToTheUserWhoMadeIt(t *testing.T) {
 		require.Equal(t, zk.DigestACL(zk.PermAll, "ann", "secret"), acl, node)
 	}
 
-	// and others are told that it is not theirs
+	// and others learn that it is not theirs
 	for _, stranger := range []*recipes.Client{h.Client(), h.Client(as("bob"))} {
 		_, err := h.lock(stranger).Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "stranger"}})
 		var access *recipes.AccessError
@@ -204,7 +204,7 @@ func TestParentThatBelongsToSomebodyElseIsNamed(t *testing.T) {
 	// when a stranger asks for a lock
 	_, err = h.lock(h.Client()).Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "stranger"}})
 
-	// then it is told who refuses
+	// then it learns who refuses
 	var access *recipes.AccessError
 	require.ErrorAs(t, err, &access)
 	require.Equal(t, locks, access.Node)

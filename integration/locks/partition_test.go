@@ -62,7 +62,7 @@ func TestHolderThatHearsNoAnswersLosesAndLeavesNothingInTheWay(t *testing.T) {
 	// when the answers vanish, and nothing else
 	require.NoError(t, proxy.Blackhole(netfault.ToClient))
 
-	// then the holder is told of its loss
+	// then the holder learns of its loss
 	require.Equal(t, recipes.LossSession, holder.Lost().Err.Reason)
 
 	// and when the network is back, the waiter holds, whether the session survived or not

@@ -89,7 +89,7 @@ func TestTryOnHeldLockIsRefusedAndLeavesNothingBehind(t *testing.T) {
 	// when a more important one tries
 	tryer := h.acquire("tryer", harness.At(100), harness.Try)
 
-	// then it is told who holds, and no request was ever there
+	// then it learns who holds, and no request was ever there
 	var busy *recipes.NotAcquiredError
 	require.ErrorAs(t, tryer.Refused(), &busy)
 	require.Equal(t, []string{"holder"}, harness.Owners(busy.Holders))
@@ -162,7 +162,7 @@ func TestAcquireTimeoutEndsNotEarlierThanItSays(t *testing.T) {
 func TestMailboxKeepsNoRequestsOfTheDead(t *testing.T) {
 	h := share(t)
 
-	// given a holder that was asked to go
+	// given a preempted holder
 	holder := h.hold("holder", harness.Cleanup(time.Hour))
 	c := h.Client()
 	boss := h.Acquire(h.lock(c), "boss", harness.At(1))

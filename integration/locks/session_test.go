@@ -12,7 +12,7 @@ import (
 )
 
 // Curator M2
-func TestServerThatStopsAndRestartsStopsNobody(t *testing.T) {
+func TestServerThatStopsAndRestartsStopsNoClient(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		session time.Duration
@@ -77,7 +77,8 @@ func TestWaiterOfTheSessionThatExpiredQueuesAgainAndAcquires(t *testing.T) {
 	// when that session expires
 	h.Expire(c)
 
-	// then the holder is told, and the waiter acquires in the new session
+	// then the holder learns of its loss, and the waiter acquires in the new
+	// session
 	loss := ann.Lost().Err
 	require.Equal(t, recipes.LossSession, loss.Reason)
 	harness.Await[recipes.Requeued](h, bob.Notices)

@@ -151,7 +151,7 @@ func TestWriterThatOutranksReadersPreemptsAllAtOnceAndNoneInVain(t *testing.T) {
 	}
 	equal.Release()
 
-	// and are asked to go when that has left, all of them
+	// and are all preempted when that has left
 	for _, r := range readers {
 		require.Equal(t, "w", harness.Await[recipes.PreemptRequested](h, r.Notices).By.Owner)
 	}
@@ -175,7 +175,7 @@ func TestReaderThatOutranksAWriterPreemptsIt(t *testing.T) {
 	waiting.Granted()
 }
 
-// 0: only what needs nobody's consent.
+// 0: only what needs no holder's consent.
 func TestTryOfAReaderSucceedsBesideReadersAndFailsOtherwise(t *testing.T) {
 	h := share(t)
 	c := h.Client()

@@ -36,8 +36,8 @@ func (s *store) write(token recipes.Token, who string) error {
 	return nil
 }
 
-// wasWrittenInTurns checks that nobody shared a token, and that nobody wrote
-// after another one.
+// wasWrittenInTurns checks that no two shared a token, and that none wrote
+// after a newer one.
 func (s *store) wasWrittenInTurns(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()

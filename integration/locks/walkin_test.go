@@ -63,7 +63,7 @@ func TestReadersThatWalkInLeaveTheLockNodeAlone(t *testing.T) {
 	}
 	all.Wait()
 
-	// then nobody has written the lock node, and the next one finds it open
+	// then no client has written the lock node, and the next one finds it open
 	require.Equal(t, before, version(t, shell, node))
 	last := h.walker(h.Client(), "last")
 	h.heldBy(h.Client(), "last")
@@ -94,7 +94,7 @@ func TestTokensOfReadersThatWalkInGrow(t *testing.T) {
 }
 
 // They are seen as holders, and hear like others.
-func TestReadersThatHaveWalkedInAreAskedToGo(t *testing.T) {
+func TestReadersThatHaveWalkedInArePreempted(t *testing.T) {
 	h := share(t)
 	openers, _ := h.open()
 	readers := append(openers, h.walker(h.Client(), "first", harness.Cleanup(time.Hour)), h.walker(h.Client(), "second", harness.Cleanup(time.Hour)))
@@ -207,7 +207,7 @@ func TestWhoMustBeNamedDoesNotWalkIn(t *testing.T) {
 	}
 }
 
-// Whoever comes to a lock that was left open has it: alone, or for all.
+// A request that finds an open lock acquires it: exclusively or shared.
 func TestLockThatWasLeftOpenIsTaken(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*recipes.Request){"a writer": func(*recipes.Request) {}, "a reader": harness.Shared, "a reader with a delay": func(r *recipes.Request) {
@@ -282,7 +282,7 @@ func TestReaderThatHasWalkedInExtendsItsLease(t *testing.T) {
 	require.Equal(t, token, state.Holders[0].Token)
 	require.Equal(t, before, version(t, h.Shell(), node))
 
-	// while it is asked to go, it may not
+	// while it is preempted, it may not
 	w := h.acquire("w", harness.At(5))
 	harness.Await[recipes.PreemptRequested](h, u.Notices)
 	require.Error(t, u.Granted().Extend(t.Context(), 4*time.Hour))

@@ -17,5 +17,6 @@
 // servers talk to each other through proxies as well: ZooKeeper's members know each other by address, and each has a
 // configuration of its own, so no network namespaces, and no rights, are needed to part them.
 //
-// Processes of clients belong to whoever uses the package: it is told to kill, pause and resume them (see Processes).
+// Processes of clients belong to the caller of the package, which kills, pauses and resumes them on request (see
+// Processes).
 package nemesis

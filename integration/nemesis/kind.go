@@ -80,7 +80,7 @@ func All() []Kind {
 type aim int
 
 const (
-	atNobody      aim = iota
+	atNothing     aim = iota
 	atServer          // the one of the step, else a drawn one
 	atLeader          // of the moment
 	atFollower        // likewise
@@ -162,6 +162,6 @@ func (k Kind) trait() trait {
 	case ClientClock:
 		return trait{atClient, free}
 	default:
-		return trait{atNobody, instant}
+		return trait{atNothing, instant}
 	}
 }

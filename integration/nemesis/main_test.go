@@ -24,7 +24,7 @@ const (
 	every   = 20 * time.Millisecond
 )
 
-// processes stand for the clients: they note what they are told.
+// processes stand for the clients: they note the requests that they get.
 type processes struct {
 	mu    sync.Mutex
 	told  map[string][]string // by client

@@ -136,7 +136,7 @@ func (o Options) complete() (Options, error) {
 		o.Kinds = All()
 	}
 	for _, k := range o.Kinds {
-		if k.trait().aim == atNobody {
+		if k.trait().aim == atNothing {
 			return o, fmt.Errorf("no kind of fault is called %q", string(k))
 		}
 	}

@@ -237,7 +237,7 @@ func (w *town) linkRefuse(t *testing.T, k nemesis.Kind) {
 		before := w.a.count(zk.StateDisconnected)
 		var written error
 		w.during(t, nemesis.Step{Kind: k}, func() {
-			happens(t, "nobody new comes in", func() bool {
+			happens(t, "no new client comes in", func() bool {
 				return !slices.ContainsFunc(strings.Split(w.Connect(w.name), ","), func(addr string) bool {
 					conn, err := net.Dial("tcp", addr)
 					if err == nil {
@@ -255,7 +255,7 @@ func (w *town) linkRefuse(t *testing.T, k nemesis.Kind) {
 	require.Fail(t, "who was in is out")
 }
 
-// linkSilent: the client is told nothing, and loses its session.
+// linkSilent: the client is not notified, and loses its session.
 func (w *town) linkSilent(t *testing.T, k nemesis.Kind) {
 	before := w.a.count(zk.StateExpired)
 	path := w.ephemeral(t, w.a)
@@ -267,7 +267,7 @@ func (w *town) linkSilent(t *testing.T, k nemesis.Kind) {
 		})
 		require.Equal(t, before, w.a.count(zk.StateExpired), "it was told")
 	})
-	happens(t, "the client is told", func() bool { return w.a.count(zk.StateExpired) > before })
+	happens(t, "the client is notified", func() bool { return w.a.count(zk.StateExpired) > before })
 }
 
 // ephemeral makes a node that lives as long as the client's session.
@@ -344,7 +344,7 @@ func (w *town) sessionExpire(t *testing.T, k nemesis.Kind) {
 	fault := w.last(k)
 	require.Equal(t, []int64{id}, fault.Sessions)
 	require.Contains(t, fault.Victims(), "client "+w.name)
-	happens(t, "the client is told", func() bool { return w.a.count(zk.StateExpired) > expired })
+	happens(t, "the client is notified", func() bool { return w.a.count(zk.StateExpired) > expired })
 	_, err := w.witness.Sync("/")
 	require.NoError(t, err)
 	there, _, err := w.witness.Exists(path)
@@ -363,7 +363,7 @@ func (w *town) sessionsExpire(t *testing.T, k nemesis.Kind) {
 	require.GreaterOrEqual(t, len(fault.Clients), 2)
 	require.Len(t, fault.Sessions, len(fault.Clients))
 	for _, name := range fault.Clients {
-		happens(t, name+" is told", func() bool { return w.clients[name].count(zk.StateExpired) > before[name] })
+		happens(t, name+" is notified", func() bool { return w.clients[name].count(zk.StateExpired) > before[name] })
 	}
 }
 
@@ -435,7 +435,7 @@ func (w *town) replaced(t *testing.T, leader int) {
 
 func (w *town) noQuorum(t *testing.T, k nemesis.Kind) {
 	fault := w.during(t, nemesis.Step{Kind: k, Server: 1}, func() {
-		happens(t, "nobody can write", mute(w.witness))
+		happens(t, "no client can write", mute(w.witness))
 		require.True(t, w.server(1).Alive())
 		require.False(t, w.server(2).Alive())
 	})
@@ -485,7 +485,7 @@ func (w *town) leaderTrap(t *testing.T, k nemesis.Kind) {
 func (w *town) followerPartition(t *testing.T, k nemesis.Kind) {
 	w.leads(t, k, func() nemesis.Fault {
 		return w.during(t, nemesis.Step{Kind: k}, func() {
-			happens(t, "a follower alone serves nobody", func() bool {
+			happens(t, "a follower alone serves no client", func() bool {
 				_, err := w.server(w.last(k).Servers[0]).Mode(t.Context())
 				return err != nil
 			})
@@ -555,7 +555,7 @@ func (w *town) diskFull(t *testing.T, k nemesis.Kind) {
 	var pid int
 	w.during(t, nemesis.Step{Kind: k, Server: 1}, func() {
 		pid = w.server(1).PID()
-		happens(t, "a server that cannot write serves nobody", func() bool {
+		happens(t, "a server that cannot write serves no client", func() bool {
 			_, _ = w.witness.Create("/big-", make([]byte, 5000), zk.FlagSequence, zk.WorldACL(zk.PermAll))
 			_, err := w.server(1).Mode(t.Context())
 			return err != nil

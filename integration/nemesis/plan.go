@@ -64,7 +64,7 @@ func (p *planner) complete(s Step, anyServer bool) Step {
 	drawn := anyServer
 	switch trait.aim {
 	case atLink, atLeaderOrOne:
-	case atNobody, atServer, atLeader, atFollower, atMajority, atServers, atClient, atClients, atLeaderLink, atServing, atSession, atSessions:
+	case atNothing, atServer, atLeader, atFollower, atMajority, atServers, atClient, atClients, atLeaderLink, atServing, atSession, atSessions:
 		drawn = true
 	}
 	if s.Server == 0 && drawn {

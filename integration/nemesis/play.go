@@ -45,7 +45,7 @@ func (n *Nemesis) Run(ctx context.Context) error {
 // done or not be healed, and when ctx ends.
 func (n *Nemesis) Play(ctx context.Context, steps ...Step) error {
 	for _, step := range steps {
-		if step.Kind.trait().aim == atNobody {
+		if step.Kind.trait().aim == atNothing {
 			return fmt.Errorf("nemesis: no kind of fault is called %q", string(step.Kind))
 		}
 		if why := n.refused(step.Kind); why != "" {
@@ -113,7 +113,8 @@ func (n *Nemesis) play(ctx context.Context, step Step) (Fault, error) {
 	return a.Fault, nil
 }
 
-// choose picks the clients, and returns the names of all that nobody else must touch meanwhile.
+// choose picks the clients, and returns the names of all that no other attack may touch
+// meanwhile.
 func (n *Nemesis) choose(a *attack) (names []string) {
 	switch a.Kind.trait().aim {
 	case atServer, atLeader, atFollower, atMajority, atServers, atLeaderOrOne:
@@ -133,7 +134,7 @@ func (n *Nemesis) choose(a *attack) (names []string) {
 		for _, i := range rng.Perm(len(n.options.Clients))[:2+rng.IntN(len(n.options.Clients)-1)] {
 			a.Clients = append(a.Clients, n.options.Clients[i])
 		}
-	case atNobody:
+	case atNothing:
 	}
 	for _, c := range a.Clients {
 		names = append(names, "client "+c)
@@ -181,7 +182,7 @@ func (n *Nemesis) aim(ctx context.Context, a *attack) error {
 			}
 			a.Sessions = append(a.Sessions, id)
 		}
-	case atNobody, atClient, atClients, atServing:
+	case atNothing, atClient, atClients, atServing:
 	}
 	for _, s := range a.servers {
 		a.Servers = append(a.Servers, s.ID())

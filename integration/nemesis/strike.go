@@ -135,7 +135,7 @@ func pass(routes []*route) error {
 	return errors.Join(errs...)
 }
 
-// expire closes sessions as an administrator would, at whoever serves.
+// expire closes sessions as an administrator would, at a server that serves.
 func (n *Nemesis) expire(ctx context.Context, sessions []int64) error {
 	ctx, cancel := context.WithTimeout(ctx, aimTimeout)
 	defer cancel()

@@ -10,7 +10,8 @@
 //	…
 //	proxy.Pass()           // the network is back
 //
-// The states differ in what the two ends can know. Cut: both are told at once. HalfOpen: the server is told, the client
-// is not. Blackhole: nobody is told, what is sent is lost. Stall: nobody is told, what is sent arrives later, as after a
-// network partition that TCP survived. Delay, Jitter: a slow network. Refuse: whoever is in stays in, nobody else comes in.
+// The states differ in what the two ends can know. Cut: both notice at once. HalfOpen: the server notices, the client
+// does not. Blackhole: neither notices, what is sent is lost. Stall: neither notices, what is sent arrives later, as
+// after a network partition that TCP survived. Delay, Jitter: a slow network. Refuse: existing connections stay, new
+// ones are refused.
 package netfault

@@ -25,7 +25,7 @@ type link struct {
 	orphaned bool
 	holed    [2]bool // bytes were lost
 
-	// gates are held, each for its direction, by whoever writes. They are taken before the proxy's mutex.
+	// gates are held, each for its direction, by the writer. They are taken before the proxy's mutex.
 	gates [2]sync.Mutex
 }
 
@@ -37,7 +37,7 @@ func newLink(p *Proxy, client net.Conn) *link {
 	return l
 }
 
-// reset ends the link; both ends are told at once.
+// reset ends the link; both ends notice at once.
 func (l *link) reset() {
 	l.cancel()
 	abort(l.client)

@@ -88,7 +88,7 @@ func TestResetTellsBothEndsAndStillAccepts(t *testing.T) {
 	hear(t, far, "again")
 }
 
-func TestBlackholeSwallowsBothWaysAndTellsNobody(t *testing.T) {
+func TestBlackholeSwallowsBothWaysUnnoticed(t *testing.T) {
 	_, proxy, near, far := begin(t)
 
 	require.NoError(t, proxy.Blackhole())
@@ -136,7 +136,7 @@ func TestBlackholeOneWayLetsTheOtherPass(t *testing.T) {
 	hearReset(t, near)
 	near = dial(t, proxy)
 	say(t, near, "request, lost")
-	server.expectNobody(t)
+	server.expectNoClient(t)
 	hearNothing(t, near)
 }
 
@@ -148,11 +148,11 @@ func TestConnectionAcceptedInBlackholeStaysMute(t *testing.T) {
 	near := dial(t, proxy)
 	say(t, near, "hello?")
 	hearNothing(t, near)
-	server.expectNobody(t)
+	server.expectNoClient(t)
 
 	require.NoError(t, proxy.Pass())
 	hearReset(t, near)
-	server.expectNobody(t)
+	server.expectNoClient(t)
 }
 
 func TestStallDeliversEverythingLater(t *testing.T) {
@@ -167,7 +167,7 @@ func TestStallDeliversEverythingLater(t *testing.T) {
 	hearNothing(t, near)
 	newcomer := dial(t, proxy)
 	say(t, newcomer, "new")
-	server.expectNobody(t)
+	server.expectNoClient(t)
 
 	require.NoError(t, proxy.Pass())
 	hear(t, far, "one two")
@@ -189,7 +189,7 @@ func TestStallOneWayLetsTheOtherPass(t *testing.T) {
 	hear(t, near, "reply")
 }
 
-func TestRefuseLetsNobodyInAndNobodyOut(t *testing.T) {
+func TestRefuseKeepsConnectionsAndAdmitsNone(t *testing.T) {
 	server, proxy, near, far := begin(t)
 
 	require.NoError(t, proxy.Refuse())
@@ -305,7 +305,7 @@ func TestHalfOpenTellsTheServerAlone(t *testing.T) {
 	hearNothing(t, near)
 	mute := dial(t, proxy)
 	hearNothing(t, mute)
-	server.expectNobody(t)
+	server.expectNoClient(t)
 
 	require.NoError(t, proxy.Pass())
 	hearReset(t, near)
@@ -324,7 +324,7 @@ func TestSwitchHoldsWhenItReturnsEvenAgainstBlockedWriters(t *testing.T) {
 			}
 		}
 	}()
-	// Nobody reads at the far end: soon the proxy's writer is blocked.
+	// The far end does not read: soon the proxy's writer is blocked.
 	require.Never(t, func() bool { return proxy.Conns() != 1 }, soon, 10*time.Millisecond)
 
 	require.NoError(t, proxy.Stall())
@@ -389,7 +389,7 @@ func (s *server) next(t *testing.T) *net.TCPConn {
 	return conn
 }
 
-func (s *server) expectNobody(t *testing.T) {
+func (s *server) expectNoClient(t *testing.T) {
 	t.Helper()
 	require.NoError(t, s.listener.SetDeadline(time.Now().Add(soon)))
 	_, err := s.listener.Accept()

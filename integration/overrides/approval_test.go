@@ -107,7 +107,7 @@ func TestApprovalIsAboutTheHoldersThatWereShownAlone(t *testing.T) {
 		w.Pass(time.Minute)
 		require.NotNil(w, held.Hold())
 
-		// then nobody is asked any more, and a decision comes too late
+		// then the question is gone, and a decision comes too late
 		select {
 		case ana.say <- nil:
 			require.Fail(w, "the question about a holder that has gone is still open")

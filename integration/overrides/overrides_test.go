@@ -18,7 +18,7 @@ import (
 
 var mark = recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}
 
-func TestBoostedWaiterGoesFirstAndTheHolderIsToldByWhom(t *testing.T) {
+func TestBoostedWaiterGoesFirstAndTheHolderLearnsByWhom(t *testing.T) {
 	story(t, func(w *world) {
 		// given a holder, and two that wait
 		holder, low, mid := w.program("holder"), w.program("low"), w.program("mid")
@@ -59,7 +59,7 @@ func TestBoostedWaiterGoesFirstAndTheHolderIsToldByWhom(t *testing.T) {
 	})
 }
 
-func TestForcefulEmergencyEvictsWhomNobodyElseMayAsk(t *testing.T) {
+func TestForcefulEmergencyEvictsAProtectedHolder(t *testing.T) {
 	story(t, func(w *world) {
 		// given a holder that is to be left alone for a day, and that does not go
 		holder, batch := w.program("holder"), w.program("batch")
@@ -213,7 +213,7 @@ func TestOperatorTakesTheLockAndKeepsIt(t *testing.T) {
 					return desk.Guard.Override(ctx, o, x.Under(untilCancelled))
 				})
 
-				// then the holder is told by whom, and goes or is evicted
+				// then the holder learns by whom, and releases or is evicted
 				err := held.Returned()
 				var overridden *lockguard.OverriddenError
 				require.ErrorAs(w, err, &overridden)

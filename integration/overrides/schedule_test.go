@@ -20,9 +20,9 @@ import (
 )
 
 // Programs that work under one lock or several, with preemption, takeovers and
-// approvals, while overrides come and go: nobody hangs, at most one has a lock,
-// every takeover is on record with its victims, and at the end all is as if
-// nothing had been in force.
+// approvals, while overrides come and go: no program hangs, at most one has a
+// lock, every takeover is on record with its victims, and at the end all is as
+// if nothing had been in force.
 func TestProgramsWorkOnWhileOverridesComeAndGo(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -31,11 +31,11 @@ type Options struct {
 	QueueSizes    []int
 	QueuePatience time.Duration
 
-	// Hang is how much longer than its turn a contestant may take to answer before it is ended. Whoever knows contexts gives
-	// up after 20 s by itself.
+	// Hang is how much longer than its turn a contestant may take to answer before it is ended. A contestant with
+	// contexts gives up after 20 s by itself.
 	Hang time.Duration
 
-	// Log is told what is going on.
+	// Log gets messages on the progress.
 	Log io.Writer
 }
 
@@ -179,8 +179,9 @@ func (c *contest) dismiss(crew *crew) {
 	}
 }
 
-// warmServer lets the compilers of a new server and of the contestants see what will be measured: for its first ten seconds
-// a server gets faster by a factor of four. It ends when the limit itself, or whoever is there first, gets no faster.
+// warmServer lets the compilers of a new server and of the contestants see what will be measured: for its first ten
+// seconds a server gets faster by a factor of four. It ends when the limit itself, or the first contestant, gets no
+// faster.
 func (c *contest) warmServer(ctx context.Context) {
 	own, one := Works()[0], Works()[0]
 	own.Workers, own.Name = 8, "warm-up"

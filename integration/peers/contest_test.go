@@ -181,7 +181,7 @@ func TestContestantsSpeakTheProtocol(t *testing.T) {
 			r := until(turn, func(r contestant.Result) bool { return r.Cycles > 3 && (k.Name != "raw" || r.Violations > 0) })
 			require.Greater(t, r.Cycles, 3)
 			require.LessOrEqual(t, r.Cycles, 4*250)
-			require.Equal(t, k.Name == "raw", r.Violations > 0, "%d violations: the limit alone excludes nobody", r.Violations)
+			require.Equal(t, k.Name == "raw", r.Violations > 0, "%d violations: only the limit does not exclude", r.Violations)
 			require.Positive(t, r.CPUMillis)
 			require.Positive(t, r.P50Micros)
 			require.GreaterOrEqual(t, r.P99Micros, r.P50Micros)

@@ -1,5 +1,5 @@
-// Package peers measures our locks against those of others, and against the limit, on the same servers in one run: make
-// bench-peers. It is a module of its own, so that nobody else depends on the clients of etcd and Redis.
+// Package peers measures our locks against those of others, and against the limit, on the same servers in one run:
+// make bench-peers. It is a module of its own, so that no other module depends on the clients of etcd and Redis.
 //
 // The one idea: every contestant is a process that speaks one line protocol, in whatever language (see package contestant);
 // contestants of a work take turns in an order that is drawn anew for each round, and a figure is the median of the ratios

@@ -251,7 +251,7 @@ func verdictOf(what string, met bool) string {
 	return what + ": missed"
 }
 
-// wantedTable counts, so that nobody has to look for what is missed.
+// wantedTable counts, so that missed targets are visible.
 func (r Run) wantedTable() Table {
 	t := Table{Title: "What is wanted of cycles and is not so", Columns: []string{"server", "work", "against", "ours / its", "wanted"}}
 	met, missed, beyond := 0, 0, 0

@@ -129,7 +129,7 @@ func Groups() []string {
 	return append(groups, special()...)
 }
 
-// turn returns what one of the processes is told.
+// turn returns the turn of one of the processes.
 func (w Work) turn(process int, length time.Duration) contestant.Turn {
 	t := contestant.Turn{
 		Do: contestant.Cycles, Clients: w.Clients, Seconds: length.Seconds(), WorkMicros: int(w.Inside.Microseconds()),

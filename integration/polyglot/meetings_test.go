@@ -77,7 +77,7 @@ func newHost(t *testing.T, members int) *host {
 	return h
 }
 
-// hear checks that nobody is inside before all have arrived, and nobody out
+// hear checks that no member is inside before all have arrived, and none out
 // before all are leaving.
 func (h *host) hear(line string) {
 	h.mu.Lock()

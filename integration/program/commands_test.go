@@ -35,7 +35,7 @@ import (
 //	ends NAME CODE             wait for the end of a started program
 //	tells NAME REGEXP [VAR]    wait until a started program has a line like that in stderr
 //	prints NAME REGEXP [VAR]   the same of stdout; VAR gets what the first group of REGEXP matches
-//	serves ADDRESS PATH REGEXP wait until what a program serves by HTTP has a line like that; ! serves: nobody listens there
+//	serves ADDRESS PATH REGEXP wait until what a program serves by HTTP has a line like that; ! serves: no server listens there
 //	refuses ADDRESS METHOD PATH STATUS [HOST]  what is served by HTTP answers so, asked for under that name
 //	signal SIGNAL NAME         send a signal to a started program
 //	holds OWNER SCOPE          wait until OWNER holds SCOPE
@@ -52,7 +52,7 @@ import (
 //	takes JOB                  wait until a run by hand is asked for, and begin it
 //	finishes JOB OUTCOME [REASON]  end a run that was begun so
 //	asked JOB                  wait until a run by hand is asked for
-//	unasked                    nobody asks for a run by hand
+//	unasked                    there is no request for a run by hand
 //	network STATE              pass, cut or swallow packets between $PROXY and ZooKeeper
 func commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -444,7 +444,7 @@ func runs(ts *testscript.TestScript, file string) error {
 		return nil
 	}
 	if _, rest, found := bytes.Cut(stat, []byte(") ")); found && rest[0] == 'Z' {
-		return nil // nobody has reaped it
+		return nil // it has not been reaped
 	}
 	return fmt.Errorf("process %d of %s runs: %s", pid, file, stat)
 }

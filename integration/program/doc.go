@@ -1,4 +1,4 @@
 // Package program tests the program lockkeeper as its users have it: built,
 // started as a process, against a real ZooKeeper. Each file in testdata is one
-// story that a person can read; commands_test.go says which words it is told in.
+// story that a person can read; commands_test.go defines its commands.
 package program

@@ -13,8 +13,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/group"
 )
 
-// shares waits until each participant of a group holds so many locks, nobody
-// else is there, and no lock is on its way.
+// shares waits until each participant of a group holds so many locks, there are
+// no others, and no lock is on its way.
 func shares(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) >= 1, "shares GROUP NAME=N...")
 	want := slices.Sorted(slices.Values(args[1:]))

@@ -83,7 +83,7 @@ func finishes(ts *testscript.TestScript, neg bool, args []string) {
 	storyOf(ts).finish(ctx, ts, args[0], args[1], strings.Join(args[2:], " "))
 }
 
-// unasked checks that nobody asks to run anything.
+// unasked checks that there is no request for a run.
 func unasked(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 0, "unasked")
 	s := storyOf(ts)

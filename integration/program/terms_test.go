@@ -119,7 +119,7 @@ var badTerms = map[string]badTerm{
 	},
 }
 
-// Whoever asks for a lock, in whatever way, is told the same.
+// A bad term gets the same error in every kind of request for a lock.
 func TestBadTermIsRefusedInTheSameWordsInEveryWay(t *testing.T) {
 	t.Parallel()
 	api := termsAPI(t)
@@ -179,10 +179,10 @@ func termsInFlags(t *testing.T, flags string) string {
 // termsAPI returns what asks the API of a console for an override with some members, and returns what it says
 // of which field.
 func termsAPI(t *testing.T) func(t *testing.T, members string) map[string]string {
-	type nobody struct{ console.Operator } // nothing gets as far as that
+	type noOperator struct{ console.Operator } // nothing gets as far as that
 	type nothing struct{ console.Board }
 	c, err := console.New(console.Options{
-		Board: nothing{}, Operator: nobody{},
+		Board: nothing{}, Operator: noOperator{},
 		Proxy: &console.Proxy{Header: "X-User", Trusted: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
 	})
 	require.NoError(t, err)

@@ -31,7 +31,7 @@ func TestTrailAloneExplainsEveryPreemptionAndTakeover(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d holders were asked to go, %d evicted (%d for an override, %d by hand), %d takeovers have no outcome", //
+	t.Logf("%d holders were preempted, %d evicted (%d for an override, %d by hand), %d takeovers have no outcome", //
 		seen.asked, seen.evicted, seen.overridden, seen.broken, seen.uncertain)
 	require.Greater(t, seen.asked, schedules)
 	require.Greater(t, seen.evicted, schedules)

@@ -41,7 +41,7 @@ func replay(records []opstore.AuditRecord) (story, []string) {
 	open := map[string]opstore.AuditRecord{} // announcements by act
 	for _, r := range records {
 		if r.By == "" {
-			complain(r, "nobody did it")
+			complain(r, "it has no actor")
 		}
 		switch r.Action {
 		case opstore.AuditPreempt, opstore.AuditPreempted:
@@ -56,7 +56,7 @@ func replay(records []opstore.AuditRecord) (story, []string) {
 			}
 		case opstore.AuditTakeover, opstore.AuditBreak:
 			if len(r.Victims) == 0 && r.Result != opstore.AuditFailed {
-				complain(r, "nobody is evicted")
+				complain(r, "no holder is evicted")
 			}
 			if _, wrong := explain(r); wrong != "" {
 				complain(r, wrong)
@@ -151,7 +151,7 @@ func (w *world) check() {
 				met[h] = true
 				require.True(t, known(h), "%s was evicted from %v (%s by %s), and the trail does not tell why", f.event.Owner, h, e.Err.Reason, e.Err.By)
 			case recipes.LossDeleted:
-				t.Fatalf("%s has lost %v, and nobody says to have done it", f.event.Owner, h)
+				t.Fatalf("%s has lost %v, and no record says by whom", f.event.Owner, h)
 			case recipes.LossSession, recipes.LossSuperseded:
 			}
 		case recipes.TakenOver:
@@ -176,7 +176,7 @@ func (w *world) check() {
 		}
 	}
 	for h, why := range s.evicted {
-		require.True(t, met[h], "the trail tells of an eviction from %v that nobody has met: %s", h, why)
+		require.True(t, met[h], "the trail tells of an eviction from %v that no holder has met: %s", h, why)
 	}
 	w.tally(s)
 }

@@ -121,7 +121,7 @@ func (w *world) daemon(name string) *daemon {
 	return d
 }
 
-// observe is told before the auditor is.
+// observe gets each event before the auditor does.
 func (d *daemon) observe(_ context.Context, event lockguard.Event) {
 	d.w.History.Add(d.name, "%T %+v", event.Notice, event)
 	about := event.Subject
@@ -259,7 +259,7 @@ func (w *world) breakOne(scope string, stale bool) {
 	})
 	w.History.Add("operator", "breaks %s with token %s: %v", scope, token, err)
 	if entry.Victims == nil {
-		return // nobody was about to be broken
+		return // no holder was about to be broken
 	}
 	entry.Phase, entry.Result = opstore.AuditOutcome, opstore.AuditDone
 	if err != nil {

@@ -64,7 +64,7 @@ func TestCanaryNotesAnswersThatTookLongerThanItsPatience(t *testing.T) {
 	patient.close()
 }
 
-func TestViolationsOfServersThatForgetAreToldApart(t *testing.T) {
+func TestViolationsOfServersThatForgetAreDistinguished(t *testing.T) {
 	violations := []verdict.Violation{
 		{Check: verdict.CheckModel, At: 10, Scope: "old"},
 		{Check: verdict.CheckModel, At: 30, Scope: "old"},
@@ -88,7 +88,7 @@ func TestViolationsOfServersThatForgetAreToldApart(t *testing.T) {
 	require.Positive(t, history.Now())
 }
 
-func TestViolationsOfLocksAboutWhichServersDifferAreToldApart(t *testing.T) {
+func TestViolationsOfLocksAboutWhichServersDifferAreDistinguished(t *testing.T) {
 	log := "15:27:19.097 [CommitProcessor:3] WARN DataTree - Unexpected extra paths under session " +
 		"[/lockkeeper/locks/37/robust%2F2%2F002513/2147483637-x-ebec0fb422e5ea4cb9427f4f-0000000033, /lockkeeper/locks/0a/robust%2F1%2F002514/x] which are not in txn 0x4000006bd\n"
 	differ := disagreements("15:27:18 [main] INFO - all is well\n" + log + log)

@@ -31,7 +31,7 @@ type crew struct {
 	mu       sync.Mutex
 	seats    map[string]*seat
 	events   []history.Event
-	troubles []string // processes that ended although nobody had asked them to
+	troubles []string // processes that ended unexpectedly
 	draining bool
 	left     chan struct{} // closed when draining begins
 	running  sync.WaitGroup
@@ -51,7 +51,7 @@ type seat struct {
 	ahead   time.Duration    // what it is set to
 }
 
-var errNobody = errors.New("robust: no process has this seat")
+var errNoProcess = errors.New("robust: no process has this seat")
 
 func newCrew(o Options) *crew {
 	return &crew{options: o, seats: make(map[string]*seat), left: make(chan struct{})}
@@ -171,7 +171,7 @@ func (c *crew) seat(name string) (*seat, string, error) {
 		s := c.seats[name]
 		switch {
 		case s == nil || time.Now().After(deadline):
-			return nil, "", errNobody
+			return nil, "", errNoProcess
 		case s.process != nil && !s.doomed:
 			return s, fmt.Sprintf("%s.%d", s.name, s.runs), nil
 		}

@@ -17,7 +17,7 @@ type Options struct {
 	Players  int           // goroutines that take locks, in each of them; default 3
 	Scopes   int           // locks at a time; default 4
 	Readers  int           // percentage of requests that are shared; default 30
-	Calm     int           // percentage of requests that nobody outranks, with a long lease: their holds last; default 0
+	Calm     int           // percentage of requests that no other outranks, with a long lease: their holds last; default 0
 	Dir      string        // an empty directory for histories and resources
 	Duration time.Duration // of the faults; default 1m
 	Season   time.Duration // how long the names of locks last; default 15s
@@ -35,9 +35,9 @@ type Options struct {
 	// Steps, when set, are the faults: these and no others, within Duration.
 	Steps []nemesis.Step
 
-	// Drain is for how long what was begun may go on after all faults have been
-	// healed. Default 45s, which is a few times what it takes: requests look again
-	// by themselves once a minute, and that must not hide that nobody told them.
+	// Drain is for how long calls may go on after all faults have been healed.
+	// Default 45s, which is a few times what it takes: requests list again by
+	// themselves once a minute, and that must not hide a missing notification.
 	Drain time.Duration
 
 	// Peek, when set, is how often the history so far is judged; a violation
@@ -48,7 +48,7 @@ type Options struct {
 	// any. Default: it is not kept.
 	Evidence string
 
-	// Log, when set, is told what happens, in lines.
+	// Log, when set, gets a line for each thing that happens.
 	Log func(format string, args ...any)
 }
 

@@ -34,7 +34,7 @@ type Report struct {
 	Slow        time.Duration       // for how long a server was slow, all told, of whatever cause
 	Lapses      []Lapse             // of the servers: they lost acknowledged writes
 	Differ      []string            // locks that had a node at one server and none at another, as the servers say
-	Undermined  []verdict.Violation // found after a lapse; or at these locks, if nobody is said to hold beside another
+	Undermined  []verdict.Violation // found after a lapse; or at these locks, if no overlap of holders is reported
 	Unknown     []string
 	Unavailable map[nemesis.Kind]time.Duration
 }
@@ -52,9 +52,8 @@ func (r *Report) take(v verdict.Verdict, events []history.Event) {
 	r.Unavailable = unavailable(r.Faults, events)
 }
 
-// undermined tells violations that may be due to the servers' having forgotten
-// what they had acknowledged, or to their not agreeing about a lock, from those that cannot: they came before, or it is
-// another lock, or one that nobody had used by then.
+// undermined separates violations that may be due to servers that forgot what they had acknowledged, or that disagree
+// about a lock, from those that cannot: they came before, or it is another lock, or one that was unused by then.
 func undermined(violations []verdict.Violation, lapses []Lapse, differ []string, born map[string]time.Duration) (ours, theirs []verdict.Violation) {
 	for _, v := range violations {
 		if isOfProgress(v.Check) && (slices.Contains(differ, v.Scope) || v.Check == verdict.CheckEnd && v.Scope == "" && len(differ) > 0) {
@@ -106,9 +105,9 @@ func during(g *verdict.Gap, faults []nemesis.Fault) string {
 	return text
 }
 
-// unavailable returns for each kind of fault for how long nobody at all acquired
-// a lock, at most: from the beginning of such a fault, or from a grant during it,
-// to the next grant.
+// unavailable returns for each kind of fault for how long no lock was acquired at
+// all, at most: from the beginning of such a fault, or from a grant during it, to
+// the next grant.
 func unavailable(faults []nemesis.Fault, events []history.Event) map[nemesis.Kind]time.Duration {
 	var grants []time.Duration
 	for _, e := range events {
@@ -142,11 +141,11 @@ func (r *Report) Write(out io.Writer) error {
 	line("slow servers", "%s", r.Slow.Round(100*time.Millisecond))
 	line("requests", "%d, of which %d failed as asked for (timeouts, tries, given up)", f.Requests, f.Failed)
 	line("grants", "%d (%d shared, %d through lockguard, %d downgraded) of %d locks", f.Grants, f.Shared, f.Guarded, f.Downgrades, f.Scopes)
-	line("asked to go", "%d, taken over %d", f.Asked, f.Takeovers)
+	line("preempted", "%d, taken over %d", f.Asked, f.Takeovers)
 	line("losses told", "%s", counts(f.Losses))
 	line("ends of holds", "%s", counts(f.Ends))
 	line("excused", "%s", counts(f.Excused))
-	line("resource", "%d writes accepted, %d reads; of those who had lost %d writes refused, %d accepted (nobody newer had written)", f.Writes, f.Reads, f.RefusedLate, f.AcceptedLate)
+	line("resource", "%d writes accepted, %d reads; of those who had lost %d writes refused, %d accepted (no newer holder had written)", f.Writes, f.Reads, f.RefusedLate, f.AcceptedLate)
 	line("least margin", "%s", r.least())
 	line("VIOLATIONS", "%d", len(r.Violations))
 	if len(r.Lapses) > 0 {
@@ -170,7 +169,7 @@ func (r *Report) Write(out io.Writer) error {
 		fmt.Fprintf(&b, "  %-42s %8d %10s %10s %10s %10s\n", how, s.Count(), ms(50), ms(99), ms(99.9), ms(100))
 	}
 
-	b.WriteString("\nfaults, and for how long nobody at all acquired a lock from the beginning of one of the kind, at most\n")
+	b.WriteString("\nfaults, and for how long no lock was acquired at all from the beginning of one of the kind, at most\n")
 	kinds, failed := make(map[nemesis.Kind]int), make(map[nemesis.Kind]int)
 	for _, fault := range r.Faults {
 		kinds[fault.Kind]++

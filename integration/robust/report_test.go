@@ -24,7 +24,7 @@ func TestUnavailabilityIsTheLongestTimeWithoutAGrantFromTheBeginningOfAFaultOn(t
 		{Kind: nemesis.LeaderKill, Began: 60, Ended: 61},    // none
 		{Kind: nemesis.LinkCut, Began: 20, Ended: 22},       // from 21, within it, until 60
 		{Kind: nemesis.ClientKill, Began: 1, Ended: 2},      // until the next
-		{Kind: nemesis.DiskFull, Began: 100, Ended: 200},    // nobody came afterwards
+		{Kind: nemesis.DiskFull, Began: 100, Ended: 200},    // no grant came afterwards
 		{Kind: nemesis.ServerPause, Began: 1000, Ended: 99}, // nonsense does no harm
 	}
 	require.Equal(t, map[nemesis.Kind]time.Duration{nemesis.LeaderKill: 15, nemesis.LinkCut: 39, nemesis.ClientKill: 1}, unavailable(faults, events))

@@ -77,7 +77,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	}
 	for _, client := range r.reader.Torn() {
 		if !r.crew.wasKilled(client) && !slices.Contains(late, client) {
-			return nil, fmt.Errorf("robust: the history of %s ends in the middle of a line, and nobody had killed it", client)
+			return nil, fmt.Errorf("robust: the history of %s ends in the middle of a line, and the suite had not killed it", client)
 		}
 	}
 	v := verdict.Judge(events, r.settings())
@@ -150,7 +150,7 @@ func (r *run) strike(ctx context.Context) error {
 	}
 	for _, step := range r.options.Steps {
 		if err := r.nemesis.Play(ctx, step); err != nil {
-			r.options.Log("%v", err) // what could not be done; what could not be healed is told by Heal
+			r.options.Log("%v", err) // what could not be done; Heal reports what could not be healed
 		}
 	}
 	return r.nemesis.Heal(context.WithoutCancel(ctx))
@@ -209,8 +209,8 @@ func (r *run) events(until time.Duration) ([]history.Event, error) {
 	return slices.DeleteFunc(events, func(e history.Event) bool { return e.At > until }), nil
 }
 
-// residue looks whether anything is left: nobody may hold or wait, and each lock
-// can be had.
+// residue checks that nothing is left: there are no holders and no waiters, and
+// each lock can be acquired.
 func (r *run) residue(ctx context.Context) (found []verdict.Violation) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Drain)
 	defer cancel()

@@ -47,7 +47,7 @@ func (b beat) Next(now time.Time) time.Time {
 	return now.Add(-b.phase).Truncate(b.period).Add(b.period + b.phase)
 }
 
-// late says how late it is; whoever is early by a hair is not late.
+// late says how late it is; a slightly early one is not late.
 func (b beat) late(now time.Time) time.Duration {
 	late := now.Sub(b.Next(now).Add(-b.period))
 	if late > b.period*9/10 {

@@ -1,7 +1,7 @@
 // Package schedulers measures what ten thousand jobs cost in one process, at
 // rest and at a thousand ticks a second, against robfig/cron alone and gocron on
 // the same machine in one run: make bench-schedulers. It is a module of its own,
-// so that nobody else depends on gocron.
+// so that no other module depends on gocron.
 //
 // The one idea: every contestant is a process of its own, started anew for each
 // figure, and has the same jobs with the same phases to run; the work is a

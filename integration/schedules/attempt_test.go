@@ -134,7 +134,7 @@ func TestALockIsKeptAsLongAsItHasToBeAndNoLongerThanSomebodyWaits(t *testing.T) 
 		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(-2*time.Second))
 		other := w.rival("rival")
 
-		// then whoever tries finds it held
+		// then a try finds it held
 		w.Until(time.Minute + 19*time.Second)
 		require.Zero(t, w.goesOn("a"))
 		require.False(t, other.tries("db"))
@@ -143,7 +143,7 @@ func TestALockIsKeptAsLongAsItHasToBeAndNoLongerThanSomebodyWaits(t *testing.T) 
 		require.True(t, other.tries("db"))
 		require.Equal(t, time.Second, w.end("a", time.Minute).Took)
 
-		// and whoever is more important gets it at once
+		// and a more important request gets it at once
 		w.Until(2*time.Minute + 5*time.Second)
 		granted, _ := other.takes("db", 5, time.Second)
 		require.Less(t, granted, 2*time.Minute+6*time.Second)

@@ -146,7 +146,7 @@ func (c *chaos) happens() {
 		d.kill()
 		c.daemons = append(c.daemons[:i], c.daemons[i+1:]...)
 		c.start()
-	case 12: // nobody is there for a while
+	case 12: // no daemon is there for a while
 		for _, d := range c.daemons {
 			zk.Heal(d.name)
 			d.stop()

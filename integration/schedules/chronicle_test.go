@@ -99,7 +99,7 @@ func (w *world) book(job string) *book {
 	synctest.Wait()
 	w.chronicle.mu.Lock()
 	defer w.chronicle.mu.Unlock()
-	require.NotNil(w.T, w.chronicle.books[job], "nobody has a job %s", job)
+	require.NotNil(w.T, w.chronicle.books[job], "no daemon has a job %s", job)
 	b := *w.chronicle.books[job]
 	b.ends, b.skips, b.problems = maps.Clone(b.ends), maps.Clone(b.skips), slices.Clone(b.problems)
 	return &b

@@ -14,6 +14,6 @@
 //	requireTicks(t, w.outcomes("a"), "ran", "overlap", "overlap", "ran")
 //
 // The tests of package scheduler itself do the same with a ledger and a guard in
-// memory, which are told how to fail. Package daemons does it with processes and
-// real servers.
+// memory, which fail as the test says. Package daemons does it with processes
+// and real servers.
 package schedules

@@ -127,7 +127,7 @@ func TestARunThatIsAbandonedKeepsItsLockAsLongAsItsSession(t *testing.T) {
 		d.stop()
 		<-d.ended
 
-		// then it says what it leaves, and nobody gets the lock
+		// then it says what it leaves, and no request gets the lock
 		var left *scheduler.AbandonedError
 		require.ErrorAs(t, d.err, &left)
 		require.Equal(t, []string{"a"}, left.Jobs)

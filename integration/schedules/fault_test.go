@@ -82,8 +82,8 @@ func TestARunWhoseEndIsNotAnsweredEndsOnce(t *testing.T) {
 	}
 }
 
-// A session that ends while a run goes on: under a lock the work is told to
-// stop, and the tick is interrupted or lost, once.
+// A session that ends while a run goes on: under a lock the work is stopped,
+// and the tick is interrupted or lost, once.
 func TestASessionThatEndsInTheMiddleOfARun(t *testing.T) {
 	for _, underLock := range []bool{false, true} {
 		for _, stalled := range []bool{false, true} {
@@ -110,7 +110,7 @@ func TestASessionThatEndsInTheMiddleOfARun(t *testing.T) {
 
 					// then the work under a lock was told, and all other ticks have run
 					call := w.worked("a")[0]
-					want := "ran" // nobody has asked whether its session lives
+					want := "ran" // its session was not checked
 					if underLock {
 						require.Less(t, call.ended, 80*time.Second)
 						require.ErrorAs(t, call.cause, new(*recipes.LostError))

@@ -85,12 +85,12 @@ func (w *world) client(name string, timeout time.Duration) *recipes.Client {
 
 // --- work ---------------------------------------------------------------------
 
-// job is a job of which each run takes that long, or less when it is told to go.
+// job is a job of which each run takes that long, or less when it is cancelled.
 func (w *world) job(name, schedule string, takes time.Duration) jobs.Job {
 	return jobs.Job{Name: name, Schedule: schedule, Work: w.lasting(takes)}
 }
 
-// lasting is work that takes that long, and ends before when it is told to.
+// lasting is work that takes that long, and ends earlier when it is cancelled.
 func (w *world) lasting(d time.Duration) jobs.Func {
 	return w.seen(func(ctx context.Context, _ jobs.Run) error {
 		timer := time.NewTimer(d)

@@ -170,7 +170,7 @@ func TestARunIsCancelledByATickThatAnotherDaemonSees(t *testing.T) {
 		require.NoError(t, err)
 		w.Until(time.Minute + 20*time.Second)
 
-		// then the run is told to go, and for which tick
+		// then the run is cancelled, and for which tick
 		call := w.worked("a")[0]
 		var superseded *scheduler.SupersededError
 		require.ErrorAs(t, call.cause, &superseded)

@@ -82,7 +82,7 @@ func TestJobsThatComeAndGoGoOnWhereTheyWere(t *testing.T) {
 			w.Until(time.Duration(60+15*i) * time.Second)
 		}
 		w.Until(2 * time.Minute)
-		require.Zero(t, w.goesOn("goes"), "nobody has it, and its ticks wait")
+		require.Zero(t, w.goesOn("goes"), "no daemon has it, and its ticks wait")
 		waiting := w.state("goes").Waiting
 		require.NotEmpty(t, waiting)
 		w.Until(195 * time.Second)

@@ -65,7 +65,7 @@ func TestARunThatSomebodyAsksForIsRunByOneDaemon(t *testing.T) {
 	})
 }
 
-func TestARequestEndsWithTheSessionOfWhoeverAsks(t *testing.T) {
+func TestARequestEndsWithTheSessionOfItsClient(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		d := w.daemon("one", []jobs.Job{w.job("a", "", 30*time.Second)})
 		asker := w.client("asker", short)
@@ -100,7 +100,7 @@ func TestARequestOfADaemonThatDiesIsRecordedAsInterrupted(t *testing.T) {
 		owner.kill()
 		w.Until(70 * time.Second)
 
-		// then nobody runs it again, and the schedule goes on
+		// then no daemon runs it again, and the schedule goes on
 		require.Equal(t, ticks.Interrupted, w.book("a").ends[h.ID()].Outcome)
 		require.Len(t, w.worked("a"), 2)
 		require.Equal(t, 1, w.goesOn("a"))
@@ -134,7 +134,8 @@ func TestARequestWhoseClaimIsNotAnsweredIsRunOnce(t *testing.T) {
 	}
 }
 
-// Whoever asks does not know which daemons have read the new configuration yet.
+// The requesting client does not know which daemons have read the new
+// configuration yet.
 func TestARequestWaitsForADaemonThatHasItsJob(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		// given a request for a job that no daemon has, and one that waits for a run
@@ -165,7 +166,7 @@ func TestARequestWaitsForADaemonThatHasItsJob(t *testing.T) {
 	})
 }
 
-// The claim of a request is under way when the daemon is told to stop.
+// The claim of a request is under way when the daemon is stopped.
 func TestARequestThatIsTakenWhenTheDrainBeginsIsSeenToItsEnd(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		one := w.daemon("one", []jobs.Job{w.job("a", "", 10*time.Second)})

@@ -66,8 +66,8 @@ var planted = map[string]string{
 	"password of a person at the console": "planted-console-7e20",
 }
 
-// The arguments of commands, which the configuration tells whoever may read it, and ps
-// everybody on the machine, but which no telemetry and no log does.
+// The arguments of commands, which readers of the configuration see, and everyone on
+// the machine by ps, but which no telemetry and no log does.
 var arguments = map[string]string{
 	"argument of exec":  "planted-execarg-61d4",
 	"argument of a job": "planted-jobarg-e90b",

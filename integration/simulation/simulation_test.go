@@ -44,8 +44,8 @@ func apart() time.Duration {
 	return max(50*time.Millisecond, time.Duration(4**number**copies)*time.Second/time.Duration(*rate**daemons))
 }
 
-// requireOnce: each tick that was due has begun exactly once, and nobody was in a
-// lock beside somebody else.
+// requireOnce: each tick that was due has begun exactly once, and no two ran
+// under one lock.
 func requireOnce(t *testing.T, r report) {
 	t.Helper()
 	require.Positive(t, r.ticks)

@@ -27,10 +27,10 @@ import (
 // plan says what a site is like.
 type plan struct {
 	daemons, jobs int
-	copies        int    // daemons that have each job: whoever claims a tick first runs it
+	copies        int    // daemons that have each job: the first that claims a tick runs it
 	schedule      string // of a job; H makes its instants its own
 	jitter        time.Duration
-	ownLock       int           // one in so many jobs needs a lock that nobody else wants; 0: none
+	ownLock       int           // one in so many jobs needs an uncontended lock; 0: none
 	sharedLock    int           // one in so many jobs wants a lock that nine others want at the same second; 0: none
 	window        time.Duration // in which ticks are counted
 	starts        time.Duration // between two daemons that start

@@ -126,8 +126,8 @@ var companions = []scene{
 		probes: usersLock, known: true, forced: true, stay: 7 * time.Second,
 		excuses: func(u *user, err error) bool {
 			_, stale := errors.AsType[*recipes.StaleTokenError](err)
-			_, nobody := errors.AsType[*recipes.NotHeldError](err)
-			return stale || nobody || u.name == "D" && isNotThere(err) || u.name == "A" && isSuperseded(err) || unlessAllIsWell(u, err)
+			_, notHeld := errors.AsType[*recipes.NotHeldError](err)
+			return stale || notHeld || u.name == "D" && isNotThere(err) || u.name == "A" && isSuperseded(err) || unlessAllIsWell(u, err)
 		},
 		play: func(s *stage) {
 			s.user("A", 0, func(u *user) { u.acquire(users, ofHold(5)).passOn().stay(3 * time.Second).release() })
@@ -196,7 +196,8 @@ func (h *hold) passOn() *hold {
 	})
 }
 
-// dies ends the session, as if the process did, and waits until it is told.
+// dies ends the session, as if the process did, and waits until its holder
+// learns of it.
 func (h *hold) dies() *hold {
 	if h == nil {
 		return nil

@@ -1,14 +1,13 @@
 // Package steps breaks something at each step of each recipe, and looks whether
 // everybody can live with it.
 //
-// The one idea: nobody chooses the steps. A scene is a few users who ask, hold
-// and release by themselves; it is played once, every frame that a user sends is
-// written down (writes and reads, connects and syncs), and then it is played again for each of
-// these frames and each fault: the connection dies before the frame arrives or
-// before its answer does, the session ends, the caller leaves, the client is
-// closed, the server starts anew, or says nothing for a while. All of it is in virtual time, on
-// the embedded server, so that thousands of cases take seconds and go the same
-// way each time.
+// The one idea: no person chooses the steps. A scene is a few users who ask, hold and release
+// by themselves; it is played once, every frame that a user sends is written down (writes and
+// reads, connects and syncs), and then it is played again for each of these frames and each
+// fault: the connection dies before the frame arrives or before its answer does, the session
+// ends, the caller leaves, the client is closed, the server starts anew, or says nothing for a
+// while. All of it is in virtual time, on the embedded server, so that thousands of cases take
+// seconds and go the same way each time.
 //
 //	go test ./integration/steps -run 'TestSteps/hand-over/017-A'                  # one frame, all faults
 //	go test ./integration/steps -run 'TestSteps/.*/.*/drop-reply' -v              # one fault, everywhere
@@ -20,7 +19,7 @@
 //     was released is gone, and of a request that has failed nothing is left.
 //   - At no moment, by what users believe and by what the server says, did two hold
 //     that exclude each other; tokens grew.
-//   - Nobody else noticed: all others came to their turn, and in time. A wake-up
+//   - No other user noticed: all others came to their turn, and in time. A wake-up
 //     that is lost shows as a wait of a minute.
 //   - Each hold has ended once, released or lost, and what users were told agrees.
 //   - Nothing is left: no node, no watch, no goroutine, nothing in the clients'

@@ -25,7 +25,7 @@ type fault struct {
 	delay time.Duration
 
 	expires bool // the session, at once: its holds go before their owner can know
-	silent  bool // the session may end, since nobody hears of it
+	silent  bool // the session may end, since no client hears of it
 	leaves  bool // the user's calls are cancelled
 	closes  bool // and its client is closed
 	all     bool // everybody is concerned

@@ -24,7 +24,7 @@ var guarded = []scene{
 		},
 	},
 	{
-		name: "guard, preempted", about: "work is asked to go, its hook runs under the lock, the next begins after that",
+		name: "guard, preempted", about: "work is preempted, its hook runs under the lock, the next begins after that",
 		probes: usersLock, stay: 5 * time.Second,
 		play: func(s *stage) {
 			s.user("A", 0, func(u *user) {
@@ -100,13 +100,13 @@ func (u *user) does(r lockguard.Requirement, work, cleanup time.Duration) {
 	s.tell(u.name, "is done: error %v", err)
 	switch {
 	case err == nil && (began != 1 || interrupted > 0):
-		s.foul("%s is told that all is well; its work began %d times and was interrupted %d times", u.name, began, interrupted)
+		s.foul("%s returned without an error; its work began %d times and was interrupted %d times", u.name, began, interrupted)
 	case began > 1:
 		s.foul("the work of %s began %d times", u.name, began)
 	case err != nil && began == 0 && !u.excuses(err):
 		s.foul("%s has not got %s: %v", u.name, h.scope, err)
 	case err != nil && interrupted == 0 && began > 0 && !u.excuses(err):
-		s.foul("%s was not interrupted, and is told: %v", u.name, err)
+		s.foul("%s was not interrupted, and returned: %v", u.name, err)
 	case cleanup > 0 && cleaned != interrupted:
 		if cleaned != 1 || u.life.Err() == nil && err == nil { // it may have been interrupted right after the work
 			s.foul("the work of %s was interrupted %d times, and its hook ran %d times", u.name, interrupted, cleaned)

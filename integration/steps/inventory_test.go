@@ -50,7 +50,7 @@ func size(v reflect.Value, path []string) int {
 		defer mu.Unlock()
 	}
 	if v.Type().Name() == "attachments" {
-		if v = attached(v, path[0]); !v.IsValid() { // nobody has asked for it
+		if v = attached(v, path[0]); !v.IsValid() { // not read yet
 			return 0
 		}
 		return size(v, path[1:])

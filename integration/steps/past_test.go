@@ -22,8 +22,8 @@ var past = []struct {
 		{frame{"C", "getData users", 8}, "cancel-after-long"}, {frame{"C", "getData users", 9}, "restart-after"},
 	}},
 
-	// A client that was closed while nobody answered told that a lock was released
-	// whose node was there yet.
+	// A client that was closed while the server was silent reported a lock as
+	// released whose node was still there.
 	{&scenes, "alone", []hit{
 		{frame{"A", "getChildren users", 3}, "close-before"}, {frame{"A", "delete A", 1}, "silence-before"},
 	}},

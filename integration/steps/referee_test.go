@@ -77,7 +77,7 @@ func (r *referee) left(h *hold) {
 	}
 }
 
-// token is called with each token that a holder is told.
+// token is called with each token that a holder gets.
 func (r *referee) token(h *hold, token recipes.Token) {
 	if known := r.Token(h.scope, h.guid); known != 0 && known != token {
 		r.s.foul("the token of %s is %d, and it was told %d", h.u.name, known, token)

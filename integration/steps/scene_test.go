@@ -23,8 +23,8 @@ type scene struct {
 	// excuses are errors that belong to the scene.
 	excuses func(u *user, err error) bool
 
-	// stay is by how much longer it may take when somebody does not do his part: how
-	// long others hold who would be asked to go.
+	// stay is by how much longer it may take when a user does not do its part: how
+	// long others hold that would be preempted.
 	stay time.Duration
 
 	// stands is a watch that may stay at the server, once for each client, until
@@ -290,8 +290,8 @@ var scenes = []scene{
 		probes: usersLock, known: true, forced: true, stay: 7 * time.Second,
 		excuses: func(_ *user, err error) bool { // when the holder has lost it otherwise
 			_, stale := errors.AsType[*recipes.StaleTokenError](err)
-			_, nobody := errors.AsType[*recipes.NotHeldError](err)
-			return stale || nobody
+			_, notHeld := errors.AsType[*recipes.NotHeldError](err)
+			return stale || notHeld
 		},
 		play: func(s *stage) {
 			s.user("A", 0, func(u *user) { u.acquire(users, at(5)).stay(3 * time.Second).release() })

@@ -82,7 +82,7 @@ func play(t *testing.T, sc *scene, bound time.Duration, strikes ...*strike) (fra
 			s.explain()
 		}
 		s.close()
-		time.Sleep(time.Second) // for what is on its way; then time stands still, and nobody may be left
+		time.Sleep(time.Second) // for what is on its way; then time stands still, and no goroutine may be left
 		_ = z.Close()
 		<-ended
 		agents.Wait()

@@ -28,7 +28,7 @@ func step() int {
 }
 
 // telling are the cases that break a careless recipe first: a write that is done,
-// and nobody hears of it.
+// and whose answer is lost.
 func telling(f frame, fault *fault) bool {
 	return f.writes() && (fault.name == "drop-reply" || fault.name == "cancel-drop-reply")
 }

@@ -93,7 +93,8 @@ func (u *user) excuses(err error) bool {
 	case errors.As(err, &lost):
 		switch lost.Reason { //nolint:exhaustive // nobody deletes nodes here
 		case recipes.LossSession:
-			// One that was asked to go, and had no time or has taken more, ends as soon as it is cut off.
+			// A holder that was preempted, and had no time or has taken more, ends as soon as it is cut
+			// off.
 			late := lost.Err != nil && strings.Contains(lost.Err.Error(), "cut off after the end of the lease or grace")
 			return u.suffer(func(f *fault) bool { return f.expires || f.silent || late })
 		case recipes.LossTaken, recipes.LossBroken:
@@ -125,8 +126,8 @@ type hold struct {
 	answered bool // the request failed
 	over     bool // released, or told lost
 	lost     int
-	asked    chan struct{} // closed when the holder is asked to go
-	gone     chan struct{} // closed when it is told that it has lost
+	asked    chan struct{} // closed when the holder is preempted
+	gone     chan struct{} // closed when it learns that it has lost
 	end      error         // of Release
 	ended    bool          // Release has answered
 }

@@ -104,7 +104,7 @@ func TestLockThatIsKeptForTheNextAttemptIsNotKeptForEver(t *testing.T) {
 		window time.Duration
 		next   lockguard.Requirement
 	}{
-		"nobody claims it":                {2 * time.Second, lockguard.Requirement{Terms: priority.Terms{NeverPreempts: true}}},
+		"no other claims it":              {2 * time.Second, lockguard.Requirement{Terms: priority.Terms{NeverPreempts: true}}},
 		"somebody more important asks it": {time.Hour, urgent},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -138,7 +138,7 @@ func TestAQuestionOutlivesTheDaemonsThatAskIt(t *testing.T) {
 	require.Equal(t, asked, again)
 	require.Equal(t, []enums.WorkflowExecutionStatus{enums.WORKFLOW_EXECUTION_STATUS_RUNNING}, p.statuses(asked.ID))
 
-	// and nobody but an operator decides it, once
+	// and only an operator decides it, once
 	require.Contains(t, p.run(78, "approvals", "force", asked.ID, "-r", "please"),
 		"digest:daemons is none of the operators (digest:ana)")
 	require.Contains(t, p.decides(78, "force", "w-0123456789abcdef", "please"), `there is no approval "w-0123456789abcdef"`)
@@ -306,7 +306,7 @@ func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
 	require.Equal(t, counts, decided.Decision.By)
 }
 
-func TestTheWorkflowIsClosedWhenNobodyNeedsTheDecision(t *testing.T) {
+func TestTheWorkflowIsClosedWhenTheDecisionIsNotNeeded(t *testing.T) {
 	t.Parallel()
 	a := newAsker(t, emergency.Policy{}, false)
 	a.answers()
@@ -329,7 +329,7 @@ func TestTheWorkflowIsClosedWhenNobodyNeedsTheDecision(t *testing.T) {
 	a.isClosed(id, enums.WORKFLOW_EXECUTION_STATUS_CANCELED)
 }
 
-// Whoever reaches the namespace may update the workflow. Only what an operator has put on record is believed, unless the
+// Every client of the namespace may update the workflow. Only an operator's recorded decision is believed, unless the
 // configuration says otherwise.
 func TestAnApprovalThatNoOperatorHasPutOnRecordIsNotBelieved(t *testing.T) {
 	t.Parallel()
@@ -358,7 +358,7 @@ func TestAnApprovalThatNoOperatorHasPutOnRecordIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestAnApprovalThatNobodyWasThereToHearIsGoodForWhoAsksAgain(t *testing.T) {
+func TestAnUnheardApprovalIsGoodForTheNextRequest(t *testing.T) {
 	t.Parallel()
 	for name, forged := range map[string]bool{"unless it is not on record": true, "of an operator": false} {
 		t.Run(name, func(t *testing.T) {

@@ -135,7 +135,7 @@ func TestBasicLockOfAWorkflowOutlivesItsWorker(t *testing.T) {
 	f.started(run, 2)
 	f.goOn(run)
 
-	// then the workflow goes on under the same token, and nobody has had the lock meanwhile
+	// then the workflow goes on under the same token, and no other had the lock meanwhile
 	token := f.sameToken(2, completed[[]lockguard.Token](f, run))
 	require.Greater(t, next.Granted(), token)
 }

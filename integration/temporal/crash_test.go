@@ -181,8 +181,8 @@ func TestLateWriteOfAWorkerThatWasStoppedIsRefused(t *testing.T) {
 			require.NoError(t, proxy.Delay(300*time.Millisecond))
 			require.NoError(t, zombie.Signal(syscall.SIGCONT))
 
-			// then it is told, an attempt elsewhere has the lock, what the first one writes is refused, and the one that
-			// comes too late does not begin
+			// then it learns of its loss, an attempt elsewhere has the lock, what the first one writes is refused,
+			// and the one that comes too late does not begin
 			require.Contains(t, c.causes, f.awaits("told").Cause)
 			require.Greater(t, completed[lockguard.Token](f, run), first.Token)
 			f.open("late")

@@ -216,7 +216,7 @@ func (f *fixture) has(run client.WorkflowRun, event enums.EventType) bool {
 	return slices.ContainsFunc(f.history(run).Events, func(e *history.HistoryEvent) bool { return e.GetEventType() == event })
 }
 
-// holds has somebody else hold the lock, politely: nobody preempts that.
+// holds has another client hold the lock, politely: it is not preempted.
 func (f *fixture) holds(change ...func(*lockguard.Requirement)) (release func()) {
 	f.Helper()
 	r := lockguard.Requirement{Scope: scope, Terms: priority.Terms{Priority: 1000}, Owner: "nightly"}
@@ -250,7 +250,7 @@ func (f *fixture) requests(r lockguard.Requirement, do ...func()) *harness.Call[
 // urgent is more important than what these tests do.
 var urgent = lockguard.Requirement{Terms: priority.Terms{Priority: 90}, Owner: "emergency"}
 
-// isFree waits until somebody who preempts nobody has the lock.
+// isFree waits until a client that does not preempt has the lock.
 func (f *fixture) isFree() {
 	f.Helper()
 	f.requests(lockguard.Requirement{Terms: priority.Terms{NeverPreempts: true}}).Granted()

@@ -291,7 +291,7 @@ zookeeper: {session_timeout: 4s}
 temporal: {address: %q, namespace: %s}
 drain_timeout: 0s
 jobs:
-  move: {schedule: "@every 1s", run: {temporal: {workflow: Move, task_queue: nobody}}}
+  move: {schedule: "@every 1s", run: {temporal: {workflow: Move, task_queue: unused}}}
   tidy: {schedule: "@every 1s", run: [sh, -c, 'echo tidied >> tidied']}
 `, temporals.Server(t).Addr(), p.namespace))
 	d := p.daemon("--temporal-schedules")

@@ -171,6 +171,6 @@ func TestWorkerThatHasStoppedLeavesNothing(t *testing.T) {
 		stays.Stop()
 	})
 
-	// then nobody holds anything or waits for it, and nothing runs on
+	// then there are no holders and no waiters, and nothing runs on
 	goleak.VerifyNone(t, before)
 }

@@ -115,7 +115,7 @@ func TestContinueAsNewKeepsTheLockAndTheToken(t *testing.T) {
 	harness.Eventually(t, func() bool { return len(f.reported("step")) == 3 }, "the third run is there")
 	f.goOn(run)
 
-	// three runs, one token; whoever waits comes after them
+	// three runs, one token; waiters come after them
 	f.sameToken(1, completed[[]lockguard.Token](f, run))
 	var tokens []lockguard.Token
 	for _, r := range f.reported("step") {

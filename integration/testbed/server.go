@@ -68,8 +68,8 @@ type Settings struct {
 	// ones are lengthened. Defaults to two ticks.
 	ShortestSession time.Duration
 
-	// Sweep is how often the server looks for containers that nobody uses, and
-	// removes them. Defaults to a minute.
+	// Sweep is how often the server looks for unused containers, and removes
+	// them. Defaults to a minute.
 	Sweep time.Duration
 
 	// Tick is the unit of the server's clock: sessions end on one. Defaults to

@@ -183,7 +183,7 @@ func (q quiet) Write(b []byte) (int, error) {
 	return q.Writer.Write(b)
 }
 
-// hog keeps n processors busy until it is told to stop.
+// hog keeps n processors busy until it is stopped.
 func hog(n int) (stop func()) {
 	var over atomic.Bool
 	var loops sync.WaitGroup

@@ -129,8 +129,8 @@ func (r *runner) noteCrash(p *part, o outcome) {
 	_, _ = fmt.Fprintf(r.out, "again %7s  %-12s %s\n", o.took.Round(100*time.Millisecond), p.name, short(o.pkg))
 }
 
-// command is a command in the part's directory and with its settings. When ctx ends, it and what it has started is told
-// to end, and ended five seconds later.
+// command is a command in the part's directory and with its settings. When ctx ends, it and its children get a
+// request to end, and are killed five seconds later.
 func (r *runner) command(ctx context.Context, p *part, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join(r.root, p.dir)

@@ -195,7 +195,7 @@ func TestARunWhoseSessionIsKilledIsInterruptedOnlyIfSomebodyNotices(t *testing.T
 	client := connect(f, shortSession)
 	cut, other := client.TickLedger("cut off"), connect(f).TickLedger("other")
 
-	// Nobody has noticed: it ends as if nothing had happened.
+	// No component has noticed: it ends as if nothing had happened.
 	run := claimed(t, cut, tick(1))
 	f.Renewed(client)
 	require.False(t, state(t, other).Runs[0].Alive)

@@ -28,7 +28,7 @@ groups:
 // credentials are those of all processes.
 const credentials = "ann:s3cret"
 
-// cleaning is work that says when it begins, when it is told to go, and when it has cleaned up.
+// cleaning is work that says when it begins, when it gets SIGTERM, and when it has cleaned up.
 const cleaning = `trap 'echo $SITE cleans >>journal; exit 0' TERM; echo $SITE holds >>journal; while :; do sleep 0.05; done`
 
 func newSite(t *testing.T, server *zktest.Server) *site {
@@ -95,7 +95,7 @@ func TestProgramOfAnEarlierCommitAndTodaysShareOneZooKeeper(t *testing.T) {
 		t.Run(fmt.Sprintf("an override that the %s program applies", holder), func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, zktest.RunT(t))
-			s.run(programs["new"], "exec", "-s", "orders", "--", "true") // there is a root, whoever is first
+			s.run(programs["new"], "exec", "-s", "orders", "--", "true") // there is a root, whichever program was first
 			s.run(programs[holder], "override", "apply", "INC-1", "--kind", "freeze", "-s", "orders", "--for", "1h", "-r", "repair")
 			frozen := s.start("frozen", programs[other], "exec", "-s", "orders", "--acquire", "500ms", "--", "sh", "-c", "echo ran >>journal")
 			frozen.exits(75)

@@ -70,7 +70,7 @@ func TestAdviceTellsWhatTheJobsReallyTook(t *testing.T) {
 			why      string
 		}{
 			"compact lease_timeout":   {timings.Lower, 90 * time.Minute, "longer than it needs to be"},
-			"compact cleanup_timeout": {timings.Raise, time.Minute, "asked to go 25 times; kept its timeout 0 of 25 times"},
+			"compact cleanup_timeout": {timings.Raise, time.Minute, "preempted 25 times; kept its timeout 0 of 25 times"},
 			"hotfix lease_timeout":    {timings.Raise, 15 * time.Minute, "too short"},
 			"hotfix waiting_timeout":  {timings.Raise, time.Minute, "it was over 25 times before the holder had gone; others on this scope took up to 40s to clean up"},
 		} {

@@ -111,8 +111,8 @@ func TestLeaseOfAHoldIsThatOfAllItsCompanions(t *testing.T) {
 	}
 }
 
-// While nobody is granted the lock after the unclean end of a hold, that hold can be
-// resumed; whoever waits for the end of the delay hears of it.
+// While the lock is delayed after the unclean end of a hold, that hold can be
+// resumed; a waiter for the end of the delay learns of that.
 func TestWaiterForTheEndOfADelayAsksAHoldThatIsResumed(t *testing.T) {
 	run(t, func(w *world) {
 		agent, again, boss := w.Program("agent", long), w.Program("again", long), w.Program("boss", long)

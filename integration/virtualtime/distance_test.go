@@ -34,7 +34,7 @@ func TestRoundTripsOfAHold(t *testing.T) {
 		warm(p, scope)
 		require.NoError(w, p.Do(c.r, lasting(time.Millisecond)).Returned())
 
-		// a lock that nobody else wants: one for T1, by the version that the last hold has left, one for T5
+		// an uncontended lock: one for T1, by the version that the last hold has left, one for T5
 		start := w.Now()
 		held := p.Do(c.r, lasting(time.Millisecond))
 		require.NoError(w, held.Returned())
@@ -50,15 +50,15 @@ func TestRoundTripsOfAHandOver(t *testing.T) {
 		warm(equal, "another")
 		warm(quiet, "another")
 
-		// given a holder, one that waits, and one that comes first and asks nobody to go
+		// given a holder, one that waits, and one that comes first and does not preempt
 		held := holder.Do(lockguard.Requirement{}, lasting(time.Minute+work))
 		w.Until(30 * time.Second)
 		last := equal.Do(lockguard.Requirement{}, lasting(work))
 		w.Until(time.Minute)
 		first := quiet.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, NeverPreempts: true}}, lasting(work))
 
-		// then from the end of a hold to the next one's work: T4 and its event, and the token; and where nobody was there when the
-		// hold began, the list and the next one's request before that
+		// then from the end of a hold to the next one's work: T4 and its event, and the token; and if no other
+		// request was there when the hold began, the list and the next one's request before that
 		require.NoError(w, held.Returned())
 		require.NoError(w, first.Returned())
 		require.NoError(w, last.Returned())
@@ -125,7 +125,7 @@ func TestRoundTripsOfAPreemption(t *testing.T) {
 	})
 }
 
-// A holder that knows already who is next is asked to go for another one.
+// A holder that knows its successor already is preempted for another request.
 func TestRoundTripsOfAPreemptionWhereSomebodyWaitsAlready(t *testing.T) {
 	run(t, func(w *world) {
 		first, holder, equal, urgent := w.Program("first", long), w.Program("holder", long), w.Program("equal", long), w.Program("urgent", long)

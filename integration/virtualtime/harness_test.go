@@ -67,8 +67,8 @@ func (l *ledger) write(token lockguard.Token) error {
 	return nil
 }
 
-// A freezer stops a program as SIGSTOP would, as far as a bubble can: what its connections do, and whoever waits for that,
-// stands still.
+// A freezer stops a program as SIGSTOP would, as far as a bubble can: its connections, and all callers that wait for
+// them, stand still.
 type freezer struct {
 	network bool // freezes what is sent and received, and not the watchdog
 

@@ -44,7 +44,7 @@ func (c leaseTakeover) play(w *world) (taken, told, began time.Duration) {
 	held := holder.Do(lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: lease, CleanupTimeout: c.cleanup, LockDelay: c.delay}}, func(ctx context.Context) error {
 		<-ctx.Done()
 		hold, _ := lockguard.FromContext(ctx)
-		<-hold.Lost() // work that overruns its grace, if it was asked to go
+		<-hold.Lost() // work that overruns its grace period, if it was preempted
 		told = w.Now()
 		return context.Cause(ctx)
 	})

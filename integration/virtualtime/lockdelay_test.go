@@ -26,7 +26,7 @@ func TestLockOfAHolderThatIsCutOffIsDelayedFromTheEndOfItsSession(t *testing.T) 
 		w.Partition("holder")
 		virtual.LostBy(w.T, held.Returned())
 
-		// then the waiter is told when the server has freed the lock, and until when
+		// then the waiter learns when the server has freed the lock, and until when
 		w.Until(session + tick)
 		told := virtual.Only[recipes.Delayed](waiter)
 		require.Equal(w, session+tick, w.Since(virtual.About[recipes.Delayed](waiter).At))

@@ -26,7 +26,7 @@ func (s stuckLog) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-func TestLogThatBlocksForEverKeepsNobodyFromReconnecting(t *testing.T) {
+func TestLogThatBlocksForEverDoesNotStopReconnecting(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder and a waiter whose log, at debug level, takes nothing
 		log := stuckLog{free: make(chan struct{})}

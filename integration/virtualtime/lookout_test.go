@@ -224,7 +224,7 @@ func TestLookoutTellsNoStateThatNeverWas(t *testing.T) {
 		last := told[len(told)-1]
 		require.Equal(w, "bob", last.Holders[0].Owner)
 		for _, s := range told {
-			require.Len(w, s.Holders, 1, "nobody was ever without it: %+v", s)
+			require.Len(w, s.Holders, 1, "it was never without a holder: %+v", s)
 		}
 		require.NoError(w, (<-bob).Release(w.Context()))
 		require.NoError(w, (<-cid).Release(w.Context()))

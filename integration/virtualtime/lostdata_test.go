@@ -10,8 +10,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
-// S13 and E1: an ensemble that is set up anew turns away whoever has seen more
-// than it has, without a word and for ever.
+// S13 and E1: an ensemble that is set up anew refuses clients that have seen
+// more than it has, silently and for ever.
 func TestProgramsLockAgainOnAnEnsembleThatHasLostItsData(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder and one that waits for it
@@ -29,8 +29,8 @@ func TestProgramsLockAgainOnAnEnsembleThatHasLostItsData(t *testing.T) {
 		// when the ensemble has lost all of it
 		w.LoseData()
 
-		// then the holder is told in time, nobody is told that it holds in the
-		// meantime, and after some minutes the one that waited does
+		// then the holder learns of its loss in time, no request is granted in
+		// the meantime, and after some minutes the waiter is
 		require.NotNil(w, virtual.LostBy(w.T, held.Returned()))
 		require.LessOrEqual(w, held.Ended(), 2*time.Minute+session*3/4)
 		require.NoError(w, waits.Returned())

@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-func TestHolderWhoseLockWasBrokenIsToldSoHoweverSoonOthersHaveTheLock(t *testing.T) {
+func TestHolderWhoseLockWasBrokenLearnsSoHoweverSoonOthersHaveTheLock(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder that hears of nothing for a while
 		holder, next := w.Program("holder", long), w.Program("next", long)
@@ -36,7 +36,7 @@ func TestHolderWhoseLockWasBrokenIsToldSoHoweverSoonOthersHaveTheLock(t *testing
 		synctest.Wait()
 		deaf.Release()
 
-		// then it is told who has broken it, and why
+		// then it learns who has broken it, and why
 		lost := virtual.LostBy(w.T, held.Returned())
 		require.Equal(w, recipes.LossBroken, lost.Reason)
 		require.Equal(w, "ana", lost.By)

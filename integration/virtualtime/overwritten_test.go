@@ -26,7 +26,7 @@ func lockNode(w *world) *virtual.Lock {
 	return locks[0]
 }
 
-// overwrite writes the grant record as nobody who keeps to the protocol does.
+// overwrite writes the grant record in violation of the protocol.
 func overwrite(w *world, record string) {
 	require.NoError(w, w.Set(lockNode(w).Path, []byte(record)))
 	w.History.Add("other", "writes %q", record)
@@ -35,7 +35,7 @@ func overwrite(w *world, record string) {
 // names is a grant record that names somebody.
 func names(guid string) string { return fmt.Sprintf(`{"format":1,"holders":[%q]}`, guid) }
 
-const nobody = "0123456789abcdef01234567"
+const unknown = "0123456789abcdef01234567"
 
 // of is the request of an owner; nil if there is none.
 func of(w *world, owner string) *virtual.Contender {
@@ -47,7 +47,8 @@ func of(w *world, owner string) *virtual.Contender {
 	return nil
 }
 
-// lostInTime: the holder is told within one session timeout, and its node goes.
+// lostInTime: the holder learns of its loss within one session timeout, and its
+// node goes.
 func lostInTime(r *work, overwritten time.Duration) {
 	w := r.Program.World
 	w.Helper()
@@ -56,22 +57,23 @@ func lostInTime(r *work, overwritten time.Duration) {
 	require.Nil(w, of(w, r.Program.Name))
 }
 
-func TestHolderThatTheGrantRecordDoesNotNameAnyMoreIsTold(t *testing.T) {
+func TestHolderThatTheGrantRecordDoesNotNameAnyMoreIsNotified(t *testing.T) {
 	for what, record := range map[string]string{
-		"another":             names(nobody),
-		"nobody":              `{"format":1,"holders":[]}`,
+		"another":             names(unknown),
+		"none":                `{"format":1,"holders":[]}`,
 		"empty":               "",
 		"readers may walk in": `{"format":3,"holders":[],"open":true}`,
 	} {
 		t.Run(what, func(t *testing.T) {
 			for _, mode := range []priority.Mode{priority.Exclusive, priority.Shared} {
 				run(t, func(w *world) {
-					// given a holder for whom nobody waits
+					// given a holder without waiters
 					held := w.Program("holder", session10).Do(lockguard.Requirement{Terms: priority.Terms{Mode: mode}}, untilCancelled)
 					w.Until(time.Minute)
 					require.True(w, held.Holds())
 
-					// when the record is overwritten, then the holder is told
+					// when the record is overwritten, then the holder learns of
+					// its loss
 					overwrite(w, record)
 					lostInTime(held, time.Minute)
 				})
@@ -81,9 +83,9 @@ func TestHolderThatTheGrantRecordDoesNotNameAnyMoreIsTold(t *testing.T) {
 }
 
 // A holder that has waiters lists them: it sees at once that the record has another version.
-func TestHolderForWhomOthersWaitIsToldOnceAnotherComes(t *testing.T) {
+func TestHolderForWhomOthersWaitIsNotifiedOnceAnotherComes(t *testing.T) {
 	run(t, func(w *world) {
-		// given a holder that was asked to go, and is busy with its cleanup
+		// given a preempted holder that is busy with its cleanup
 		holder, waiter, other := w.Program("holder", session10), w.Program("waiter", session10), w.Program("other", session10)
 		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Hour}}, untilCancelled,
 			func(ctx context.Context) error { <-ctx.Done(); return nil })
@@ -93,10 +95,11 @@ func TestHolderForWhomOthersWaitIsToldOnceAnotherComes(t *testing.T) {
 		virtual.Only[recipes.PreemptRequested](holder)
 
 		// when the record names somebody who comes
-		overwrite(w, names(nobody))
+		overwrite(w, names(unknown))
 		comes := other.Do(lockguard.Requirement{}, lasting(time.Second))
 
-		// then the holder is told in seconds, and both others are served
+		// then the holder learns of its loss in seconds, and both others are
+		// served
 		w.Until(2*time.Minute + time.Second)
 		require.Equal(w, recipes.LossDeleted, virtual.Only[lockguard.Lost](holder).Err.Reason)
 		require.NoError(w, waits.Returned())
@@ -106,7 +109,7 @@ func TestHolderForWhomOthersWaitIsToldOnceAnotherComes(t *testing.T) {
 }
 
 // A short hold in between hands the lock over to the node of the one before, which takes it for granted.
-func TestHolderToWhomTheLockComesBackIsTold(t *testing.T) {
+func TestHolderToWhomTheLockComesBackIsNotified(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder that has just compared
 		holder, other := w.Program("holder", session10), w.Program("other", session10)
@@ -115,16 +118,16 @@ func TestHolderToWhomTheLockComesBackIsTold(t *testing.T) {
 		require.True(w, held.Holds())
 
 		// when the record is overwritten, and another one holds and leaves before the next comparison
-		overwrite(w, names(nobody))
+		overwrite(w, names(unknown))
 		require.NoError(w, other.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 50}}, lasting(time.Second)).Returned())
 		w.Until(time.Minute + 2*time.Second)
 
-		// then the holder is told
+		// then the holder learns of its loss
 		lostInTime(held, time.Minute)
 	})
 }
 
-func TestWaiterThatTheRecordNamesHoldsAndTheHolderIsTold(t *testing.T) {
+func TestWaiterThatTheRecordNamesHoldsAndTheHolderIsNotified(t *testing.T) {
 	run(t, func(w *world) {
 		holder, waiter := w.Program("holder", session10), w.Program("waiter", session10)
 		// given a holder, and one that waits for it
@@ -149,7 +152,7 @@ func TestWaiterThatTheRecordNamesHoldsAndTheHolderIsTold(t *testing.T) {
 	})
 }
 
-func TestReadersThatTheRecordForgetsAreToldAndTheOthersAreNot(t *testing.T) {
+func TestReadersThatTheRecordForgetsAreNotifiedAndTheOthersAreNot(t *testing.T) {
 	run(t, func(w *world) {
 		// given three readers, of whom one has walked in: its name says that it holds
 		shared := lockguard.Requirement{Terms: priority.Terms{Mode: priority.Shared}}
@@ -176,7 +179,7 @@ func TestReadersThatTheRecordForgetsAreToldAndTheOthersAreNot(t *testing.T) {
 	})
 }
 
-// Whoever stands behind the holder in its process goes to ZooKeeper, like anybody else.
+// The request behind the holder in its process goes to ZooKeeper, like any other.
 func TestLocalQueueGoesOnAfterTheRecordWasOverwritten(t *testing.T) {
 	run(t, func(w *world) {
 		p := w.Program("local", session10, func(cfg *recipes.Config) { cfg.LocalQueue = 10 })
@@ -187,7 +190,7 @@ func TestLocalQueueGoesOnAfterTheRecordWasOverwritten(t *testing.T) {
 		require.NoError(w, first.Returned())
 		require.Len(w, contenders(w), 1)
 
-		overwrite(w, names(nobody))
+		overwrite(w, names(unknown))
 
 		require.Equal(w, recipes.LossDeleted, virtual.LostBy(w.T, second.Returned()).Reason)
 		require.LessOrEqual(w, second.Ended(), time.Minute+session10)
@@ -196,7 +199,8 @@ func TestLocalQueueGoesOnAfterTheRecordWasOverwritten(t *testing.T) {
 	})
 }
 
-// A record that says nothing is restored from the requests: nobody loses by it.
+// A record that says nothing is restored from the requests: no holder loses by
+// it.
 func TestRecordThatSaysNothingIsRestoredByTheHolder(t *testing.T) {
 	for _, mode := range []priority.Mode{priority.Exclusive, priority.Shared} {
 		run(t, func(w *world) {
@@ -259,7 +263,7 @@ func TestLockThatIsDeletedAndMadeAgainIsLost(t *testing.T) {
 		f.thaw()
 
 		lostInTime(held, time.Minute)
-		require.Empty(w, w.Tree(lock.Path)[1:], "nobody stands in the way of others")
+		require.Empty(w, w.Tree(lock.Path)[1:], "no request blocks others")
 	})
 }
 

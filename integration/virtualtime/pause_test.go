@@ -104,8 +104,8 @@ func TestFramesThatAreHeldUpBeyondTheSessionReviveNothing(t *testing.T) {
 
 // The server answers all that the holder sends, and yet lets its session die:
 // so does one whose reports to its leader get lost. No clock of the holder can
-// know, so it is told by the server, and the token protects.
-func TestHolderWhoseSessionDiesWhileItIsAnsweredIsToldInTheInstantOfTheExpiry(t *testing.T) {
+// know, so the server notifies it, and the token protects.
+func TestHolderWhoseSessionDiesWhileItIsAnsweredIsNotifiedInTheInstantOfTheExpiry(t *testing.T) {
 	const session = 16 * time.Second
 	run(t, func(w *world) {
 		// given a holder and a waiter
@@ -123,7 +123,8 @@ func TestHolderWhoseSessionDiesWhileItIsAnsweredIsToldInTheInstantOfTheExpiry(t 
 		require.True(w, held.Holds(), "it is answered all the time")
 		require.Nil(w, next.Hold())
 
-		// then the lock changes hands at the expiry, the old holder is told, and its token is refused
+		// then the lock changes hands at the expiry, the old holder learns of its loss, and its token
+		// is refused
 		w.Until(expiry)
 		require.Equal(w, expiry, next.Began())
 		require.NoError(w, book.write(next.Hold().Token()))
@@ -137,7 +138,7 @@ func TestHolderWhoseSessionDiesWhileItIsAnsweredIsToldInTheInstantOfTheExpiry(t 
 // A waiter is granted the lock and evicted again while it is cut off. It hears of
 // the grant, and for a moment the servers answer; then it is cut off again. What
 // was answered in that moment says nothing of the hold.
-func TestAnswersToOthersDoNotKeepAHoldThatNobodyHasLookedAt(t *testing.T) {
+func TestAnswersToOthersDoNotKeepAnUncheckedHold(t *testing.T) {
 	const session = 16 * time.Second
 	run(t, func(w *world) {
 		// given a holder and a waiter

@@ -82,7 +82,7 @@ func TestPolitePreemptorWaitsThreeHoursAndLeavesWhole(t *testing.T) {
 		require.Contains(w, string(nodes[0].Data), `"owner":"holder"`)
 		require.NotContains(w, string(nodes[0].Data), "polite")
 
-		// but the holder goes all the same, to whoever is next
+		// but the holder releases all the same, to the next waiter
 		next := equal.Do(lockguard.Requirement{}, untilCancelled)
 		var preempted *lockguard.PreemptedError
 		require.ErrorAs(w, held.Returned(), &preempted)
@@ -131,7 +131,7 @@ func TestLeaseOfHoursEndsWhenItIsOverAndSomebodyWaits(t *testing.T) {
 		w.Until(2 * time.Hour)
 		next := equal.Do(lockguard.Requirement{}, untilCancelled)
 
-		// then the holder is asked to go when the lease is over
+		// then the holder is preempted when the lease is over
 		var expired *lockguard.LeaseExpiredError
 		require.ErrorAs(w, held.Returned(), &expired)
 		require.Equal(w, 6*time.Hour, expired.Lease)

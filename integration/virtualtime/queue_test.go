@@ -71,8 +71,8 @@ func TestThoseWhoWaitForHoursDoNotListTheQueueAllTheTime(t *testing.T) {
 	})
 }
 
-// A list is long where many wait: of a hold that is short, the holder alone reads one, of who is
-// next. Whoever stands behind knows without, and looks around only where it lasts.
+// A list is long where many wait: of a short hold, only the holder reads one, to find its
+// successor. The waiters need none, and list only when the hold lasts.
 func TestShortHoldsOfAQueueReadOneListEach(t *testing.T) {
 	for _, c := range []struct {
 		work  time.Duration
@@ -144,7 +144,8 @@ func TestThoseFarBehindInAQueueThatMovesLookOnce(t *testing.T) {
 		}
 		all.Wait()
 
-		// then nobody has read G, but for a few while the others' turns begin
+		// then no waiter has read G, but for a few while the others' turns
+		// begin
 		require.Less(w, (<-looks).Fired(), members)
 	})
 }

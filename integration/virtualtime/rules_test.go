@@ -181,7 +181,8 @@ func TestWaiterThatWasDisplacedAsksWhenTheMinimumRuntimeIsOver(t *testing.T) {
 				held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: 2 * time.Hour}}, untilCancelled)
 				next := first.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
 
-				// when a more important one, which preempts nobody, comes and gives up
+				// when a more important one, which does not preempt, comes and gives
+				// up
 				w.Until(30 * time.Minute)
 				patience := c.leaves - 30*time.Minute
 				boss.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 9, NeverPreempts: true, AcquireTimeout: &patience}}, untilCancelled)
@@ -324,7 +325,8 @@ func TestDeltaSparesHoldersThatAreNearlyAsImportant(t *testing.T) {
 		holder, near, far, low := w.Program("holder", long), w.Program("near", long), w.Program("far", long), w.Program("low", long)
 		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 3, LeaseTimeout: 6 * time.Hour, CleanupTimeout: time.Minute}}, untilCancelled)
 
-		// when one at 5 comes that asks from 10 above on, behind one at 4 that asks nobody
+		// when one at 5 comes that asks from 10 above on, behind one at 4 that does not
+		// preempt
 		w.Until(time.Minute)
 		last := low.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 4, NeverPreempts: true}}, lasting(time.Minute))
 		first := near.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, PreemptDelta: 10, Forceful: true}}, lasting(time.Minute))
@@ -366,8 +368,8 @@ func TestOneThatNeverPreemptsGoesAheadAndAsksForTheLeaseAlone(t *testing.T) {
 	})
 }
 
-// The minimum runtime of several locks is that of the work: whoever waits for
-// one of them does not wait for work that cannot begin.
+// The minimum runtime of several locks is that of the work: a waiter for one of
+// them does not wait for work that cannot begin.
 func TestMinimumRuntimeUnderSeveralLocksBeginsWithTheLast(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder of the second lock, and a guard that has the first and waits for the second

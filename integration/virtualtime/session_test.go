@@ -76,7 +76,7 @@ func TestHolderThatIsCutOffStopsAMarginBeforeTheServerFreesTheLock(t *testing.T)
 	})
 }
 
-// A terminal that is paused reads nothing, and whoever writes a message waits for that.
+// A terminal that is paused reads nothing, and a writer of messages blocks on it.
 type terminal struct{ paused, resumed chan struct{} }
 
 func (l *terminal) Enabled(context.Context, slog.Level) bool { return true }
@@ -91,7 +91,7 @@ func (l *terminal) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-func TestHolderThatIsCutOffStopsInTimeThoughNobodyReadsItsMessages(t *testing.T) {
+func TestHolderThatIsCutOffStopsInTimeThoughItsMessagesAreNotRead(t *testing.T) {
 	run(t, func(w *world) {
 		const session = 16 * time.Second
 		log := &terminal{make(chan struct{}), make(chan struct{})}
@@ -205,7 +205,7 @@ func TestRestartOfTheServerEndsNoHold(t *testing.T) {
 		w.Until(2 * time.Minute)
 		require.NoError(w, w.Restart())
 
-		// then nobody was told anything, and the waiter is next
+		// then no message was written, and the waiter is next
 		require.NoError(w, held.Returned())
 		require.Equal(w, []string{"0s Acquired", "5m0s Released"}, holder.Told())
 		require.Equal(w, []string{"5m0s Acquired"}, waiter.Told())
@@ -225,7 +225,7 @@ func TestHoldEndsWithTheDataOfTheServer(t *testing.T) {
 		deadline := w.Since(held.Hold().Deadline())
 		w.LoseData()
 
-		// then the hold ends at its deadline, because nobody answers for it any more
+		// then the hold ends at its deadline, because no server answers any more
 		require.Equal(w, recipes.LossSession, virtual.LostBy(w.T, held.Returned()).Reason)
 		require.Equal(w, deadline, held.Ended())
 		require.Empty(w, contenders(w))

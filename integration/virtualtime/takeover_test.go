@@ -16,8 +16,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// overrunning is cleanup that takes thrice as long as it may, does not care
-// what it is told, and writes to what the lock protects at the end.
+// overrunning is cleanup that takes thrice as long as it may, ignores its
+// context, and writes to what the lock protects at the end.
 func overrunning(book *ledger, refused *error) lockguard.Hook {
 	return func(ctx context.Context) error {
 		<-time.After(30 * time.Minute)
@@ -50,7 +50,8 @@ func TestForcefulPreemptorTakesTheLockInTheInstantInWhichTheGraceIsOver(t *testi
 		w.Until(11 * time.Minute)
 		require.Equal(w, []string{"1m0s PreemptSent", "11m0s TakenOver", "11m0s Acquired"}, urgent.Told())
 
-		// and the holder is told in the same instant, but its hook does not listen: what it writes is refused
+		// and the holder learns of its loss in the same instant, but its hook does not listen: what it writes
+		// is refused
 		lost := virtual.LostBy(w.T, held.Returned())
 		require.Equal(w, recipes.LossTaken, lost.Reason)
 		require.Equal(w, "urgent", lost.By)
@@ -64,7 +65,7 @@ func TestForcefulPreemptorTakesTheLockInTheInstantInWhichTheGraceIsOver(t *testi
 
 // The grace counts from the moment in which the preemptor knows that the holder
 // was asked: on a slow network it never takes over early.
-func TestOverrunIsToldAtTheEndOfTheGraceAndTheTakeoverNeverComesEarly(t *testing.T) {
+func TestOverrunIsReportedAtTheEndOfTheGraceAndTheTakeoverNeverComesEarly(t *testing.T) {
 	const slow = 70 * time.Millisecond // the preemptor's way there and back
 	run(t, func(w *world) {
 		// given a holder that overruns, and a preemptor on a slow network
@@ -78,7 +79,8 @@ func TestOverrunIsToldAtTheEndOfTheGraceAndTheTakeoverNeverComesEarly(t *testing
 		w.Until(time.Minute)
 		taker := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true}}, untilCancelled)
 
-		// then the holder is told at the end of the grace that it has overrun it, and only then that it has lost
+		// then the holder learns at the end of the grace period that it has overrun it, and only then that it
+		// has lost
 		require.Equal(w, recipes.LossTaken, virtual.LostBy(w.T, held.Returned()).Reason)
 		overrun := virtual.Only[lockguard.CleanupOverrun](holder)
 		require.Equal(w, 10*time.Minute, overrun.Grace)
@@ -93,7 +95,7 @@ func TestOverrunIsToldAtTheEndOfTheGraceAndTheTakeoverNeverComesEarly(t *testing
 
 func TestImpatientForcefulPreemptorShortensTheGrace(t *testing.T) {
 	run(t, func(w *world) {
-		// given a holder with five hours of cleanup, and what its hook is told
+		// given a holder with five hours of cleanup, and what its hook learns
 		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
 		var told error
 		var at time.Duration
@@ -118,8 +120,8 @@ func TestImpatientForcefulPreemptorShortensTheGrace(t *testing.T) {
 	})
 }
 
-// Nobody can tell a holder that is cut off. Until it hears of the takeover, at
-// most until its deadline, the token alone protects.
+// A holder that is cut off cannot be notified. Until it hears of the takeover,
+// at most until its deadline, only the token protects.
 func TestHolderThatIsCutOffIsTakenOverAndToldWhenTheNetworkIsBack(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder that is cut off
@@ -147,7 +149,7 @@ func TestHolderThatIsCutOffIsTakenOverAndToldWhenTheNetworkIsBack(t *testing.T) 
 		var stale *staleError
 		require.ErrorAs(w, book.write(held.Hold().Token()), &stale)
 
-		// and it is told in the instant in which the network is back
+		// and it learns of its loss in the instant in which the network is back
 		w.Heal()
 		synctest.Wait()
 		lost := virtual.LostBy(w.T, held.Returned())

@@ -120,7 +120,7 @@ func pingFrame() []byte {
 	return Step{Do: Ping}.frame(pingXid, 0)
 }
 
-// pipe connects two ends over the loopback interface, which holds what nobody has read yet.
+// pipe connects two ends over the loopback interface, which buffers what was not read yet.
 func pipe(t *testing.T) (here, there *conn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

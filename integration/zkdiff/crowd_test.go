@@ -13,9 +13,9 @@ import (
 )
 
 // Many clients at once, each with several requests on their way. Who comes first is not the same on two servers. The
-// same is what each client does to a tree of its own, how many nodes and writes a shared place has in the end, and how
-// many zxids all of it took. On either server each client hears its answers in order, never goes back in time, and is
-// told of a change before it can see it.
+// same is what each client does to a tree of its own, how many nodes and writes a shared place has in the end, and
+// how many zxids all of it took. On either server each client hears its answers in order, never goes back in time,
+// and is notified of a change before it can see it.
 func TestCrowd(t *testing.T) {
 	const clients, batches = 8, 300
 	p, err := launchPair(t.Context(), oracle, embedded)

@@ -18,7 +18,8 @@ func newGenerator(seed uint64, clients int) *generator {
 	return &generator{Rand: rand.New(rand.NewPCG(seed, 0)), clients: clients}
 }
 
-// An era is how long a tree is used before a new one grows: a node that nobody may touch any more is then forgotten.
+// An era is how long a tree is used before a new one grows: a node that no client may touch any more is then
+// forgotten.
 const era = 1500
 
 // learn takes in the paths that a step has created.
@@ -181,7 +182,7 @@ func (g *generator) create() Step {
 
 func (g *generator) setACL() Step {
 	s := Step{Do: SetACL, Path: g.path(), ACL: g.acl(), Version: g.version()}
-	if s.Path == "/" && s.ACL != nil { // nobody shall lock the whole tree
+	if s.Path == "/" && s.ACL != nil { // no step may lock the whole tree
 		s.ACL = append([]ACL{everybody[0]}, s.ACL...)
 	}
 	return s

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server that is wrong in one respect is found out, and all that is told of it is what is needed to see it.
+// A server that is wrong in one respect is found out, and the report contains only what is needed to see it.
 func TestLiarIsFoundOutAndItsLieToldInFewSteps(t *testing.T) {
 	const notEmpty = -111
 	wrong := int32(noNode)
@@ -38,7 +38,7 @@ func TestLiarIsFoundOutAndItsLieToldInFewSteps(t *testing.T) {
 	require.Contains(t, short.difference, "err=-101")
 }
 
-// lying starts a server whose frames are told otherwise.
+// lying starts a server whose frames are altered.
 func lying(launch launcher, lie func(frame []byte)) launcher {
 	return func(ctx context.Context) (server, error) {
 		truth, err := launch(ctx)

@@ -15,7 +15,7 @@ var (
 	seedFlag  = flag.Uint64("seed", 0, "the only seed to run; 0 runs the usual ones")
 )
 
-// Two real servers show what is worth comparing: where they differ, nobody can be right.
+// Two real servers show what is worth comparing: where they differ, neither is right.
 func TestRealServersAgreeWithEachOther(t *testing.T) {
 	explored(t, oracle, oracle, newGenerator(1, sessions), *stepsFlag/10)
 }
@@ -29,7 +29,8 @@ func TestEmbeddedBehavesLikeZooKeeper(t *testing.T) {
 	}
 }
 
-// A client that comes back with its watches is told of what it has missed, and only of that.
+// A client that comes back with its watches is notified of what it has missed, and only of
+// that.
 func TestMissedEventsAreMadeUpFor(t *testing.T) {
 	explored(t, oracle, embedded, newReturner(3), *stepsFlag/4)
 }

@@ -67,7 +67,7 @@ var quirks = map[string]Script{
 		{Do: Frame, Raw: []byte("\x00\x00\x03\xc7\x00\x00\x00\x16\x9d\xf2\xa6\x99\xa1\x3f\x21\xa6\xb4\x51\x86\x8d\xff\xda\x32")},
 		{Do: Frame, Raw: []byte("\x00\x00\x03\xc8\x00\x00\x00\x03\x00\x00\x00\x01/\x07")},
 	},
-	"a null path in a multi uses up a zxid that nobody sees": {
+	"a null path in a multi uses up a zxid that no client sees": {
 		{Do: Multi, Subs: []Step{{Do: Create, Path: "/x", ACL: everybody}, {Do: Create, Path: null, ACL: everybody}}},
 		{Do: Multi, Subs: []Step{{Do: Delete, Path: null, Version: -1}}},
 		{Do: SetData, Path: "/none"},
@@ -124,7 +124,7 @@ var quirks = map[string]Script{
 		{Do: GetEphemerals, Path: " "},
 		{Do: GetEphemerals, Path: " /t"},
 	},
-	"who may not read a node is told nothing of it": {
+	"a client without read permission learns nothing of a node": {
 		{Do: Create, Path: "/secret", ACL: everybody},
 		{Do: GetData, Path: "/secret", Watch: true},
 		{Do: GetChildren, Path: "/secret", Watch: true},

@@ -51,7 +51,7 @@ func (r *returner) round() []Step {
 		back.Do, back.Paths = SetWatches, paths[:3]
 	}
 	plan = append(plan, back)
-	// What is watched now shows in what is told of further changes.
+	// What is watched now shows in the notifications of further changes.
 	for range 2 + r.IntN(4) {
 		plan = append(plan, r.changes((client+2)%r.clients)...)
 	}

@@ -72,7 +72,7 @@ func ahead(ctx context.Context, n int, launch launcher) (fast launcher, stop fun
 			for ctx.Err() == nil {
 				s, err := launch(ctx)
 				if err != nil {
-					continue // whoever asks will see for himself
+					continue // the client will notice itself
 				}
 				select {
 				case ready <- s:

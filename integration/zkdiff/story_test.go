@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told requires that a story, played on two servers at the same time, is told the same by both: every session hears the
-// same in the same order. When, and what others hear meanwhile, is not compared: stories are about things that servers
-// do by themselves.
+// told requires that a story, played on two servers at the same time, goes the same way on both: every session hears
+// the same in the same order. When, and what others hear meanwhile, is not compared: stories are about things that
+// servers do by themselves.
 func told(t *testing.T, genuine, fake launcher, story func(*narrator)) {
 	t.Helper()
 	t.Parallel() // stories mostly wait

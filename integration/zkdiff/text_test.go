@@ -85,7 +85,7 @@ func (t *translator) frame(op Op, frame []byte) string {
 	return text + d.rest()
 }
 
-// rest tells of what is wrong with a frame, and of bytes that nobody has asked for.
+// rest reports what is wrong with a frame, and unexpected bytes.
 func (d *decoder) rest() string {
 	text := ""
 	if d.err != nil {

@@ -4,7 +4,7 @@
 // chosen session can be expired.
 //
 // The one idea: every method is finished when it returns. A started server serves, a killed one is gone, a paused one
-// answers nobody, an expired session is closed on the server. No test needs to sleep.
+// does not answer, an expired session is closed on the server. No test needs to sleep.
 //
 // In a test, Start and StartEnsemble clean up after themselves and print the server's log when the test fails:
 //

@@ -2,7 +2,7 @@ package zkserver
 
 import "errors"
 
-// WithoutMount makes WithFullableDisk do as on a machine that lets nobody mount.
+// WithoutMount makes WithFullableDisk do as on a machine that forbids mounts.
 func WithoutMount() Option {
 	return func(o *options) error {
 		o.unmountable = errors.New("not here, for a test")

@@ -81,7 +81,7 @@ func TestMembersThatCannotReachEachOtherHaveNoLeader(t *testing.T) {
 	require.NoError(t, ensemble.WaitServing(t.Context()))
 }
 
-func TestServerWithAFullDiskServesNobodyAndComesBackOnceThereIsSpace(t *testing.T) {
+func TestServerWithAFullDiskServesNoClientAndComesBackOnceThereIsSpace(t *testing.T) {
 	t.Parallel()
 	server := zkserver.Start(t, zkserver.WithFullableDisk())
 	t.Log(server.Disk())

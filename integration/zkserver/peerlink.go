@@ -14,8 +14,9 @@ import (
 // WithPeerLinks lets the members of an ensemble reach each other through proxies only, which PeerLinks returns, so that the
 // network between them can be broken. It does nothing to a standalone server.
 //
-// Each member has a zoo.cfg of its own, in which the others stand with the addresses of proxies. One address it would still
-// learn from another member, that for elections, which whoever connects announces: the proxy puts its own there instead.
+// Each member has a zoo.cfg of its own, in which the others stand with the addresses of proxies. It would still learn
+// one address from another member, that for elections, which a connecting member announces: the proxy replaces it by
+// its own.
 func WithPeerLinks() Option {
 	return func(o *options) error {
 		o.peerLinks = true

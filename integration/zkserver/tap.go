@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Tap listens in on a client's connections to learn its session's id and password, which a client library tells nobody.
-// Give its Dial (or DialTimeout) to the client as its dialer. The zero value is ready for use; one Tap serves one client.
-// It reads plain connections only, not TLS.
+// Tap listens in on a client's connections to learn its session's id and password, which a client library does not
+// expose. Give its Dial (or DialTimeout) to the client as its dialer. The zero value is ready for use; one Tap serves
+// one client. It reads plain connections only, not TLS.
 type Tap struct {
 	mu      sync.Mutex
 	session Session

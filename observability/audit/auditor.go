@@ -135,7 +135,7 @@ func (a *Auditor) Close(ctx context.Context) error {
 // appended to the trail when ZooKeeper answers again.
 func (a *Auditor) Audit(ctx context.Context, entry opstore.AuditEntry) error {
 	if entry.Act == "" {
-		entry.Act = newAct() // nobody asks for it again
+		entry.Act = newAct() // no later step needs this act again
 	} else {
 		a.note(entry)
 	}

@@ -181,7 +181,7 @@ func TestOverrideThatTakesALockHasAnOutcome(t *testing.T) {
 	}
 }
 
-func TestLossesThatNobodyHasBroughtAboutAreNotOnRecord(t *testing.T) {
+func TestLossesWithoutAnActorAreNotOnRecord(t *testing.T) {
 	trail := &fakeTrail{}
 	a := newAuditor(t, Config{Trail: trail})
 	for _, reason := range []recipes.LossReason{
@@ -216,7 +216,7 @@ func TestOutcomeWaitsForZooKeeperInTheBackgroundAndInOrder(t *testing.T) {
 			a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "hotfix", 90, 0), Notice: recipes.PreemptSent{Holder: holder}})
 		}
 
-		// then nobody is held up for longer than twice two seconds
+		// then the observer is held up for no longer than twice two seconds
 		require.Equal(t, 2*observeTimeout, time.Since(began))
 		require.Empty(t, trail.all())
 

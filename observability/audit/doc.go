@@ -36,12 +36,12 @@
 //
 // Not on record are: what a request does to itself (Waiting, Queued, Delayed, Displaced,
 // Requeued, Acquired, Extended, Downgraded, Released, NotAcquired without an
-// announcement), what follows from a record without anybody's doing
-// (PreemptionWithdrawn: whoever asked has left, and the holder goes all the same;
-// CleanupStarted, CleanupDone, CleanupOverrun; Skipped by a pause; Stuck), losses
-// that nobody has brought about (Lost with its session, AtRisk) or that are of
-// the same work (superseded), and what others have put on record already: what
-// overrides do is announced once for all requests of an owner, before it is done
-// (Overridden, Frozen, Thawed, Bypassed); approvals are by those who keep them
-// (ApprovalPending, ApprovalDecided). Logs and metrics have all of that.
+// announcement), what follows from a record by itself (PreemptionWithdrawn: the
+// preemptor has left, and the holder releases all the same; CleanupStarted, CleanupDone,
+// CleanupOverrun; Skipped by a pause; Stuck), losses without an actor (Lost with its
+// session, AtRisk) or by the same work (superseded), and what another component has
+// recorded already: an override's effect is announced once for all requests of an owner,
+// before it is applied (Overridden, Frozen, Thawed, Bypassed); the approval store
+// records approvals (ApprovalPending, ApprovalDecided). Logs and metrics have all of
+// that.
 package audit

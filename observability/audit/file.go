@@ -75,7 +75,7 @@ func (f *file) open() error {
 		return os.ErrClosed
 	}
 	if info, err := os.Lstat(f.name); err == nil && info.Mode()&os.ModeSymlink != 0 {
-		return fmt.Errorf("%s is a symbolic link: whoever can change it chooses what is written; name the file that it leads to", f.name)
+		return fmt.Errorf("%s is a symbolic link: anyone who can change it chooses what is written; name the file that it leads to", f.name)
 	}
 	opened, err := os.OpenFile(f.name, os.O_APPEND|os.O_CREATE|os.O_RDWR|noFollow, 0o600)
 	if err != nil {
@@ -164,7 +164,7 @@ func (f *file) shipLine(line []byte) error {
 	return f.write(line)
 }
 
-// note adds a line that has to be there when it returns, whoever ships.
+// note writes a line before it returns, whichever process ships the file.
 func (f *file) note(v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {

@@ -4,7 +4,7 @@ package audit
 
 import "os"
 
-// noFollow is nothing here: links are told by their names.
+// noFollow is 0 here: open finds links only by its Lstat of the path.
 const noFollow = 0
 
 // lockFile cannot keep others away on this system: give each process a file of

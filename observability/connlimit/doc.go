@@ -1,5 +1,5 @@
 // Package connlimit bounds the connections of an HTTP server, so that no client can
-// keep out the others, and nobody the probes of an orchestrator.
+// keep out other clients or the probes of an orchestrator.
 //
 // The one idea: a connection beyond a limit is still accepted, into a small reserve.
 // There it gets one answer: a probe its own, everything else that there are too many.

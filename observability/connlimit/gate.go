@@ -210,7 +210,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets a client read the answer to a request whose body nobody wanted.
+// CloseWrite lets a client read the answer to a request whose body the handler
+// did not read.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -250,7 +250,7 @@ func (c *Console) may(person string) *problem {
 	case c.o.Operator == nil:
 		return &problem{Status: http.StatusForbidden, Title: "This console only looks", Detail: "nothing can be done here", Next: c.o.Refusal}
 	case person == "":
-		return &problem{Status: http.StatusUnauthorized, Title: "Not signed in", Detail: "nobody is signed in", Next: c.howToSignIn()}
+		return &problem{Status: http.StatusUnauthorized, Title: "Not signed in", Detail: "you are not signed in", Next: c.howToSignIn()}
 	}
 	return nil
 }
@@ -378,7 +378,7 @@ func actOnApprovals(v *visit) (deed, error) {
 }
 
 func unknownDeed(verb string) error {
-	return &problem{Status: http.StatusBadRequest, Title: "Not a deed", Detail: "nobody can do " + quoted(verb) + " here", Next: "load the page again"}
+	return &problem{Status: http.StatusBadRequest, Title: "Unknown action", Detail: "there is no action " + quoted(verb) + " here", Next: "load the page again"}
 }
 
 // Forms that are open: by a link, or because what was sent has to be corrected.
@@ -402,7 +402,7 @@ func (v *visit) opened(verbs ...string) (verb, id, token string) {
 type lockForm struct {
 	Verb  string
 	Token string
-	Owner string // "": nobody has that token any more
+	Owner string // "": that token has no holder any more
 	Close string
 }
 

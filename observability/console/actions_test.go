@@ -74,7 +74,7 @@ func TestDeedThatLacksSomethingIsNotDoneAndTheFormKeepsWhatWasWritten(t *testing
 	}
 }
 
-func TestNobodyActsWithoutSigningInOrWhereTheConsoleOnlyLooks(t *testing.T) {
+func TestActionsNeedASignInAndAConsoleThatAllowsThem(t *testing.T) {
 	c, o := signedIn(t)
 	looks := newConsole(t, Options{})
 	for _, d := range []struct{ target, form string }{
@@ -123,7 +123,7 @@ func TestDeedWhoseFieldsAreOfAnotherTypeThanTheOpenAPIFileSaysIsNotDone(t *testi
 		require.Equal(t, want, p.Detail)
 		told := map[string]bool{}
 		for _, f := range p.Problems {
-			require.False(t, told[f.Field], "%s: %s is told of twice: %v", body, f.Field, p.Problems)
+			require.False(t, told[f.Field], "%s: %s is reported twice: %v", body, f.Field, p.Problems)
 			told[f.Field] = true
 		}
 	}
@@ -153,7 +153,7 @@ func TestDeedThatFailsSaysWhyAndWhatIsNext(t *testing.T) {
 		{&recipes.IdentityError{What: "lock not broken"}, http.StatusForbidden, "operators"},
 		{&opstore.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, ""},
 		{&opstore.NoApprovalError{ID: "w-1", Workflow: true}, http.StatusNotFound, "has got its lock, or was given up"},
-		{&NotKnownError{What: `there is no job "nobody"`}, http.StatusNotFound, "there is no job"},
+		{&NotKnownError{What: `there is no job "unknown"`}, http.StatusNotFound, "there is no job"},
 		{errors.New("the disk has gone"), http.StatusInternalServerError, "the disk has gone"},
 	} {
 		c, o := signedIn(t)
@@ -213,7 +213,7 @@ func TestOverrideForEverybodyIsConfirmedWithHowManyItMeets(t *testing.T) {
 	const form = "do=apply&id=INC-1&kind=freeze&for=10s&reason=kept"
 	c, o := signedIn(t)
 	for _, whom := range []string{"", "&scope=*", "&job=*", "&below=10"} {
-		// when nobody has said that all are meant
+		// when the request does not say that all are meant
 		answer := ask(t, c, http.MethodPost, "/overrides", form+whom, as("ana", "secret"))
 		page := text(t, answer)
 

@@ -56,7 +56,8 @@ type Options struct {
 	// Private shows nothing to those who have not signed in.
 	Private bool
 
-	// Proxy and Users say who somebody is. Without either nobody can do anything.
+	// Proxy and Users authenticate people. Without either, all actions are
+	// disabled.
 	Proxy *Proxy
 	Users *Users
 
@@ -103,7 +104,7 @@ func New(o Options) (*Console, error) {
 		problems = append(problems, errors.New("console: an operator without people: give Users, or a Proxy that says who they are"))
 	}
 	if o.Private && o.Users == nil && o.Proxy == nil {
-		problems = append(problems, errors.New("console: nobody could sign in: give Users, or a Proxy that says who they are"))
+		problems = append(problems, errors.New("console: signing in would be impossible: give Users, or a Proxy that says who they are"))
 	}
 	if o.Proxy != nil && (o.Proxy.Header == "" || len(o.Proxy.Trusted) == 0) {
 		problems = append(problems, errors.New("console: the proxy has no header or no addresses; give both"))
@@ -168,7 +169,7 @@ type personKey struct{}
 
 // An identity is who has sent a request.
 type identity struct {
-	name  string      // "" for nobody
+	name  string      // "" if not signed in
 	holds func() bool // whether that is still so; nil: as long as the request
 }
 
@@ -193,7 +194,7 @@ func (c *Console) identified(next http.Handler) http.Handler {
 	})
 }
 
-// who returns the name of the person who has sent a request, "" for nobody.
+// who returns the name of the person who sent a request, "" if not signed in.
 func who(ctx context.Context) string {
 	person, _ := ctx.Value(personKey{}).(identity)
 	return person.name

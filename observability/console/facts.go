@@ -28,8 +28,8 @@ type Facts struct {
 	// Groups are all lock groups, by name.
 	Groups func(ctx context.Context) ([]views.Group, []recipes.Unreadable, error)
 
-	// Job is one job. It returns an error of the type NotKnownError for one that
-	// nobody knows.
+	// Job is one job. It returns an error of the type NotKnownError for an
+	// unknown job.
 	Job func(ctx context.Context, name string) (views.JobDetail, error)
 
 	// Jobs are all jobs, by name.

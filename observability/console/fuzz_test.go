@@ -93,7 +93,7 @@ func FuzzBodies(f *testing.F) {
 		w := answered(t, c, r)
 		if after := o.all(); len(after) > before {
 			done := after[len(after)-1]
-			require.Contains(t, done, "by ana: ", "nothing is done in the name of nobody")
+			require.Contains(t, done, "by ana: ", "every action has a name")
 			require.False(t, strings.HasSuffix(strings.TrimSpace(done), "by ana:"), "nor without a reason: %q", done)
 			require.Less(t, w.Code, 400)
 		}
@@ -114,7 +114,7 @@ func FuzzHeaders(f *testing.F) {
 			r.Header[http.CanonicalHeaderKey(name)] = []string{value}
 		}
 		answered(t, c, r)
-		require.Empty(t, o.all(), "nobody has signed in")
+		require.Empty(t, o.all(), "not signed in")
 		get, _ := request(http.MethodGet, "/", "")
 		get.Host = host
 		if w := answered(t, c, get); w.Code == http.StatusOK {
@@ -125,7 +125,7 @@ func FuzzHeaders(f *testing.F) {
 
 func FuzzUsersFile(f *testing.F) {
 	f.Add([]byte("ana:$2y$05$abcdefghijklmnopqrstuuWzxqCmQVQXGyfAaaaaaaaaaaaaaaaaaaa\n"))
-	f.Add([]byte("# nobody\n\n"))
+	f.Add([]byte("# empty\n\n"))
 	f.Add([]byte("a:b:c\r\n:\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		people, err := parseUsers("users", data)

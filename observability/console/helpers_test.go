@@ -137,7 +137,7 @@ func busy(now time.Time) live.Snapshot {
 	h.Trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	orders.Holders = []live.Holder{h}
 	orders.Waiters = []live.Waiter{
-		waiter(1, "w-hotfix", "payments-hotfix", "app-2", 80, 13*time.Second, "nightly-compaction has been asked to go and may clean up for 18s; then it takes the lock", "h-compaction"),
+		waiter(1, "w-hotfix", "payments-hotfix", "app-2", 80, 13*time.Second, "nightly-compaction was preempted and may clean up for 18s; then it takes the lock", "h-compaction"),
 		waiter(2, "w-export", "billing-export", "app-1", 20, 11*time.Minute, "stands behind payments-hotfix", "w-hotfix"),
 		waiter(3, "w-report", "daily-report", "app-3", 5, 9*time.Minute, "stands behind billing-export", "w-export"),
 	}

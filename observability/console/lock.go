@@ -215,7 +215,7 @@ func timelineFrom(known, now time.Time, back time.Duration) time.Time {
 
 // summary is the lock in a sentence.
 func (v *visit) summary(l *live.Lock) string {
-	waiting := "nobody waits"
+	waiting := "no waiters"
 	if n := len(l.Waiters); n > 0 {
 		waiting = count(n, "request") + " " + map[bool]string{true: "waits", false: "wait"}[n == 1]
 	}
@@ -230,9 +230,9 @@ func (v *visit) summary(l *live.Lock) string {
 	case n == 0 && len(l.Waiters) > 0:
 		return fmt.Sprintf("Free; %s is about to get it.", l.Waiters[0].Owner)
 	case n == 0 && len(l.Frozen) > 0:
-		return fmt.Sprintf("Free; nobody waits in its queue, %d frozen.", len(l.Frozen))
+		return fmt.Sprintf("Free; no waiters, %d frozen.", len(l.Frozen))
 	case n == 0:
-		return "Free: nobody holds it, and nobody waits for it."
+		return "Free: no holder, no waiters."
 	case n == 1:
 		return fmt.Sprintf("Held by %s; %s.", l.Holders[0].Owner, waiting)
 	default:

@@ -55,7 +55,7 @@ type lockRow struct {
 	Since   template.HTML
 	Lease   template.HTML
 	Over    bool // the lease is over
-	Leaving bool // asked to go
+	Leaving bool // preempted
 	Oldest  template.HTML
 	Root    *live.Ref
 	Here    bool // the root blocker is a holder of this lock

@@ -178,7 +178,7 @@ func TestEveryFieldOfTheOpenAPIFileIsSentWithItsType(t *testing.T) {
 			var is any
 			require.NoError(t, json.Unmarshal([]byte(got), &is))
 			missing := slices.DeleteFunc(file.unsent(schema, is, ""), func(field string) bool {
-				return field == ".lock.frozen[].for[]: empty" // who is frozen waits for nobody
+				return field == ".lock.frozen[].for[]: empty" // a frozen request waits for no holder
 			})
 			require.Empty(t, missing, "the file has fields that no answer has: %s", got)
 			pointer := "/paths/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(r.path) + "/" + strings.ToLower(r.method) + "/responses/200/content/application~1json/schema"

@@ -52,7 +52,7 @@ type By struct{ Name, Reason string }
 // A Preemption says whom to ask to go, and how.
 type Preemption struct {
 	Scope string
-	Token recipes.Token // of the holder that is meant; 0: whoever holds it
+	Token recipes.Token // of the holder that is meant; 0: the present holder
 	By    By
 
 	// Force takes the lock when the time to clean up is over, which is Grace at

@@ -214,7 +214,7 @@ func (c *Console) shell(w http.ResponseWriter, r *http.Request, status int, s sh
 	s.CanSignIn = c.o.Users != nil && s.Person == ""
 	s.CanSignOut = s.Person != "" && len(c.keys(r)) > 0
 	s.Here = r.URL.RequestURI()
-	if r.URL.Path == "/sign-in" { // whoever signs in goes on to where she came from
+	if r.URL.Path == "/sign-in" { // after signing in the user returns to the previous page
 		s.Here = localPath(r.URL.Query().Get("next"))
 	}
 	for _, e := range menu {
@@ -315,9 +315,9 @@ func (v *visit) WhyNot() string {
 		return v.c.o.Refusal
 	case v.person == "":
 		if v.c.o.Users != nil {
-			return "Nobody is signed in, so nothing can be done here."
+			return "You are not signed in, so actions are disabled."
 		}
-		return "Nobody is signed in: " + v.c.howToSignIn() + "."
+		return "You are not signed in: " + v.c.howToSignIn() + "."
 	}
 	return ""
 }
@@ -378,5 +378,5 @@ func (v *visit) Question() string { return v.question }
 // Problem says why a form was refused, nil if it was not.
 func (v *visit) Problem() *problem { return v.problem }
 
-// Person is who looks, "" for nobody who has signed in.
+// Person is the name of the visitor, "" if not signed in.
 func (v *visit) Person() string { return v.person }

@@ -24,7 +24,7 @@ type Proxy struct {
 	Trusted []netip.Prefix
 }
 
-// person returns who it says, "" for nobody.
+// person returns the name that the proxy gives, "" if none.
 func (p *Proxy) person(r *http.Request) string {
 	if !p.trusts(r) {
 		return ""
@@ -85,7 +85,7 @@ func newSessions(now func() time.Time) *sessions {
 	return &sessions{now: now, all: map[string]*session{}}
 }
 
-// begin returns a key that nobody can guess.
+// begin returns an unguessable key.
 func (s *sessions) begin(name, proof string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *session) over(now time.Time) bool {
 	return now.Sub(s.seen) > idleTime || now.Sub(s.begun) > fullTime
 }
 
-// find returns who has a key, "" for nobody.
+// find returns the person a key belongs to, "" if none.
 func (s *sessions) find(key string) (name, proof string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

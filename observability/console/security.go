@@ -89,7 +89,7 @@ type hostNames map[string]bool
 // was given.
 func (names hostNames) knows(host string) bool {
 	name := hostName(host)
-	if _, err := netip.ParseAddr(name); err == nil { // nobody can give a name to it that we would not know
+	if _, err := netip.ParseAddr(name); err == nil { // an IP address cannot be rebound by DNS
 		return true
 	}
 	return name == "localhost" || strings.HasSuffix(name, ".localhost") || names[name]

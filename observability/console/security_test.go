@@ -115,7 +115,7 @@ func TestPersonWhoSignsInIsKnownUntilShePutsAnEndToIt(t *testing.T) {
 	require.NotContains(t, text(t, ask(t, c, http.MethodGet, "/", "", with)), "ana</span>")
 }
 
-func TestNobodyIsLedElsewhereAfterSigningIn(t *testing.T) {
+func TestSignInDoesNotRedirectToAnotherSite(t *testing.T) {
 	for next, want := range map[string]string{
 		"/jobs?q=a": "/jobs?q=a", "": "/", "//evil.example": "/", "https://evil.example/": "/", "/\\evil.example": "/", "jobs": "/", "/a\r\nb": "/", "javascript:x": "/",
 	} {
@@ -140,7 +140,7 @@ func TestGuessesHaveToWaitAndPasswordsThatAreRightDoNotCount(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, problemOf(err).Status, "the right one has put an end to the waiting")
 }
 
-func TestGuessesOfStrangersKeepNobodyOut(t *testing.T) {
+func TestGuessesOfStrangersDoNotLockUsersOut(t *testing.T) {
 	file := usersFile(t, map[string]string{"ana": "secret", "ben": "other"})
 	synctest.Test(t, func(t *testing.T) {
 		users, err := LoadUsers(file, nil, nil)
@@ -298,7 +298,7 @@ func TestUsersFileThatChangesEndsSessionsOfThoseWhoAreGone(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("nonsense"), 0o600))
 	now = now.Add(2 * time.Second)
 	_, err = users.check(t.Context(), "10.0.0.1", "ben", "other")
-	require.Equal(t, http.StatusServiceUnavailable, problemOf(err).Status, "nobody is let in by a file that cannot be read")
+	require.Equal(t, http.StatusServiceUnavailable, problemOf(err).Status, "an unreadable file lets no user in")
 }
 
 func TestUsersFileIsRefusedWithAllThatIsWrong(t *testing.T) {
@@ -311,7 +311,7 @@ users:5: the hash of "ben" is not one of bcrypt; write it with htpasswd -B
 users:6: is not name:hash; write it with htpasswd -B
 users:7: the hash of "cleo" has cost 31, and takes too long; write one of 14 or less: htpasswd -B -C 12`)
 	_, err = parseUsers("users", nil)
-	require.ErrorContains(t, err, "nobody in it")
+	require.ErrorContains(t, err, "no users in it")
 }
 
 func TestUsersFileThatEverybodyCanWriteIsRefused(t *testing.T) {
@@ -363,7 +363,7 @@ func TestWhoSignsOutSeesNoMoreOfAPrivateConsole(t *testing.T) {
 			select {
 			case e, more := <-pushed:
 				require.NotContains(t, e, "of no concern", target)
-				require.NotContains(t, e, "Nobody waits", target)
+				require.NotContains(t, e, "No waiters", target)
 				open = more
 			case <-deadline:
 				require.Fail(t, "it is still followed", target)
@@ -432,7 +432,7 @@ func TestWhoSignsInAgainLeavesNoSessionBehind(t *testing.T) {
 	require.Equal(t, "/sign-in?next=%2F", ask(t, c, http.MethodGet, "/", "", again).Header.Get("Location"))
 }
 
-func TestNamesThatNobodyCanHaveAreNotKept(t *testing.T) {
+func TestImpossibleNamesAreNotKept(t *testing.T) {
 	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
 	require.NoError(t, err)
 	c := newConsole(t, Options{Users: users})

@@ -49,7 +49,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	m := signInModel{Next: localPath(r.PostForm.Get("next")), Name: clip(r.PostForm.Get("name"))}
 	if c.o.Users == nil {
-		c.refuse(w, r, problem{Status: http.StatusForbidden, Title: "Nobody signs in here", Detail: "there is no file of users", Next: c.o.Refusal})
+		c.refuse(w, r, problem{Status: http.StatusForbidden, Title: "No sign-in here", Detail: "there is no file of users", Next: c.o.Refusal})
 		return
 	}
 	name, password := r.PostForm.Get("name"), r.PostForm.Get("password")

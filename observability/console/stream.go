@@ -76,8 +76,8 @@ func (s *streams) leave(client string) {
 	}
 }
 
-// client is whom streams are counted for: an address, or who comes by the proxy. It
-// is "" for those of the proxy who are nobody: they are many.
+// client is the key for which streams are counted: an address, or the person whom
+// the proxy names. It is "" for the proxy's clients without a name: they are many.
 func (c *Console) client(r *http.Request) string {
 	if c.o.Proxy.trusts(r) {
 		return who(r.Context())
@@ -143,7 +143,7 @@ func (p *push) send(data []byte) error {
 }
 
 // event makes an event of a page: its lines, each with data in front. A carriage
-// return ends a line as well, whoever wrote it.
+// return ends a line as well, wherever it comes from.
 func event(page []byte) []byte {
 	page = bytes.ReplaceAll(page, []byte("\r\n"), []byte("\n"))
 	page = bytes.ReplaceAll(page, []byte("\r"), []byte("\n"))

@@ -96,7 +96,7 @@ func TestPageIsPushedWholeAndAgainWhenItChanges(t *testing.T) {
 		require.True(t, strings.HasPrefix(line, "data: "), line)
 	}
 	board.show(live.Snapshot{At: noon.Add(time.Second), Complete: true})
-	require.Contains(t, next(t, events), "Nobody waits")
+	require.Contains(t, next(t, events), "No waiters")
 }
 
 func TestPageThatShowsTheSameIsNotPushedAgain(t *testing.T) {
@@ -112,7 +112,7 @@ func TestPageThatShowsTheSameIsNotPushedAgain(t *testing.T) {
 	changed := busy(noon)
 	changed.Waits = live.Graph{}
 	board.show(changed)
-	require.Contains(t, next(t, events), "Nobody waits", "the next one is the one that differs")
+	require.Contains(t, next(t, events), "No waiters", "the next one is the one that differs")
 }
 
 func TestEntriesArePushedFromTheOneAfterTheLastKnown(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 
 // Users are the people of a file as htpasswd -B writes it: a line each, name and
 // bcrypt hash with a colon between. The file is read again when it has changed;
-// one that cannot be used lets nobody in.
+// an unusable file lets no user in.
 type Users struct {
 	file string
 	log  *slog.Logger
@@ -58,7 +58,7 @@ const (
 	provenFor     = time.Minute
 	maxProven     = 1000
 	hashAtOnce    = 2
-	dummyPassword = "nobody has this password"
+	dummyPassword = "not the password of any user"
 )
 
 // LoadUsers reads a file. An error says all that is wrong with it, by line. A
@@ -99,7 +99,7 @@ func (u *Users) refreshLocked() {
 	u.hashes, u.broken = readUsers(u.file)
 	switch {
 	case u.broken != nil && (was == nil || was.Error() != u.broken.Error()) && !first:
-		u.log.Error("the users of the console cannot be read; nobody can sign in", "file", u.file, "error", u.broken)
+		u.log.Error("the users of the console cannot be read; sign-in is disabled", "file", u.file, "error", u.broken)
 	case u.broken == nil && !first:
 		u.log.Info("the users of the console are read again", "file", u.file, "users", len(u.hashes))
 	}
@@ -158,7 +158,7 @@ func parseUsers(name string, data []byte) (map[string]string, error) {
 		problems = append(problems, fmt.Errorf("%s: %w", name, err))
 	}
 	if len(problems) == 0 && len(hashes) == 0 {
-		problems = append(problems, fmt.Errorf("%s: there is nobody in it; add a person with htpasswd -B %s NAME", name, name))
+		problems = append(problems, fmt.Errorf("%s: there are no users in it; add a person with htpasswd -B %s NAME", name, name))
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
@@ -180,7 +180,7 @@ func (u *Users) still(name, proof string) bool {
 // session. It takes as long for people who do not exist. The error is a *problem.
 func (u *Users) check(ctx context.Context, from, name, password string) (proof string, err error) {
 	if !isName(name) {
-		name = "" // nobody's, and it may be long
+		name = "" // no user's, and it may be long
 	}
 	u.mu.Lock()
 	u.refreshLocked()
@@ -206,7 +206,7 @@ func (u *Users) check(ctx context.Context, from, name, password string) (proof s
 	switch {
 	case broken != nil:
 		return "", &problem{
-			Status: http.StatusServiceUnavailable, Title: "Nobody can sign in", Detail: "the file of users cannot be read",
+			Status: http.StatusServiceUnavailable, Title: "Sign-in is disabled", Detail: "the file of users cannot be read",
 			Next: "look at the log of the daemon, and write the file anew with htpasswd -B",
 		}
 	case wait > 0:

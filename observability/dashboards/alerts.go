@@ -128,7 +128,7 @@ func sessionAlerts() []Alert {
 		{
 			Name: "LockkeeperDeadlineNear", Query: deadlineShares(), Window: 5 * time.Minute, Is: fmt.Sprint("< ", deadlineShare), Severity: Warning, Section: sectionSession,
 			Summary:     "{{ $labels.instance }} came near to losing its locks: {{ $value | humanizePercentage }} of its session timeout was left",
-			Description: "ZooKeeper has been silent for most of the session timeout. What works under a lock is told to stop before the session ends.",
+			Description: "ZooKeeper has been silent for most of the session timeout. Work under a lock is stopped before the session ends.",
 			proof: proof{
 				bad:  series{margin + `{job="lk",instance="a:1"}`: "8x5 2 8x10", timeout + `{job="lk",instance="a:1"}`: "16x20"},
 				good: series{margin + `{job="lk",instance="a:1"}`: "8x5 4 8x10", timeout + `{job="lk",instance="a:1"}`: "16x20"}, at: 8 * time.Minute,
@@ -143,23 +143,23 @@ func daemonAlerts() []Alert {
 		{
 			Name: "LockkeeperNoDaemon", Query: noDaemon(), For: 5 * time.Minute, Severity: Critical, Section: sectionBlind,
 			Summary:     "No daemon is to be seen",
-			Description: "Prometheus scrapes no lockkeeper run: none is there, or it is not among the targets. Nobody runs the jobs, or nobody sees it.",
+			Description: "Prometheus scrapes no lockkeeper run: none is running, or it is not among the targets. No daemon runs the jobs, or Prometheus does not see it.",
 			proof: proof{
 				bad: series{"up": "1x10"}, good: series{buildInfo + `{job="lk"}`: "1x10"}, at: 6 * time.Minute,
 			},
 		},
 		{
 			Name: "LockkeeperNoObserver", Query: noObserver(), For: 5 * time.Minute, Severity: Warning, Section: sectionBlind,
-			Summary:     "Nobody says who holds and who waits",
-			Description: "The daemons that look at all locks are gone, or do not look. What is told of the present is missing, alerts about starvation among it.",
+			Summary:     "No data on holders and waiters",
+			Description: "The daemons that watch all locks are gone, or do not watch. Metrics of current holders and waiters are missing, and so are the alerts about starvation.",
 			proof: proof{
 				bad: series{"up": "1x10"}, good: series{visible + `{job="lk"}`: "0x10"}, at: 6 * time.Minute,
 			},
 		},
 		{
 			Name: "LockkeeperBlind", Query: clusterSeen(), Is: "== 0", For: 2 * time.Minute, Severity: Warning, Section: sectionBlind,
-			Summary:     "Nobody sees who holds and who waits",
-			Description: "Daemons look at all locks, but ZooKeeper does not answer them. What is told of the present is missing, alerts about starvation among it.",
+			Summary:     "Daemons cannot see holders and waiters",
+			Description: "Daemons watch all locks, but ZooKeeper does not answer them. Metrics of current holders and waiters are missing, and so are the alerts about starvation.",
 			proof: proof{
 				bad:  series{visible + `{job="lk",instance="a:1"}`: "0x10", visible + `{job="lk",instance="b:1"}`: "1x3 0x10"},
 				good: series{visible + `{job="lk",instance="a:1"}`: "0x10", visible + `{job="lk",instance="b:1"}`: "1x10"}, at: 6 * time.Minute, labels: labels{"job": "lk"},

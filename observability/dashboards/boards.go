@@ -2,7 +2,7 @@ package dashboards
 
 // Limits that panels draw and alerts tell of.
 const (
-	starvedSeconds = 15 * 60 // nobody should wait for longer
+	starvedSeconds = 15 * 60 // no request should wait longer
 	starvedLong    = 60 * 60
 	deadlineShare  = 0.25 // of the session timeout; it is half and more when all is well
 	forcedShare    = 0.1

@@ -36,7 +36,7 @@ func TestCommittedFilesAreWhatThisPackageSays(t *testing.T) {
 	}
 	there, err := filepath.Glob(committed + "/*")
 	require.NoError(t, err)
-	require.ElementsMatch(t, names, there, "a file that nobody writes any more")
+	require.ElementsMatch(t, names, there, "a file that is no longer written")
 }
 
 func TestEachQueryHasOneNameAndOneMeaning(t *testing.T) {
@@ -155,7 +155,7 @@ func TestPanelsShowOneUnitAndOneShape(t *testing.T) {
 	}
 }
 
-func TestWhoeverIsAlertedReadsWhatToDo(t *testing.T) {
+func TestAlertsSayWhatToDo(t *testing.T) {
 	text, err := os.ReadFile("../../docs/howto/alerts.md")
 	require.NoError(t, err)
 	label := regexp.MustCompile(`\$labels\.(\w+)`)

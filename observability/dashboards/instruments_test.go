@@ -96,7 +96,7 @@ func TestWhatQueriesNameIsMeasured(t *testing.T) {
 	require.Empty(t, problems(metrics.Instruments(), exprs()))
 }
 
-// Whoever renames a metric, or one of its labels, hears of it here.
+// A renamed metric, or a renamed label, fails this test.
 func TestRenamedMetricIsNoticed(t *testing.T) {
 	all := exprs()
 	var unnoticed []string

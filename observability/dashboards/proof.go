@@ -11,9 +11,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A proof is what promtool is told to try a rule with: series at which it fires,
-// and series just within the bounds, at which it does not. Of a recording there
-// are good ones alone.
+// A proof is the input of promtool for one rule: series at which it fires, and
+// series just within the bounds, at which it does not. A recording rule has only
+// series of the first kind.
 type proof struct {
 	bad, good series
 	at        time.Duration
@@ -69,9 +69,9 @@ type (
 	}
 )
 
-// RuleTests returns the file for promtool test rules: of each alert that it fires,
-// with what people are told, and that it does not a little before; of each
-// recording its value.
+// RuleTests returns the file for promtool test rules. For each alert it checks
+// that it fires, with its annotations, and that it does not fire a little before;
+// for each recording rule, its value.
 func RuleTests() ([]byte, error) {
 	out := testsYAML{RuleFiles: []string{rulesFile}, EvaluationInterval: "1m"}
 	for _, r := range Recordings() {

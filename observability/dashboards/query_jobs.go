@@ -51,7 +51,7 @@ func ticksSkipped() Query {
 func ticksMissed() Query {
 	return Query{
 		Name: "ticks_missed", Legend: "{{job_name}}", Unit: Plain,
-		Means: "Ticks that nobody wanted to skip: no daemon was there in time, or ZooKeeper did not answer.",
+		Means: "Ticks skipped unintentionally: no daemon was running in time, or ZooKeeper did not answer.",
 		text:  `sum by ($per job_name) (increase(` + ticks + `{outcome="skipped",` + missReasons + `,$jobs}[$span]))`,
 	}
 }
@@ -198,7 +198,7 @@ func noDaemon() Query {
 func noObserver() Query {
 	return Query{
 		Name: "no_observer", Legend: "no observer", Unit: Plain,
-		Means: "1 when nobody says who holds and who waits.",
+		Means: "1 when no daemon reports holders and waiters.",
 		text:  `absent(` + visible + `{$jobs})`,
 	}
 }

@@ -93,7 +93,7 @@ func oldestWaits() Query {
 func leasesOver() Query {
 	return Query{
 		Name: "leases_over", Legend: "{{lock_class}}", Unit: Plain,
-		Means: "Holders whose lease is over: the work takes longer than was declared, and nobody else has asked for the lock.",
+		Means: "Holders whose lease is over: the work takes longer than was declared, and no other request has asked for the lock.",
 		text:  `max by ($per lock_class) (` + overdue + `{$locks})`,
 	}
 }

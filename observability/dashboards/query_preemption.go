@@ -10,7 +10,7 @@ const (
 func whoPreemptsWhom() Query {
 	return Query{
 		Name: "who_preempts_whom", Unit: Plain, Shape: Cells,
-		Means: "How often holders of a class (rows) were asked to go by requests of another (columns).",
+		Means: "How often holders of a class (rows) were preempted by requests of another (columns).",
 		text:  `sum by ($per victim_class, preemptor_class) (increase(` + preempted + `{$jobs}[$span])) > 0`,
 	}
 }
@@ -18,14 +18,14 @@ func whoPreemptsWhom() Query {
 func preemptionsByReason() Query {
 	return Query{
 		Name: "preemptions_by_reason", Legend: "{{reason}}", Unit: PerSec,
-		Means: "Why holders were asked to go, per second.",
+		Means: "Why holders were preempted, per second.",
 		text:  `sum by ($per reason) (rate(` + preempted + `{$jobs}[$window]))`,
 	}
 }
 
 func preemptionsOfClass() Query {
 	return Query{
-		Name: "preemptions_of_class", Legend: "asked to go by {{preemptor_class}}", Unit: PerSec,
+		Name: "preemptions_of_class", Legend: "preempted by {{preemptor_class}}", Unit: PerSec,
 		Means: "Who asks holders of this class to go, per second.",
 		text:  `sum by (preemptor_class) (rate(` + preempted + `{victim_class="$class",$jobs}[$window]))`,
 	}

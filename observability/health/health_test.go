@@ -72,7 +72,7 @@ func TestSessionSaysWhatIsWrongWithIt(t *testing.T) {
 			recipes.Health{State: recipes.SessionSuspended},
 			[]Reason{{"zookeeper", "ZooKeeper does not answer, what is held is lost"}},
 		},
-		"no session, and nobody answers": {
+		"no session, and no server answers": {
 			recipes.Health{State: recipes.SessionConnecting, Err: down},
 			[]Reason{{"zookeeper", "ZooKeeper does not answer: connection refused"}, {"session", "there is no session with ZooKeeper yet, or the last one has ended"}},
 		},

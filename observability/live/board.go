@@ -79,7 +79,7 @@ type Board struct {
 	mu         sync.Mutex
 	books      map[string]*book
 	blind      *Blind
-	idle       *Blind               // nobody has looked since
+	idle       *Blind               // not read since
 	complete   bool                 // in this run
 	unreadable []recipes.Unreadable // in the place of locks
 	knows      bool                 // it was complete once: what happens is news
@@ -140,7 +140,7 @@ func (b *Board) Run(ctx context.Context) error {
 	since := b.o.Now().UTC()
 	b.mu.Lock()
 	if b.idle == nil {
-		b.idle = &Blind{Since: since, Reason: "nobody looks any more"}
+		b.idle = &Blind{Since: since, Reason: "watching has stopped"}
 		if err != nil {
 			b.idle.Reason += ": " + words.Clip(err.Error(), longText)
 		}
@@ -201,7 +201,7 @@ func (b *Board) lookAgain(now time.Time) {
 		b.blind = nil
 		b.news(Entry{At: now, Kind: EntrySighted, Text: "ZooKeeper answers again, after " + Human(now.Sub(was.Since))})
 	}
-	for _, k := range sorted(b.books) { // those that were collected while nobody looked
+	for _, k := range sorted(b.books) { // those that were collected while the board did not watch
 		if k.run != b.run && !k.gone {
 			b.turn(recipes.Sighting{State: recipes.LockState{Scope: k.scope}, Gone: true}, now)
 		}
@@ -273,12 +273,12 @@ func (b *Board) close(k *book) {
 func (b *Board) Now() *Snapshot { return b.now.Load() }
 
 // Changes yields the present snapshot, and then each newer one, until ctx ends.
-// Whoever is slow misses some between, never the last.
+// A slow reader misses some in between, never the last.
 func (b *Board) Changes(ctx context.Context) iter.Seq[*Snapshot] {
 	return func(yield func(*Snapshot) bool) {
 		for {
 			b.mu.Lock()
-			now, changed := b.Now(), b.changed // of one moment: none is told twice
+			now, changed := b.Now(), b.changed // read together: no snapshot is yielded twice
 			b.mu.Unlock()
 			if ctx.Err() != nil || !yield(now) {
 				return

@@ -74,11 +74,11 @@ func TestTimelineOfHandOverPreemptionAndTakeover(t *testing.T) {
 			"3s released users ann has released it, after 2s",
 			"3s granted users bob has the lock after 1s",
 			"4s waiting users cid waits, priority 5",
-			"5s preempted users bob is asked to go by cid (priority 5) at 00:00:05; it may clean up until 00:00:07; no force: it goes when it is ready",
+			"5s preempted users bob is preempted by cid (priority 5) at 00:00:05; it may clean up until 00:00:07; no force: it goes when it is ready",
 			"6s released users bob has released it, as cid had asked, after 3s",
 			"6s granted users cid has the lock after 2s",
 			"7s waiting users dan waits, priority 9",
-			"7s preempted users cid is asked to go by dan (priority 9) at 00:00:07; it may clean up until 00:00:08; then force",
+			"7s preempted users cid is preempted by dan (priority 9) at 00:00:07; it may clean up until 00:00:08; then force",
 			"8s takeover users cid lost it at 00:00:08, to dan, who outranked it, after its time to clean up",
 			"8s granted users dan has the lock after 1s",
 			"9s waiting users eve waits, priority 0",
@@ -148,8 +148,8 @@ func TestEndsAreClassifiedByWhatTheTreeTells(t *testing.T) {
 		do   func(s *script) // one second after ann has got the lock
 		want string
 	}{
-		"released with nobody there": {func(s *script) { s.second(4); s.leave(users, "ann") }, "holding 1s-4s gone;"},
-		"handed over":                {func(s *script) { s.second(3); s.join(users, "bob"); s.second(4); s.handOver(users, "ann") }, "holding 1s-4s released;"},
+		"released without a waiter": {func(s *script) { s.second(4); s.leave(users, "ann") }, "holding 1s-4s gone;"},
+		"handed over":               {func(s *script) { s.second(3); s.join(users, "bob"); s.second(4); s.handOver(users, "ann") }, "holding 1s-4s released;"},
 		"taken after its lease": {func(s *script) {
 			s.second(4)
 			s.join(users, "bob")
@@ -176,12 +176,12 @@ func TestEndsAreClassifiedByWhatTheTreeTells(t *testing.T) {
 			s.askAt3(priority.Outranked)
 			s.handOver(users, "ann")
 		}, "holding 1s-3s preempted; " + asked + "preempted;"},
-		"asked, and gone though nobody asks any more": {func(s *script) {
+		"preempted, and gone though the preemption was withdrawn": {func(s *script) {
 			s.askAt3(priority.Outranked)
 			s.leave(users, "bob")
 			s.leave(users, "ann")
 		}, "holding 1s-3s preempted; " + asked + "preempted;"},
-		"gone while nobody looked": {func(s *script) {
+		"gone while the board did not watch": {func(s *script) {
 			s.second(4)
 			s.told <- recipes.Sighting{Blind: &recipes.Blindness{Since: time.Now(), Err: errors.New("refused")}}
 			s.leave(users, "ann")
@@ -294,7 +294,7 @@ func TestSnapshotSaysWhoWaitsForWhomAndWhy(t *testing.T) {
 		require.Contains(t, events[len(events)-1], "lockkeeper locks break")
 		s.leave("c", "nobody")
 		s.wait(time.Hour)
-		require.Equal(t, 1, strings.Count(strings.Join(s.events(), "\n"), "deadlock"), "it is told once")
+		require.Equal(t, 1, strings.Count(strings.Join(s.events(), "\n"), "deadlock"), "it is reported once")
 	})
 }
 

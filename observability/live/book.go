@@ -39,7 +39,7 @@ type entrant struct {
 	waited    time.Time // up to when its waiting is in the warmth
 	book      *book
 	dropped   bool // it is kept no more
-	guessed   bool // nobody has seen when its hold ended
+	guessed   bool // the end of its hold was not seen
 }
 
 // What is kept of texts that others have written: they may be long.
@@ -90,8 +90,8 @@ func (e *entrant) mark(m Mark) {
 	e.marks = append(e.marks, m)
 }
 
-// leaving returns for which reason it was asked to go first, as the end of its
-// spell; "": it was not.
+// leaving returns the reason of its first preemption, as the end of its spell;
+// "": it was not preempted.
 func (e *entrant) leaving() SpellEnd {
 	if s := e.current(); s != nil && s.Kind == SpellLeaving && len(e.row.Spells) > 1 {
 		return e.row.Spells[len(e.row.Spells)-2].End
@@ -181,7 +181,8 @@ func (e *entrant) token() recipes.Token {
 	return math.MaxInt64
 }
 
-// asks: who is asked to go has the lock by then, even in the same millisecond.
+// asks is 1 for a preemption: its victim holds the lock by then, even in the same
+// millisecond.
 func asks(m Mark) int {
 	if m.Kind == MarkPreempt {
 		return 1

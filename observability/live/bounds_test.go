@@ -129,8 +129,8 @@ func TestKnownEndsAreBoundedAndTheOldestGo(t *testing.T) {
 	}
 }
 
-// Whoever reads the stream, in whatever steps, gets each entry that is kept once, in
-// order, and no other.
+// A reader of the stream, in steps of any size, gets each entry that is kept once,
+// in order, and no other.
 func TestRingGivesWhatIsKeptAndNothingElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := ring{most: rapid.IntRange(1, 8).Draw(t, "most")}

@@ -23,7 +23,7 @@ type Ref struct {
 type LockDetail struct {
 	Scope   string         `json:"scope"`
 	State   string         `json:"state"` // held, free or delayed: free, and not to be had yet
-	Mode    *priority.Mode `json:"mode"`  // null while nobody holds the lock
+	Mode    *priority.Mode `json:"mode"`  // null without a holder
 	Holders []HolderDetail `json:"holders"`
 	Waiters []WaiterDetail `json:"waiters"`
 	Delays  []Delay        `json:"delays,omitempty"`
@@ -50,7 +50,7 @@ type WaiterDetail struct {
 	Prospect   Prospect   `json:"prospect"`
 }
 
-// A Prospect is what becomes of a waiter if nobody does anything.
+// A Prospect is what becomes of a waiter without intervention.
 type Prospect struct {
 	Outcome string        `json:"outcome"` // granted, takes_over, gives_up, times_out or in_line: that does not follow
 	After   int64         `json:"after_ms"`
@@ -112,7 +112,7 @@ type Circle struct {
 	End      *CircleEnd `json:"end"` // null: nothing ends it by itself
 }
 
-// A CircleEnd is what ends a circle if nobody does anything.
+// A CircleEnd is what ends a circle without intervention.
 type CircleEnd struct {
 	Cause   inspect.EndCause `json:"cause"`
 	At      time.Time        `json:"at"`

@@ -33,7 +33,7 @@
 //   - EndLost, if it left the note of its lock-delay, if its successor found the lock
 //     without its holder, having waited for a second at least, or if its session
 //     left another lock in the same transaction, as all does when a session ends;
-//   - else EndGone: the node of a holder that releases a lock for which nobody waits
+//   - else EndGone: the node of a holder that releases a lock for which no request waits
 //     vanishes as that of one whose process has died, and nothing tells which it was.
 //     It becomes one of the above when something does.
 //

@@ -7,8 +7,8 @@ import (
 )
 
 // doubts are holds that have gone, and may have been released or lost: an ephemeral
-// node vanishes likewise either way. What else is seen may tell. When a session ends,
-// all that it has goes in one transaction; and whoever is granted a lock is in a
+// node vanishes in the same way. Other observations may decide. When a session ends,
+// all its nodes go in one transaction; and a request that is granted a lock is in a
 // session that has not ended.
 type doubts struct {
 	open []doubt     // bounded, the oldest first

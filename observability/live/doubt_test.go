@@ -241,9 +241,9 @@ func TestDoubtsAreBounded(t *testing.T) {
 	})
 }
 
-// Holds of one lock that cannot be beside each other are not drawn so: when one ended
-// that nobody saw ending is known by the next one.
-func TestHoldsThatNobodySawEndingEndBeforeTheNext(t *testing.T) {
+// Holds of one lock that exclude each other are not drawn as simultaneous: when the
+// end of one was not seen, the start of the next one bounds it.
+func TestHoldsWithAnUnseenEndEndBeforeTheNext(t *testing.T) {
 	take := func(s *script, id string, mode func(*recipes.Contender)) {
 		s.zxid++
 		s.moved[users] = s.zxid
@@ -279,7 +279,7 @@ func TestHoldsThatNobodySawEndingEndBeforeTheNext(t *testing.T) {
 			require.Equal(t, lines("ann: holding 1s-2s gone;", "amy: holding 1s-2s gone;", "bob: holding 2s-…;"), s.story(users))
 		})
 	})
-	t.Run("of one that nobody saw holding", func(t *testing.T) {
+	t.Run("of one whose hold was not seen", func(t *testing.T) {
 		play(t, Keep{}, func(t *testing.T, s *script) {
 			s.second(1)
 			s.acquire(users, "ann")
@@ -410,12 +410,12 @@ func TestBoardThatRunsAgainShowsNothingOldAsNew(t *testing.T) {
 		}
 		s.second(2)
 
-		// when nobody looks any more
+		// when watching has stopped
 		s.stop()
 		n := s.board.Now()
 		require.NotNil(t, n.Blind, "what it shows may be out of date")
 		require.Equal(t, s.start.Add(2*time.Second).UTC(), n.Blind.Since)
-		require.Contains(t, n.Blind.Reason, "nobody looks any more")
+		require.Contains(t, n.Blind.Reason, "watching has stopped")
 		require.Equal(t, "held", n.Locks[0].State)
 
 		// and one lock is collected, and the other changes hands, before somebody looks again

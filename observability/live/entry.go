@@ -30,9 +30,9 @@ const (
 	EntryLeft         EntryKind = "left"          // a waiter has gone
 	EntryGranted      EntryKind = "granted"       // a request has the lock
 	EntryReleased     EntryKind = "released"      // a holder has given it away
-	EntryPreempted    EntryKind = "preempted"     // a holder is asked to go
-	EntryWithdrawn    EntryKind = "withdrawn"     // nobody asks it any more
-	EntryLeaseExpired EntryKind = "lease_expired" // a holder is asked to go because its lease is over
+	EntryPreempted    EntryKind = "preempted"     // a holder is preempted
+	EntryWithdrawn    EntryKind = "withdrawn"     // the preemption was withdrawn
+	EntryLeaseExpired EntryKind = "lease_expired" // a holder is preempted because its lease is over
 	EntryExtended     EntryKind = "extended"      // a holder has a new lease
 	EntryDowngraded   EntryKind = "downgraded"    // a holder shares the lock from now on
 	EntryRevised      EntryKind = "revised"       // a waiter asks for something else

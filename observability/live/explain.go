@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
 )
 
-// What is told of a long queue.
+// How much is shown of a long queue.
 const (
 	// ManyWaiters is of how many waiters of a lock it is foreseen what becomes of
 	// them.

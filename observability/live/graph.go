@@ -10,14 +10,14 @@ import (
 // A Graph says who waits for whom, see inspect.WaitFor: the requests that wait or
 // are waited for, bounded. Its order is that of the locks, holders first.
 //
-// Each lock is looked at on its own. A circle over several of them that was not there
-// a second ago may be made of what they were at different moments, and be gone in the
-// next snapshot: EntryDeadlock is told of those alone that stay.
+// Each lock is read on its own. A circle over several of them that is younger than a
+// second may combine states of different moments, and be gone in the next snapshot:
+// EntryDeadlock is reported only for circles that stay.
 type Graph struct {
 	Nodes   []GraphNode `json:"nodes"`
 	Edges   []GraphEdge `json:"edges"`
 	Circles [][]string  `json:"circles"` // IDs of those who wait for each other, in order
-	Hidden  int         `json:"hidden"`  // requests that are left out: they stand behind those that are shown, and nobody waits for them
+	Hidden  int         `json:"hidden"`  // requests that are left out: they stand behind those that are shown, and no request waits for them
 }
 
 // A GraphNode is a request.
@@ -128,7 +128,7 @@ const perLock = 20
 // waits is who waits for whom, over all locks.
 type waits struct {
 	inspect.WaitGraph
-	states []recipes.LockState // without those whom nobody waits for, see front
+	states []recipes.LockState // without those that no request waits for, see front
 	hidden int
 }
 
@@ -143,8 +143,9 @@ func newWaits(states []recipes.LockState) waits {
 	return g
 }
 
-// front is a lock without the end of a long queue: those that hold nothing else,
-// and whom nobody waits for that is not among them. They are in no circle.
+// front is a lock without the end of a long queue: without requests that hold
+// nothing else, and that only other such requests wait for. They are in no
+// circle.
 func front(s recipes.LockState) recipes.LockState {
 	end := len(s.Waiters)
 	for end > ManyWaiters && len(s.Waiters[end-1].Under) == 0 {

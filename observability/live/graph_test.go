@@ -66,7 +66,7 @@ func TestBlockersAreThoseOfTheGraph(t *testing.T) {
 	})
 }
 
-// Whoever is left out of a long queue is in no circle.
+// A request that is left out of a long queue is in no circle.
 func TestEndOfALongQueueIsInNoCircle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		states := randomLocks(t, 6)
@@ -91,7 +91,7 @@ func TestEndOfALongQueueIsInNoCircle(t *testing.T) {
 	})
 }
 
-func TestRootBlockerWaitsForNobody(t *testing.T) {
+func TestRootBlockerDoesNotWait(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		states := randomLocks(t, 8)
 		g := inspect.WaitFor(states)
@@ -106,13 +106,14 @@ func TestRootBlockerWaitsForNobody(t *testing.T) {
 			case l.InCircle:
 				require.NotEmpty(t, g.Circles())
 			default:
-				require.Empty(t, l.Waiters[0].Blockers, "nobody is in the way")
+				require.Empty(t, l.Waiters[0].Blockers, "it has no blockers")
 			}
 		}
 	})
 }
 
-// Of several holders the one whose work waits is in the way, and whoever that waits for.
+// Of several holders the root blocker is the one whose work waits, and whatever that
+// waits for.
 func TestRootBlockerIsBehindTheHolderThatWaits(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	locks := NewLocks([]recipes.LockState{

@@ -17,7 +17,7 @@ func millis(seconds int) priority.Millis {
 
 func TestHeatIsTheTimeWaitedInEachSlice(t *testing.T) {
 	play(t, Keep{}, func(t *testing.T, s *script) {
-		// given a lock for which one has waited 30s, another one waits since 20s, and one nobody waits for
+		// given a lock for which one has waited 30s, another one waits since 20s, and one without waiters
 		s.acquire(users, "ann")
 		s.acquire("idle", "ann")
 		s.second(10)
@@ -31,7 +31,7 @@ func TestHeatIsTheTimeWaitedInEachSlice(t *testing.T) {
 
 		h := s.board.Heat(s.start, s.start.Add(80*time.Second), 4)
 		require.Equal(t, millis(20), h.Slice)
-		require.Equal(t, s.start.UTC(), h.Known, "who looks later does not know that nobody waited before")
+		require.Equal(t, s.start.UTC(), h.Known, "a later start does not know about earlier waits")
 		require.Equal(t, []HeatRow{
 			{Scope: users, Waited: []priority.Millis{millis(10), millis(20), 0, millis(20)}},
 			{Scope: "other", Waited: []priority.Millis{0, 0, 0, millis(20)}},
@@ -123,7 +123,7 @@ func TestHeatFromTheBeginningIsThatOfADay(t *testing.T) {
 	})
 }
 
-func TestHeatForgetsALockWhereNobodyHasWaitedForADay(t *testing.T) {
+func TestHeatForgetsALockWithoutWaitsForADay(t *testing.T) {
 	w := newWarmth(2)
 	start := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	w.add("old", start, start.Add(time.Second))

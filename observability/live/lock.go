@@ -12,14 +12,14 @@ import (
 type Lock struct {
 	Scope    string         `json:"scope"`
 	Ensemble string         `json:"ensemble,omitempty"` // that it is on; not there where one is looked at alone, as in the console
-	Mode     *priority.Mode `json:"mode"`               // null while nobody holds the lock
+	Mode     *priority.Mode `json:"mode"`               // null without a holder
 	State    string         `json:"state"`              // held, free or delayed: free, and not to be had yet
 	Holders  []Holder       `json:"holders"`
 	Waiters  []Waiter       `json:"waiters"` // in the order in which they would be granted
 	Delays   []Delay        `json:"delays,omitempty"`
 	Frozen   []Request      `json:"frozen,omitempty"` // requests that overrides keep out of the queue, as far as somebody has looked
 
-	At          time.Time  `json:"at,omitzero"`            // of what is told here; not there while nobody is there
+	At          time.Time  `json:"at,omitzero"`            // the time of this state; absent without holders and waiters
 	OldestWait  *time.Time `json:"oldest_wait,omitempty"`  // since when the one waits that has waited longest
 	RootBlocker *Ref       `json:"root_blocker,omitempty"` // who has to go first, so that this lock moves: at the end of all that its waiters wait for
 	InCircle    bool       `json:"in_circle,omitempty"`    // there is no such one: they wait for each other
@@ -44,7 +44,7 @@ type Contender struct {
 	Trace    string         `json:"trace,omitempty"` // ID of the trace that it is part of, 32 hex digits
 
 	CleanupTimeout int64         `json:"cleanup_timeout_ms"`
-	MinRuntime     int64         `json:"min_runtime_ms"`          // how long the holder is not asked to go for a priority
+	MinRuntime     int64         `json:"min_runtime_ms"`          // how long the holder is not preempted for a priority
 	LockDelay      int64         `json:"lock_delay_ms,omitempty"` // how long the lock stays free after its unclean end
 	Override       *recipes.Mark `json:"override"`                // for which it was made, or which has changed it; null: none
 }

@@ -218,7 +218,7 @@ func (s *script) grantFirst(l *recipes.LockState) {
 }
 
 // die: the session of a holder ends; then the first waiter, if there is one, takes
-// the lock that nobody has.
+// the free lock.
 func (s *script) die(scope, id string, delay time.Duration) {
 	l := s.lock(scope)
 	s.zxid++

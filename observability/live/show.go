@@ -120,9 +120,9 @@ type circle struct {
 	told  bool
 }
 
-// sureAfter is how long a deadlock is there before it is told. Locks are looked at one
-// after the other: what each of them was at another moment may make a circle that has
-// never been. A change of any of them is seen sooner than that.
+// sureAfter is how long a deadlock lasts before it is reported. Locks are read one
+// after the other: their states of different moments may form a circle that never
+// existed. A change of any of them is seen sooner than that.
 const sureAfter = time.Second
 
 // tellCircles tells of deadlocks that were not there before. It returns when the next

@@ -6,8 +6,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// A Snapshot is all locks at one moment, as far as they were looked at. Nobody
-// changes it: it may be read from anywhere, and kept.
+// A Snapshot is the state of all locks at one moment, as far as they were read.
+// It is immutable: it may be read from any goroutine, and kept.
 type Snapshot struct {
 	At       time.Time `json:"at"`       // by the servers' clock
 	Version  uint64    `json:"version"`  // grows with each snapshot of a Board
@@ -24,8 +24,8 @@ type Snapshot struct {
 	Totals Totals `json:"totals"`
 }
 
-// Blind says that ZooKeeper does not answer, or that nobody looks: what is shown is
-// what was seen last.
+// Blind says that ZooKeeper does not answer, or that watching has stopped: the last
+// known state is shown.
 type Blind struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason"`
@@ -40,6 +40,6 @@ type Totals struct {
 	Waiters int `json:"waiters"`
 	Circles int `json:"circles"`
 
-	OldestWait *time.Time `json:"oldest_wait"` // since when the one waits that has waited longest; null: nobody waits
-	OldestHold *time.Time `json:"oldest_hold"` // null: nobody holds
+	OldestWait *time.Time `json:"oldest_wait"` // since when the oldest waiter waits; null: no waiter
+	OldestHold *time.Time `json:"oldest_hold"` // null: no holder
 }

@@ -12,7 +12,7 @@ import (
 // The states of a request. Commands, pages and the API use the same words.
 const (
 	Holding    = "holding"     // it has the lock
-	CleaningUp = "cleaning up" // it has the lock and was asked to go
+	CleaningUp = "cleaning up" // it has the lock and was preempted
 	Waiting    = "waiting"     // others have the lock, or are before it in the queue
 	Delayed    = "delayed"     // only the lock-delay after an unclean end is in its way
 	Frozen     = "frozen"      // an override keeps it out of the queue
@@ -187,7 +187,7 @@ func (r Request) words(now time.Time, relative bool) string {
 		}
 		return text
 	case CleaningUp:
-		text := "under " + r.Scope + ": asked to go by " + few(r.owners(r.For))
+		text := "under " + r.Scope + ": preempted by " + few(r.owners(r.For))
 		if r.Until != nil {
 			text += ", grace period until " + r.until(now, relative)
 		}
@@ -233,7 +233,7 @@ func (r Request) owners(all []Blocker) []string {
 		}
 	}
 	if len(names) == 0 {
-		return []string{"nobody that is known"}
+		return []string{"unknown"}
 	}
 	return names
 }

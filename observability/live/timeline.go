@@ -45,7 +45,7 @@ type SpellKind string
 const (
 	SpellWaiting SpellKind = "waiting"
 	SpellHolding SpellKind = "holding"
-	SpellLeaving SpellKind = "leaving" // it holds and has been asked to go
+	SpellLeaving SpellKind = "leaving" // it holds and has been preempted
 )
 
 // A SpellEnd is how a Spell ended.
@@ -54,14 +54,14 @@ type SpellEnd string
 // The ends of spells.
 const (
 	EndGranted      SpellEnd = "granted"       // of waiting: it got the lock
-	EndLeft         SpellEnd = "left"          // of waiting: it gave up, or its process has gone, or it had the lock for so short a time that nobody saw
-	EndReleased     SpellEnd = "released"      // nobody had asked for that
+	EndLeft         SpellEnd = "left"          // of waiting: it gave up, or its process has gone, or it had the lock for too short a time to be seen
+	EndReleased     SpellEnd = "released"      // released without a preemption
 	EndGone         SpellEnd = "gone"          // released or lost: ZooKeeper does not tell which
-	EndPreempted    SpellEnd = "preempted"     // of holding: it was asked to go; of leaving: it went
+	EndPreempted    SpellEnd = "preempted"     // of holding: it was preempted; of leaving: it went
 	EndLeaseExpired SpellEnd = "lease_expired" // likewise, because its lease was over
 	EndTaken        SpellEnd = "taken"         // the lock was taken away, by a request or an operator
 	EndLost         SpellEnd = "lost"          // its process or its session has gone
-	EndUnknown      SpellEnd = "unknown"       // nobody looked
+	EndUnknown      SpellEnd = "unknown"       // not watched
 )
 
 // A Mark is a moment that concerns two requests, or a request and an operator.

@@ -23,8 +23,8 @@ type turn struct {
 	tell bool      // what happens is news; else it was so when the first look came
 
 	heir   *recipes.Contender // who was granted last, if that is new
-	direct bool               // nobody held the lock in between
-	handed bool               // in a transaction in which somebody went; whoever came or went later hides that
+	direct bool               // the lock had no holder in between
+	handed bool               // in a transaction in which another request left; a later arrival or departure hides that
 	after  []Entry            // told when all ends are
 
 	unseen []*entrant // they have held it between two looks
@@ -62,7 +62,7 @@ func (b *Board) turn(look recipes.Sighting, now time.Time) {
 	}
 	b.close(k)
 	if look.Gone && t.tell {
-		b.news(Entry{At: now, Kind: EntryCollected, Scope: k.scope, Text: "nobody has used the lock for long: it is listed no more"})
+		b.news(Entry{At: now, Kind: EntryCollected, Scope: k.scope, Text: "the lock was unused for long: it is no longer listed"})
 	}
 }
 
@@ -170,8 +170,8 @@ func (t *turn) waiterGone(e *entrant) {
 	t.say(e, Entry{At: at, Kind: EntryLeft, Text: fmt.Sprintf("%s waits no more, after %s", e.row.Owner, Human(at.Sub(e.joined)))})
 }
 
-// unsure reports whether who is there no more may have gone long ago: nobody looked,
-// or the lock could not be read.
+// unsure reports whether a request that is missing now may have gone long ago: the
+// board did not watch, or the lock could not be read.
 func (t *turn) unsure() bool {
 	return t.b.blind != nil || t.b.idle != nil || unreadable(t.k.state)
 }
@@ -260,7 +260,7 @@ func (t *turn) holderGone(e *entrant) {
 	case t.direct && !handed && t.abandoned(*heir, e):
 		end, why, at = EndLost, "has gone without releasing it", heir.Since
 	case t.unsure() && !handed:
-		end, why = EndUnknown, "has it no more; nobody was looking"
+		end, why = EndUnknown, "has it no more; its end was not watched"
 	case e.leaving() != "":
 		end, why = e.leaving(), fmt.Sprintf("has released it, as %s had asked", e.askedBy)
 	case handed, t.noNote(e):
@@ -297,9 +297,9 @@ func (t *turn) noNote(e *entrant) bool {
 	return e.contender.LockDelay >= lasting && t.heir == nil
 }
 
-// beforeNext tells until when a hold can have lasted that nobody has seen ending: when
-// the next one began that cannot be beside it. last is the last transaction in which
-// it can have ended.
+// beforeNext returns the latest end of a hold whose end was not seen: when the next
+// hold began that excludes it. last is the last transaction in which it can have
+// ended.
 func (t *turn) beforeNext(e *entrant) (at time.Time, last recipes.Token) {
 	at, last = t.now, t.look.Moved
 	for _, h := range t.is.Holders {
@@ -433,7 +433,7 @@ func (t *turn) asks(e *entrant, h recipes.Contender) {
 		t.sayLater(e, Entry{At: n.At, Kind: kind, By: words.Clip(n.Owner, longName), ByID: n.ID, Text: text})
 	}
 	if len(had) > 0 && len(h.PreemptedBy) == 0 {
-		t.sayLater(e, Entry{At: t.now, Kind: EntryWithdrawn, Text: fmt.Sprintf("nobody asks %s to go any more", e.row.Owner)})
+		t.sayLater(e, Entry{At: t.now, Kind: EntryWithdrawn, Text: fmt.Sprintf("the preemption of %s was withdrawn", e.row.Owner)})
 	}
 }
 

@@ -48,7 +48,7 @@ func (w *warmth) add(scope string, from, to time.Time) {
 	line.coarse.add(from, to)
 }
 
-// expire makes room for locks where nobody has waited for long.
+// expire makes room by dropping locks without recent waits.
 func (w *warmth) expire(now time.Time) {
 	for scope, line := range w.scopes {
 		if now.Sub(line.coarse.end()) > coarseSlice*coarseSlices {

@@ -48,7 +48,7 @@ func (v Words) Summary(now time.Time) string {
 		}
 		return fmt.Sprintf("free, and delayed %s, %s%s", until, UncleanEnds(v.State.Delays), asOf)
 	case len(v.State.Holders) == 0 && len(v.State.Waiters) == 0:
-		return "free; nobody holds it or waits for it" + asOf
+		return "free; no holder, no waiters" + asOf
 	case len(v.State.Holders) == 0:
 		return fmt.Sprintf("free; %s is about to get it%s", v.State.Waiters[0].Owner, asOf)
 	}
@@ -57,7 +57,7 @@ func (v Words) Summary(now time.Time) string {
 		text = fmt.Sprintf("held by %s together", words.Count(n, "reader"))
 	}
 	if len(v.State.Waiters) == 0 {
-		return text + ", nobody waits" + asOf
+		return text + ", no waiters" + asOf
 	}
 	return fmt.Sprintf("%s, %d waiting%s", text, len(v.State.Waiters), asOf)
 }
@@ -98,7 +98,7 @@ func usedPercent(used, whole time.Duration) int64 {
 	return int64(used * 100 / whole)
 }
 
-// Protected says until when a holder is not asked to go for a priority; "" when it may be now.
+// Protected says until when a holder is not preempted for a priority; "" when it may be now.
 func (v Words) Protected(h recipes.Contender) string {
 	switch {
 	case h.MinRuntimeLeft <= 0:
@@ -109,7 +109,7 @@ func (v Words) Protected(h recipes.Contender) string {
 	return fmt.Sprintf("before %s (min_runtime %s)", v.when(v.State.At.Add(h.MinRuntimeLeft)), Human(h.MinRuntime))
 }
 
-// ProtectedFor says for how long a holder is not asked to go for a priority: "-" when it has not asked for that.
+// ProtectedFor says for how long a holder is not preempted for a priority: "-" when it has not asked for that.
 func ProtectedFor(h recipes.Contender) string {
 	switch {
 	case h.MinRuntime <= 0:
@@ -131,7 +131,7 @@ func CleanupWords(h recipes.Contender) string {
 // Asked says who has asked a holder to go, why, until when it may clean up,
 // and what then.
 func (v Words) Asked(h recipes.Contender, by recipes.Preemptor) string {
-	text := fmt.Sprintf("asked to go by %s (%s) at %s", by.Owner, LevelWords(by.Priority), v.when(by.At))
+	text := fmt.Sprintf("preempted by %s (%s) at %s", by.Owner, LevelWords(by.Priority), v.when(by.At))
 	if by.Reason == priority.LeaseExpired {
 		text += ", because its lease was over"
 	}
@@ -307,10 +307,10 @@ func (v Words) Eviction(e recipes.Eviction) string {
 	return text
 }
 
-// Delay says until when nobody is granted a lock because of a holder that has
-// gone without releasing it.
+// Delay says until when a lock is not granted because of a holder that has gone
+// without releasing it.
 func (v Words) Delay(d recipes.Delay) string {
-	whom := "nobody is"
+	whom := "no request is"
 	if d.Mode == priority.Shared {
 		whom = "no exclusive request is"
 	}

@@ -15,10 +15,10 @@ import (
 // process has them. snapshot is asked for each collection (live.Board.Now), now is
 // the servers' clock (recipes.Client.Now).
 //
-// Every process that has them tells the same, so that the maximum over processes is the
-// truth, not the sum. While ZooKeeper is not seen, or not everything has been looked at
-// yet, nothing is told but that, by lockkeeper.cluster.visible: what was true once is
-// not shown.
+// Every process that has them reports the same values, so that the maximum over
+// processes is the truth, not the sum. While ZooKeeper does not answer, or not
+// everything has been read yet, only lockkeeper.cluster.visible is reported: stale
+// values are not shown.
 //
 // A class has its series from the moment that it is declared or was seen first; those
 // without holders and waiters are 0.
@@ -53,7 +53,7 @@ type cluster struct {
 type tally struct {
 	holders, waiters       map[priority.Mode]int64
 	overdue                int64     // of the holders, those whose lease is over
-	oldestWait, oldestHold time.Time // zero: nobody
+	oldestWait, oldestHold time.Time // zero: none
 }
 
 func (c *cluster) observe(_ context.Context, o metric.Observer) error {
@@ -131,7 +131,7 @@ func older(a, b time.Time) time.Time {
 	return a
 }
 
-// age is 0 for nobody.
+// age is 0 for the zero time.
 func age(since, now time.Time) float64 {
 	if since.IsZero() {
 		return 0

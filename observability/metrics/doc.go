@@ -1,5 +1,5 @@
-// Package metrics shows Prometheus, and whoever else reads OpenTelemetry, what
-// becomes of locks, of jobs, of the session with ZooKeeper and of the configuration.
+// Package metrics shows Prometheus, and other readers of OpenTelemetry, what becomes
+// of locks, of jobs, of the session with ZooKeeper and of the configuration.
 //
 // The one idea: everything that is measured is one table of instruments
 // ([Instruments]), and nothing is labelled with what has no bound. A lock is counted
@@ -15,12 +15,13 @@
 //
 // # Who counts what
 //
-// [Locks.Observer] counts what one process did: how long it waited, held and cleaned
-// up. Those may be added up over processes. [Locks.Cluster] tells who holds and who
-// waits now in the whole cluster: whoever watches it tells the same, so the maximum over
-// processes is the truth. There is no counter that goes up and down with the holds of a
-// process: it would stay up when that dies. What is counted of jobs, overrides and the
-// session is counted by those who do the work, and read when somebody looks.
+// [Locks.Observer] counts what one process did: how long it waited, held and cleaned up.
+// These values may be added up over processes. [Locks.Cluster] reports the current
+// holders and waiters of the whole cluster: every process that watches it reports the
+// same, so the maximum over processes is the truth. There is no counter that goes up and
+// down with the holds of a process: it would stay up when that process dies. Jobs,
+// overrides and the session are counted by the process that does the work, and read on
+// collection.
 //
 // All of that is made in any metric.Meter, also one of a program that exports by OTLP.
 // docs/observability.md explains what the numbers say. An [Endpoint] has a registry and a

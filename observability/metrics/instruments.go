@@ -142,15 +142,15 @@ func Instruments() []Instrument {
 		},
 		{
 			preemptionCount, Counter, "{preemption}", keys(victimClass, preemptorClass, reason),
-			"Holders that were asked to go, counted by the process that asked.", nil,
+			"Holders that were preempted, counted by the preemptor's process.", nil,
 		},
 		{overlapDetected, Counter, "{overlap}", keys(lockClass), "Writes that a resource refused because it had seen a newer fencing token: two believed that they held one lock.", nil},
 
 		{holderCount, Gauge, "{holder}", keys(lockClass, lockMode), "Who holds locks now, in the whole cluster.", nil},
 		{waiterCount, Gauge, "{waiter}", keys(lockClass, lockMode), "Who waits for locks now, in the whole cluster.", nil},
-		{overdueHolders, Gauge, "{holder}", keys(lockClass), "Holders whose lease is over now, and who go on because nobody else has asked for the lock.", nil},
-		{oldestWait, Gauge, "s", keys(lockClass), "How long the one waits now that has waited longest; 0: nobody waits.", nil},
-		{oldestHold, Gauge, "s", keys(lockClass), "How long the one holds now that has held longest; 0: nobody holds.", nil},
+		{overdueHolders, Gauge, "{holder}", keys(lockClass), "Holders whose lease is over now, and that keep it because no other request asks for the lock.", nil},
+		{oldestWait, Gauge, "s", keys(lockClass), "How long the oldest waiter has waited; 0: no waiter.", nil},
+		{oldestHold, Gauge, "s", keys(lockClass), "How long the oldest holder has held; 0: no holder.", nil},
 		{clusterVisible, Gauge, "", nil, "1 when what is said of holders and waiters is true now; 0 when ZooKeeper is not seen, and then nothing is said of them.", nil},
 
 		{sessionState, Gauge, "", keys(state), "1 for the state in which the ZooKeeper session of this process is, 0 for the others.", nil},

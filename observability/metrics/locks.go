@@ -72,10 +72,10 @@ func WithClasses(declared ...string) Option {
 	}
 }
 
-// WithDelay has events counted up to that much later, many at a time, and while nobody
-// waits for it: a lock that nobody else wants is then taken and given back faster, see
-// docs/performance.md. Whoever sets it calls Locks.Flush before the last export.
-// Defaults to 0: at once.
+// WithDelay has events counted up to that much later, many at a time, and while no
+// caller waits for it: an uncontended lock is then taken and released faster, see
+// docs/performance.md. With a delay, call Locks.Flush before the last export. Defaults
+// to 0: at once.
 func WithDelay(d time.Duration) Option {
 	return func(o *options) error {
 		if d < 0 {
@@ -145,9 +145,9 @@ func (l *Locks) DeclareShared(declared ...string) {
 }
 
 // Overlap counts a write that a resource has refused because its fencing token was
-// smaller than one that it had seen before: two believed that they held one lock. It
-// is for whoever checks tokens, with the class of the lock. It should never happen,
-// and is worth an alert.
+// smaller than one that it had seen before: two believed that they held one lock.
+// Code that checks tokens calls it with the class of the lock. It should never
+// happen, and is worth an alert.
 func (l *Locks) Overlap(ctx context.Context, class string) {
 	l.overlaps.Add(ctx, 1, l.overlapping.of(values{l.classes.of(class)}))
 }

@@ -410,7 +410,7 @@ func TestHoldsPointToTheirOwnSpanIfTheyHaveOne(t *testing.T) {
 	require.Equal(t, "b7ad6b7169203331", span(t.Context()), "that of the wait")
 	require.Equal(t, "00f067aa0ba902b7", span(lockguard.WithTraceparent(t.Context(), func() string { return own })))
 	unkept := strings.TrimSuffix(own, "1") + "0"
-	require.Equal(t, "b7ad6b7169203331", span(lockguard.WithTraceparent(t.Context(), func() string { return unkept })), "nobody keeps it")
+	require.Equal(t, "b7ad6b7169203331", span(lockguard.WithTraceparent(t.Context(), func() string { return unkept })), "it is not sampled")
 }
 
 // What it costs to count a request that is granted and released.

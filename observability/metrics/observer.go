@@ -51,7 +51,7 @@ type request struct {
 	sent    time.Time     // when it first asked a holder to go; zero: it has not
 	grace   time.Duration // the longest that it gave
 	forced  bool          // it has taken the lock
-	overran bool          // it was asked to go, and has not gone in time
+	overran bool          // it was preempted, and has not released in time
 	lost    bool          // the hold is lost; its hooks may still run
 	cleans  bool          // its hooks run
 
@@ -63,7 +63,7 @@ const (
 	resultGraceful = "graceful" // the holder has gone within its grace
 	resultTimeout  = "cleanup_timeout"
 	resultForced   = "forced"   // the lock was taken
-	resultGivenUp  = "given_up" // whoever asked has not got the lock
+	resultGivenUp  = "given_up" // the request did not get the lock
 
 	resultDone    = "done"
 	resultFailed  = "failed"
@@ -114,7 +114,8 @@ func (o *observer) observe(ctx context.Context, event lockguard.Event) {
 			o.classes.share(about.Class)
 		}
 	default:
-		// what else becomes of a request is told by the end of its wait or hold; Skipped and Stuck are of a job, see Jobs
+		// other outcomes of a request are counted at the end of its wait or hold; Skipped and Stuck belong to a job,
+		// see Jobs
 	}
 }
 
@@ -141,7 +142,7 @@ func (o *observer) waited(ctx context.Context, about lockguard.Subject, how lock
 	o.preemption.Record(ctx, elapsed.Seconds(), o.preemptions.of(values{class, became}))
 }
 
-// asks counts a holder that is asked to go.
+// asks counts a preempted holder.
 func (o *observer) asks(ctx context.Context, about lockguard.Subject, e recipes.PreemptSent) {
 	victim, preemptor := o.classes.pair(e.Holder.Class, about.Class)
 	o.preempted.Add(within(ctx, about.Trace), 1, o.preempteds.of(values{victim, preemptor, string(e.Reason)}))
@@ -221,8 +222,8 @@ func working(ctx context.Context, about lockguard.Subject) context.Context {
 	return within(within(ctx, about.Trace), lockguard.Traceparent(ctx))
 }
 
-// within returns a context of the span that a traceparent names, for exemplars. What
-// is not one, or is of a span that nobody keeps, changes nothing.
+// within returns a context of the span that a traceparent names, for exemplars. An
+// invalid traceparent, or one of a span that is not sampled, changes nothing.
 func within(ctx context.Context, traceparent string) context.Context {
 	const length = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-01")
 	if len(traceparent) != length || traceparent[:3] != "00-" || traceparent[length-3:] != "-01" {

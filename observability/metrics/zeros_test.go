@@ -38,7 +38,7 @@ func TestHistogramsOfDeclaredClassesAreThereFromTheStartOnce(t *testing.T) {
 	locks, err := NewLocks(endpoint.Meter(), WithClasses(template), WithShared("report"))
 	require.NoError(t, err)
 	endpoint.Show(locks)
-	require.Empty(t, counts(t, endpoint, waits), "nobody asks for locks")
+	require.Empty(t, counts(t, endpoint, waits), "no request for a lock")
 	observe := locks.Observer(Cron)
 
 	// Each way in which something can end is there, with nothing in it.
@@ -75,7 +75,7 @@ func TestHistogramsOfDeclaredClassesAreThereFromTheStartOnce(t *testing.T) {
 		require.Equal(t, want, counts(t, endpoint, name))
 	}
 
-	// A mode in which nobody was said to use a class is there when somebody asks.
+	// A mode that was not announced for a class appears with its first request.
 	shares := at(0)
 	shares.Mode = priority.Shared
 	observe(t.Context(), lockguard.Event{Subject: shares, Notice: lockguard.Waiting{}})

@@ -175,7 +175,7 @@ func (d *diagram) description() string {
 func (d *diagram) draw() {
 	d.headed(d.o, "Who waits for whom", d.summary(), d.width)
 	if len(d.parts) == 0 {
-		d.text("text", "Nobody waits for anybody.", "class", "lk-muted", "x", margin, "y", 56+d.o.heading())
+		d.text("text", "No request waits for another.", "class", "lk-muted", "x", margin, "y", 56+d.o.heading())
 	}
 	for _, p := range d.parts {
 		for _, e := range p.edges {

@@ -71,7 +71,7 @@ func TestGraph(t *testing.T) {
 }
 
 func TestGraphWithoutAnybodyWho(t *testing.T) {
-	require.Contains(t, drawnGraph(t, live.Graph{}, picture.Options{}), "Nobody waits for anybody.")
+	require.Contains(t, drawnGraph(t, live.Graph{}, picture.Options{}), "No request waits for another.")
 }
 
 func TestCirclesAreSaidInWordsAndMarkedByASign(t *testing.T) {
@@ -151,18 +151,18 @@ func TestHeatIsBounded(t *testing.T) {
 	require.Contains(t, b.String(), "a cell is 6s", "slices are added up")
 }
 
-func TestTimeBeforeAnybodyLookedIsNotTimeInWhichNobodyWaited(t *testing.T) {
+func TestTimeThatWasNotWatchedIsNotTimeWithoutWaits(t *testing.T) {
 	drawn := func(h live.Heat) string {
 		var b bytes.Buffer
 		require.NoError(t, picture.HeatSVG(&b, h, picture.Options{}))
 		return b.String()
 	}
 	h := heat()
-	require.NotContains(t, drawn(h), "nobody has looked")
+	require.NotContains(t, drawn(h), "not watched")
 	h.Known = h.From.Add(17 * time.Minute)
-	require.Contains(t, drawn(h), ">nobody has looked</text>")
-	require.Contains(t, drawn(h), "Nobody has looked before 12:17:00.000 UTC.")
-	require.Equal(t, 5, strings.Count(drawn(h), "<title>nobody has looked before 12:17"), "one in each row")
+	require.Contains(t, drawn(h), ">not watched</text>")
+	require.Contains(t, drawn(h), "Not watched before 12:17:00.000 UTC.")
+	require.Equal(t, 5, strings.Count(drawn(h), "<title>not watched before 12:17"), "one in each row")
 }
 
 func TestLocksWhoseNamesBeginAlikeDoNotLookAlike(t *testing.T) {

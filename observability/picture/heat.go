@@ -35,7 +35,7 @@ type heatMap struct {
 	axis
 	o     Options
 	from  time.Time
-	known time.Time // nobody has looked before
+	known time.Time // not watched before
 	slice time.Duration
 	rows  []live.HeatRow
 	more  int // rows that are left out
@@ -142,7 +142,7 @@ func (m *heatMap) all() (sum time.Duration) {
 func (m *heatMap) description(to time.Time) string {
 	var text strings.Builder
 	if m.known.After(m.from) {
-		text.WriteString("Nobody has looked before " + clock(m.known) + " UTC. ")
+		text.WriteString("Not watched before " + clock(m.known) + " UTC. ")
 	}
 	text.WriteString(period(m.from, to) + ": requests for " + words.CountOf(len(m.rows), "lock", "locks") + " have waited for " + span(m.all()) + " in all.")
 	for _, r := range m.rows[:min(len(m.rows), 10)] {
@@ -155,7 +155,7 @@ func (m *heatMap) draw() {
 	width := m.o.width()
 	m.headed(m.o, "Time lost by waiting", period(m.from, m.to)+"  ·  "+span(m.all())+" in all; a cell is "+span(m.slice), width)
 	if len(m.rows) == 0 {
-		m.text("text", "Nobody has waited in this time.", "class", "lk-muted", "x", margin, "y", m.top+heatHeight*0.65)
+		m.text("text", "No waits in this time.", "class", "lk-muted", "x", margin, "y", m.top+heatHeight*0.65)
 		return
 	}
 	for _, t := range m.ticks(86) {
@@ -183,7 +183,7 @@ func (m *heatMap) row(y float64, r live.HeatRow) {
 	m.text("text", fitMiddle(heatName(r), 12.5, m.labels), "class", "lk-text", "x", margin, "y", y+15)
 	m.empty("rect", "class", "lk-band", "x", m.left, "y", y+1, "width", m.width, "height", heatHeight-2)
 	if m.blank() {
-		m.titled("nobody has looked before "+clock(m.known)+" UTC", "rect",
+		m.titled("not watched before "+clock(m.known)+" UTC", "rect",
 			"fill", "url(#"+m.id+"u)", "x", m.left, "y", y+1, "width", min(m.at(m.known)-m.left, m.width), "height", heatHeight-2)
 	}
 	wide := m.width / float64(m.columns)
@@ -218,11 +218,11 @@ func (m *heatMap) legend() []entry {
 			c.empty("rect", "class", class, "x", x, "y", y-7, "width", signWidth, "height", 14)
 		}
 	}
-	entries := []entry{{box("lk-band"), "nobody waited"}}
+	entries := []entry{{box("lk-band"), "no waits"}}
 	if m.blank() {
 		entries = append(entries, entry{func(c *canvas, x, y float64) {
 			c.empty("rect", "fill", "url(#"+c.id+"u)", "x", x, "y", y-7, "width", signWidth, "height", 14)
-		}, "nobody has looked"})
+		}, "not watched"})
 	}
 	for i, bound := range m.bounds {
 		if i > 0 && span(bound) == span(m.bounds[i-1]) {

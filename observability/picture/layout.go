@@ -80,7 +80,8 @@ func (p *part) findBack() {
 		}
 		n.state = done
 	}
-	// Those nobody waits for first: an edge that is back closes a circle only.
+	// Vertices that no request waits for come first: then only edges that close
+	// a circle point back.
 	awaited := map[*vertex]bool{}
 	for _, e := range p.edges {
 		awaited[e.way[1]] = true

@@ -49,7 +49,7 @@ func (c *canvas) drawLegend(entries []entry, top, width float64) {
 // entries are those of what there is in the picture.
 func (g *gantt) entries() []entry {
 	entries := []entry{
-		bar("waits", lookOf(live.SpellWaiting)), bar("holds the lock", lookOf(live.SpellHolding)), bar("asked to go, still holds it", lookOf(live.SpellLeaving)),
+		bar("waits", lookOf(live.SpellWaiting)), bar("holds the lock", lookOf(live.SpellHolding)), bar("preempted, still holds it", lookOf(live.SpellLeaving)),
 	}
 	var asks, takes, hands, cut, goes bool
 	for _, a := range g.acts {
@@ -69,7 +69,7 @@ func (g *gantt) entries() []entry {
 		}
 	}
 	if asks {
-		entries = append(entries, entry{arrow("lk-ask", 4.5), "asks to go"})
+		entries = append(entries, entry{arrow("lk-ask", 4.5), "preempts"})
 	}
 	if takes {
 		entries = append(entries, entry{arrow("lk-ask lk-take", 6), "takes the lock away"})

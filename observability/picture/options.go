@@ -23,7 +23,7 @@ type Options struct {
 	Standalone bool
 
 	// Untitled leaves the heading out of the drawing, for a page that has one of its
-	// own. Screen readers are told it all the same.
+	// own. Screen readers still get it.
 	Untitled bool
 
 	// Variant tells two drawings of the same in one page apart, as a wide and a

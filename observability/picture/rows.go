@@ -252,7 +252,7 @@ func (s *story) words(a act) string {
 	return text
 }
 
-// departure says how a holder that was asked to go has gone.
+// departure says how a preempted holder has gone.
 func departure(end live.SpellEnd) string {
 	switch end {
 	case live.EndTaken:

@@ -12,9 +12,9 @@ func Stylesheet() string {
 	return colours(light) + "@media (prefers-color-scheme: dark) {\n" + colours(dark) + "}\n" + forms
 }
 
-// A palette names the colours of a picture. They are told apart by those who see
-// fewer colours than others (after Okabe and Ito), and text has a contrast of at
-// least 4.5 to what is behind it.
+// A palette names the colours of a picture. People with colour vision deficiency
+// can distinguish them (after Okabe and Ito), and text has a contrast of at
+// least 4.5 to its background.
 type palette struct {
 	background, text, muted, line, band string // band: of every second row
 	hold, onHold                        string

@@ -81,7 +81,7 @@ func (p *printout) write() {
 	}
 	p.b.WriteString("\n")
 	if len(p.rows) == 0 {
-		p.line("Nobody has asked for this lock in this time.")
+		p.line("No requests for this lock in this time.")
 		return
 	}
 	p.measure()
@@ -213,12 +213,12 @@ func (p *printout) notes() {
 
 func (p *printout) legend() {
 	p.b.WriteString("\n")
-	entries := []string{string(p.signs.waits) + " waits", string(p.signs.holds) + " holds", string(p.signs.leaves) + " asked to go, still holds"}
+	entries := []string{string(p.signs.waits) + " waits", string(p.signs.holds) + " holds", string(p.signs.leaves) + " preempted, still holds"}
 	seen := func(is func(live.Spell) bool) bool {
 		return slices.ContainsFunc(p.rows, func(r live.Row) bool { return slices.ContainsFunc(p.spells(r), is) })
 	}
 	if slices.ContainsFunc(p.acts, func(a act) bool { return a.Kind == live.MarkPreempt && a.to >= 0 }) {
-		entries = append(entries, string(p.signs.asked)+" is asked")
+		entries = append(entries, string(p.signs.asked)+" is preempted")
 	}
 	if seen(func(s live.Spell) bool { return s.End == live.EndTaken || s.End == live.EndLost }) {
 		entries = append(entries, string(p.signs.cut)+" lost or taken away")

@@ -127,7 +127,7 @@ func (g *gantt) draw() {
 	}
 	g.scale()
 	if len(g.rows) == 0 {
-		g.text("text", "Nobody has asked for this lock in this time.", "class", "lk-muted", "x", margin, "y", g.top+rowHeight*0.65)
+		g.text("text", "No requests for this lock in this time.", "class", "lk-muted", "x", margin, "y", g.top+rowHeight*0.65)
 	}
 	g.patterns()
 	g.unknown()
@@ -384,7 +384,7 @@ func about(r live.Row) string {
 
 func spellWords(p live.Spell, end time.Time) string {
 	text := map[live.SpellKind]string{
-		live.SpellWaiting: "waits", live.SpellHolding: "holds", live.SpellLeaving: "asked to go, still holds",
+		live.SpellWaiting: "waits", live.SpellHolding: "holds", live.SpellLeaving: "preempted, still holds",
 	}[p.Kind]
 	if p.Token > 0 {
 		text += ", token " + p.Token.String()

@@ -134,8 +134,8 @@ func TestAxisHasSensibleTimes(t *testing.T) {
 func TestEmptyTimeline(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, picture.TimelineSVG(&b, live.Timeline{Scope: "s"}, picture.Options{}))
-	require.Contains(t, b.String(), "Nobody has asked for this lock in this time.")
+	require.Contains(t, b.String(), "No requests for this lock in this time.")
 	b.Reset()
 	require.NoError(t, picture.TimelineText(&b, live.Timeline{Scope: "s"}, picture.TextOptions{}))
-	require.Contains(t, b.String(), "Nobody has asked for this lock in this time.")
+	require.Contains(t, b.String(), "No requests for this lock in this time.")
 }

@@ -105,7 +105,7 @@ func (a adviser) cleanup() Proposal {
 	p := a.proposal("cleanup_timeout", &a.requirement.CleanupTimeout, &s.Cleanup, s.Kept())
 	var notes []string
 	if asked := s.Preempted + s.Expired; asked > 0 {
-		notes = append(notes, fmt.Sprintf("asked to go %s", times(asked)))
+		notes = append(notes, fmt.Sprintf("preempted %s", times(asked)))
 	}
 	if n := s.Cleanup.Count(); n > 0 && a.requirement.CleanupTimeout > 0 {
 		notes = append(notes, fmt.Sprintf("kept its timeout %d of %s", s.Kept(), times(n)))
@@ -115,7 +115,7 @@ func (a adviser) cleanup() Proposal {
 	}
 	if a.requirement.CleanupTimeout == 0 {
 		if s.Cleanup.Count() == 0 {
-			notes = append(notes, "never asked to go")
+			notes = append(notes, "never preempted")
 		}
 		p.Verdict, p.Why = Keep, strings.Join(append(notes, "it declares no cleanup"), "; ")
 		return p

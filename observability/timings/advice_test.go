@@ -59,16 +59,16 @@ func TestAdvice(t *testing.T) {
 		"a lease below the session":       {"lease_timeout", Series{Hold: many(200, time.Second, time.Second)}, lease(10 * time.Minute), Lower, session, ""},
 		"a lease that was over":           {"lease_timeout", Series{Hold: many(19, time.Minute, time.Minute), Expired: 1, LongestExpired: time.Hour}, lease(5 * time.Minute), Raise, 90 * time.Minute, "once told to go because the lease was over, after 1h0m0s"},
 		"a lease stays above the cleanup": {"lease_timeout", Series{Hold: many(20, time.Second, time.Second)}, lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: time.Hour, CleanupTimeout: time.Minute}}, Lower, 90 * time.Second, ""},
-		"a cleanup that takes longer":     {"cleanup_timeout", Series{Cleanup: many(100, time.Second, time.Minute), Overran: 1, Preempted: 100}, cleanup(30 * time.Second), Raise, 90 * time.Second, "asked to go 100 times; kept its timeout 99 of 100 times"},
+		"a cleanup that takes longer":     {"cleanup_timeout", Series{Cleanup: many(100, time.Second, time.Minute), Overran: 1, Preempted: 100}, cleanup(30 * time.Second), Raise, 90 * time.Second, "preempted 100 times; kept its timeout 99 of 100 times"},
 		"a cleanup that was cut off":      {"cleanup_timeout", Series{Cleanup: many(100, time.Second, time.Minute), Unfinished: 2}, cleanup(30 * time.Second), Raise, 90 * time.Second, "2 times the lock was lost before the cleanup was done"},
 		"a cleanup that fits":             {"cleanup_timeout", Series{Cleanup: many(100, time.Second, 2*time.Second)}, cleanup(10 * time.Second), Keep, 0, "kept its timeout 100 of 100 times"},
 		"a cleanup that is much too long": {"cleanup_timeout", Series{Cleanup: many(100, time.Second, 2*time.Second)}, cleanup(time.Hour), Lower, session, ""},
-		"no cleanup, never asked":         {"cleanup_timeout", Series{}, cleanup(0), Keep, 0, "never asked to go; it declares no cleanup"},
+		"no cleanup, never asked":         {"cleanup_timeout", Series{}, cleanup(0), Keep, 0, "never preempted; it declares no cleanup"},
 		"a cleanup that was never needed": {"cleanup_timeout", Series{}, cleanup(time.Minute), Unknown, 0, "not enough samples: 0 of 20"},
 		"a wait that is too short":        {"waiting_timeout", Series{GiveWay: many(15, time.Minute, time.Minute), Pending: 5}, waiting(new(45 * time.Second)), Raise, 4 * time.Minute, "it was over 5 times before the holder had gone; others on this scope took up to 3m0s to clean up"},
 		"a wait that fits":                {"waiting_timeout", Series{GiveWay: many(20, time.Minute, time.Minute)}, waiting(new(5 * time.Minute)), Keep, 0, ""},
 		"a wait for ever":                 {"waiting_timeout", Series{GiveWay: many(20, time.Minute, time.Minute)}, waiting(nil), Keep, 0, "it is unset: for ever"},
-		"a wait for nobody":               {"waiting_timeout", Series{Pending: 20}, waiting(new(time.Duration)), Keep, 0, "it is 0: it waits for no cleanup"},
+		"a wait for no cleanup":           {"waiting_timeout", Series{Pending: 20}, waiting(new(time.Duration)), Keep, 0, "it is 0: it waits for no cleanup"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// given

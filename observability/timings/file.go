@@ -45,7 +45,7 @@ func writeFile(name string, l ledger, now time.Time) (err error) {
 	if err != nil {
 		return err
 	}
-	temporary := name + ".new" // nobody else writes it: the slot is ours
+	temporary := name + ".new" // no other process writes it: the slot is ours
 	defer func() {
 		if err != nil {
 			_ = os.Remove(temporary)
@@ -95,7 +95,7 @@ func readFile(name string) (ledger, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: it is no regular file", errCorrupt) // nobody may write to a pipe, for ever
+		return nil, fmt.Errorf("%w: it is no regular file", errCorrupt) // a pipe without a reader would block for ever
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err != nil {

@@ -96,7 +96,7 @@ func TestWithinCountsWhatIsNotLonger(t *testing.T) {
 	require.EqualValues(t, 3, h.Within(time.Minute))
 }
 
-func TestWhatNobodyHasWrittenIsNoHistogram(t *testing.T) {
+func TestUnknownBytesAreNoHistogram(t *testing.T) {
 	for _, text := range []string{
 		`{"max_ns":1,"buckets":[1]}`, `{"max_ns":-1,"buckets":[]}`, `{"max_ns":1,"buckets":[5000,1]}`, `{"max_ns":1,"buckets":[1,0]}`,
 		`{"max_ns":1,"buckets":[1,-1]}`, `{"max_ns":1,"buckets":[1,18446744073709551615]}`, `[]`,

@@ -94,8 +94,7 @@ func (r *Recorder) Stats() Stats {
 	return r.ledger.stats()
 }
 
-// ask notes that a holder is asked to go; what comes after the first time is no
-// news.
+// ask notes that a holder is preempted; repetitions are ignored.
 func (r *Recorder) ask(about lockguard.Subject, reason priority.Reason) {
 	q := r.request(about)
 	if q.asked {

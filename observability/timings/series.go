@@ -21,25 +21,26 @@ type Series struct {
 	// Hold is how long the lock was held by work that ended by itself.
 	Hold Histogram `json:"hold,omitzero"`
 
-	// Cleanup is how long the holder took to go, from the moment its grace began
-	// until work and hooks had returned: that is what cleanup_timeout is for. The
-	// grace begins when the holder is asked to go; after a shutdown or a timeout of
-	// its own, with its hooks.
+	// Cleanup is how long the holder took to release, from the start of its grace
+	// period until work and hooks had returned: that is what cleanup_timeout is
+	// for. The grace period begins when the holder is preempted; after a shutdown
+	// or a timeout of its own, with its hooks.
 	Cleanup Histogram `json:"cleanup,omitzero"`
 
 	// GiveWay is how long requests that preempted waited for the holder to go, from
 	// their first request to it to the grant: that is what waiting_timeout is for.
 	GiveWay Histogram `json:"give_way,omitzero"`
 
-	// LongestExpired is how long the work had held the lock when it was asked to
-	// go because its lease was over, at most: it would have needed more.
+	// LongestExpired is the longest time for which the work had held the lock
+	// when it was preempted because its lease was over: it would have needed
+	// more.
 	LongestExpired time.Duration `json:"longest_expired_ns,omitzero"`
 
-	Expired    uint64 `json:"expired,omitzero"`    // holds asked to go because the lease was over
+	Expired    uint64 `json:"expired,omitzero"`    // holds preempted because the lease was over
 	Lost       uint64 `json:"lost,omitzero"`       // holds lost, for whatever reason
 	Overran    uint64 `json:"overran,omitzero"`    // cleanups that were not done when the grace was over
 	Pending    uint64 `json:"pending,omitzero"`    // requests whose waiting timeout was over before the holder had gone
-	Preempted  uint64 `json:"preempted,omitzero"`  // holds asked to go by somebody more important
+	Preempted  uint64 `json:"preempted,omitzero"`  // holds preempted by a more important request
 	Refused    uint64 `json:"refused,omitzero"`    // requests that were not granted, Pending included
 	Unfinished uint64 `json:"unfinished,omitzero"` // of Cleanup: the lock was lost before it was done, which would have taken longer
 }

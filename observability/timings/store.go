@@ -42,8 +42,8 @@ type Store struct {
 // its predecessor. Files whose process has not come back for five weeks are
 // removed. A file that cannot be understood is moved aside, with a warning.
 //
-// The file is written once a minute, if there is anything new, and by Close. The
-// logger is told when that fails; nil is slog.Default().
+// The file is written once a minute, if there is anything new, and by Close. A
+// failed write is logged to logger; nil is slog.Default().
 func Open(dir string, logger *slog.Logger) (*Store, error) {
 	if logger == nil {
 		logger = slog.Default()

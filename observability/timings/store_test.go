@@ -136,7 +136,7 @@ func TestFileOfAnotherKindIsNoFileOfTimings(t *testing.T) {
 	}
 }
 
-// Whoever opens a pipe that nobody writes to waits, perhaps for ever.
+// Opening a pipe without a writer blocks, perhaps for ever.
 func TestPipeIsNotWaitedFor(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(name, 0o600))

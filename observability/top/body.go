@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-// How much is told of one lock. The rest is counted.
+// How much is shown of one lock. The rest is counted.
 const (
 	mostRequests = 200 // holders, and waiters
 	mostNames    = 5   // of those that one waits for
@@ -56,7 +56,7 @@ func (v View) body(look Look) []string {
 	}
 	l := v.find(v.open)
 	if l == nil {
-		t.say("", usual, "This lock is gone: nobody has used it for long.")
+		t.say("", usual, "This lock is gone: it was unused for long.")
 		return t.lines
 	}
 	v.tell(t, l)
@@ -104,7 +104,7 @@ func (v View) summary(t *text, l *live.Lock) {
 	if n := len(l.Waiters); n > 0 {
 		state += fmt.Sprintf(", %d waiting, the oldest %s", n, v.oldestWait(l))
 	} else {
-		state += ", nobody waits"
+		state += ", no waiters"
 	}
 	if l.Ensemble != "" {
 		state += "; on the ensemble " + lettering.Line(l.Ensemble)
@@ -159,7 +159,7 @@ func (v View) holders(t *text, l *live.Lock) {
 		t.say("    ", usual, "since %s; lease of %s: %s", v.moment(h.Since), live.Human(time.Duration(h.LeaseTimeout)*time.Millisecond), left)
 		t.place(h.Contender, fmt.Sprintf(", token %s", h.Token))
 		if h.MinLeft > 0 {
-			t.say("    ", usual, "not asked to go for a priority for %s more (min_runtime)", leaseWords(h.MinLeft))
+			t.say("    ", usual, "not preempted for a priority for %s more (min_runtime)", leaseWords(h.MinLeft))
 		}
 		for _, by := range h.PreemptedBy {
 			t.say("    ", notice, "%s", v.asked(by))
@@ -187,7 +187,7 @@ func (t *text) place(c live.Contender, more string) {
 
 // asked says who has asked a holder to go, and what then.
 func (v View) asked(by live.Preemptor) string {
-	words := fmt.Sprintf("asked to go by %s (%s) %s", by.Owner, live.LevelWords(by.Priority), live.Relative(by.Since, v.seen.At))
+	words := fmt.Sprintf("preempted by %s (%s) %s", by.Owner, live.LevelWords(by.Priority), live.Relative(by.Since, v.seen.At))
 	if by.Reason == priority.LeaseExpired {
 		words += ", because its lease was over"
 	}
@@ -283,12 +283,12 @@ func (t *text) help() {
 	for _, s := range [][2]string{
 		{"circle", "some wait for each other: locks why says how to end it"},
 		{"damaged", "its node cannot be read: lockkeeper doctor"},
-		{"preempting", "a holder has been asked to go, and may be cleaning up"},
+		{"preempting", "a holder has been preempted, and may be cleaning up"},
 		{"delayed", "free, and not granted yet after an unclean end (lock_delay)"},
-		{"held, free", "somebody has it, nobody has it"},
+		{"held, free", "has a holder, has no holder"},
 	} {
 		t.say(fill(s[0], 14), usual, "%s", s[1])
 	}
 	t.title("COLUMNS")
-	t.say("", usual, "SINCE is how long it is held. LEASE is what is left of the holder's lease; over: whoever asks gets the lock. OLDEST is how long the one waits that has waited longest. The ROOT BLOCKER has to go first, so that the lock moves. Times are those of the ZooKeeper servers. BLIND: ZooKeeper does not answer, and what is shown is what was seen last.")
+	t.say("", usual, "SINCE is how long it is held. LEASE is what is left of the holder's lease; over: the next request gets the lock. OLDEST is how long the oldest waiter has waited. The ROOT BLOCKER has to release first, so that the lock moves. Times are those of the ZooKeeper servers. BLIND: ZooKeeper does not answer, and the display is the last known state.")
 }

@@ -54,7 +54,7 @@ func (v View) stateOf(l *live.Lock) state {
 	return free
 }
 
-// isPreempting reports whether a holder has been asked to go.
+// isPreempting reports whether a holder has been preempted.
 func isPreempting(l *live.Lock) bool {
 	return slices.ContainsFunc(l.Holders, func(h live.Holder) bool { return len(h.PreemptedBy) > 0 })
 }

@@ -48,7 +48,7 @@ type Order int
 
 // The orders, as the key s goes through them.
 const (
-	ByOldestWait Order = iota // whoever waits longest comes first
+	ByOldestWait Order = iota // the lock with the oldest waiter comes first
 	ByWaiters                 // most come first
 	ByState                   // what is worst comes first
 	ByScope

@@ -160,7 +160,7 @@ func tenants() View {
 	return View{order: ByScope}.See(live.NewSnapshot(states, noon))
 }
 
-func TestScopesThatBeginAndEndAlikeAreToldApart(t *testing.T) {
+func TestScopesThatBeginAndEndAlikeAreDistinguished(t *testing.T) {
 	golden(t, "tenants_60", drawn(tenants().Resize(60, 14), Look{}))
 	golden(t, "tenants_40", drawn(tenants().Resize(40, 14), Look{}))
 	golden(t, "tenants_110", drawn(tenants().Resize(110, 14), Look{}))

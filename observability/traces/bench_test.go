@@ -13,13 +13,13 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-// discard exports to nobody.
+// discard drops what is exported.
 type discard struct{}
 
 func (discard) ExportSpans(context.Context, []sdk.ReadOnlySpan) error { return nil }
 func (discard) Shutdown(context.Context) error                        { return nil }
 
-// BenchmarkCycle: what the events of a lock that nobody else wants cost.
+// BenchmarkCycle measures the cost of the events of an uncontended lock.
 func BenchmarkCycle(b *testing.B) {
 	for name, sampler := range map[string]sdk.Sampler{"unsampled": sdk.NeverSample(), "sampled": sdk.AlwaysSample()} {
 		b.Run(name, func(b *testing.B) {

@@ -1,9 +1,9 @@
 // Package traces shows the life of lock requests as OpenTelemetry spans.
 //
 // The one idea: a wait and a hold are spans of their own beside each other, below
-// the span of whoever asked for the lock. The wait ends early, so it is there to
-// be looked at while the hold still lasts; its context is what travels through
-// ZooKeeper with the request, and what others link to.
+// the caller's span. The wait ends early, so it can be looked at while the hold
+// still lasts; its context is what travels through ZooKeeper with the request,
+// and what other spans link to.
 //
 //	tracer := traces.New(provider)
 //	guard, err := lockguard.New(client, tracer.Options()...)
@@ -27,7 +27,7 @@
 // where it starts. A span has at most MaxLinks of a role.
 //
 //	wait  blocked_by    who holds the lock while the request waits
-//	wait  preempts      a holder that the request asked to go
+//	wait  preempts      a holder that the request preempts
 //	wait  takes_over    a holder whose lock the request took
 //	hold  acquired_by   its own wait
 //	hold  preempted_by  who asks this holder to go
@@ -44,8 +44,8 @@
 // the caller's own end, one that was lost, and a cleanup that failed or overran its
 // grace.
 //
-// Scopes, owners and messages are told; arguments of jobs are not, nor what work and
-// hooks say went wrong, for that may have them in it.
+// Spans contain scopes, owners and messages. They do not contain arguments of jobs,
+// nor the errors of work and hooks, which may contain such arguments.
 //
 // Waits have the events queue.position, blocker.changed, displaced, delayed, requeued,
 // preempt.sent, taken_over, frozen, thawed, overridden, approval.pending and

@@ -26,7 +26,7 @@ func (h *holding) real() trace.Span {
 	h.life.mu.Lock()
 	defer h.life.mu.Unlock()
 	h.tracer.settleLocked(h.life)
-	if h.life.hold == nil && h.life.over { // it was given to nobody
+	if h.life.hold == nil && h.life.over { // it was never granted
 		return trace.SpanFromContext(context.Background())
 	}
 	h.tracer.holdLocked(h.ctx, h.life, h.about, trace.WithTimestamp(h.about.At))

@@ -21,7 +21,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// late returns a tracer that makes its spans when it is told to.
+// late returns a tracer that makes its spans when the test flushes it.
 func late(sampler sdk.Sampler) (tracer *traces.Tracer, recorder *tracetest.SpanRecorder) {
 	recorder = tracetest.NewSpanRecorder()
 	return traces.New(sdk.NewTracerProvider(sdk.WithSampler(sampler), sdk.WithSpanProcessor(recorder)), traces.WithDelay(time.Hour)), recorder
@@ -37,7 +37,7 @@ func told() map[string][]lockguard.Event {
 	other := recipes.Contender{ID: "h", Identity: priority.Identity{Owner: "billing", Trace: parentOfAll}, Terms: priority.Terms{Priority: 3}}
 	lost := &lockguard.LostError{Scope: scope, Reason: recipes.LossSession}
 	return map[string][]lockguard.Event{
-		"nobody else": {waiting, lockguard.Event{Subject: at(1), Notice: lockguard.Acquired{}}, lockguard.Event{Subject: at(2), Notice: lockguard.Released{Took: time.Second}}},
+		"uncontended": {waiting, lockguard.Event{Subject: at(1), Notice: lockguard.Acquired{}}, lockguard.Event{Subject: at(2), Notice: lockguard.Released{Took: time.Second}}},
 		"contended": {
 			waiting,
 			lockguard.Event{Subject: at(1), Notice: recipes.Queued{Position: 2, Holders: []recipes.Contender{other}}},
@@ -94,7 +94,7 @@ func dump(spans []sdk.ReadOnlySpan) (all []string) {
 	return all
 }
 
-func TestWhatIsToldLaterIsTheSame(t *testing.T) {
+func TestWhatIsReportedLaterIsTheSame(t *testing.T) {
 	for name, events := range told() {
 		for _, flushEach := range []bool{false, true} {
 			for sampled, sampler := range map[string]sdk.Sampler{"": sdk.AlwaysSample(), ", unsampled": sampling.ContentionSampler(sdk.NeverSample())} {
@@ -119,15 +119,15 @@ func TestWhatIsToldLaterIsTheSame(t *testing.T) {
 	}
 }
 
-func TestSpanOfAHoldIsThereForWhoeverAsks(t *testing.T) {
-	events := told()["nobody else"]
+func TestSpanOfAHoldIsMadeOnRequest(t *testing.T) {
+	events := told()["uncontended"]
 	tracer, recorder := late(sdk.AlwaysSample())
 	ctx, parent := sdk.NewTracerProvider().Tracer("test").Start(t.Context(), "job.run")
 	for _, event := range events[:2] {
 		tracer.Observe(ctx, event)
 	}
 	work := tracer.Context(ctx, events[1].Subject)
-	require.Len(t, recorder.Started(), 1, "nobody has asked yet")
+	require.Len(t, recorder.Started(), 1, "not asked for yet")
 
 	hold := trace.SpanFromContext(work)
 	require.True(t, hold.IsRecording())
@@ -152,7 +152,7 @@ func TestSpanOfAHoldIsThereForWhoeverAsks(t *testing.T) {
 
 func eventNames(s sdk.ReadOnlySpan) []string { return slices.Sorted(slices.Values(events(s))) }
 
-func TestNothingIsAskedOfAHoldThatWasGivenToNobody(t *testing.T) {
+func TestHoldThatWasNeverGrantedHasNoSpan(t *testing.T) {
 	about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now()}
 	tracer, recorder := late(sdk.AlwaysSample())
 	tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}})
@@ -167,7 +167,7 @@ func TestSpansAreMadeAMomentLaterByThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recorder := tracetest.NewSpanRecorder()
 		tracer := traces.New(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)), traces.WithDelay(100*time.Millisecond))
-		for _, event := range told()["nobody else"] {
+		for _, event := range told()["uncontended"] {
 			tracer.Observe(context.Background(), event)
 		}
 		require.Empty(t, recorder.Ended(), "while somebody waits for it")

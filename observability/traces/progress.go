@@ -24,8 +24,9 @@ func WithProgress(logger *slog.Logger, every time.Duration) Option {
 	}
 }
 
-// progress is the list of all holds. As all are told of equally often, it is in the
-// order in which that is due: the first one's turn is next. nil tells nothing.
+// progress is the list of all holds. Every hold is reported equally often, so the
+// list is in the order in which that is due: the first one is the next. nil reports
+// nothing.
 type progress struct {
 	logger *slog.Logger
 	every  time.Duration

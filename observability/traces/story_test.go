@@ -207,7 +207,7 @@ func TestWaitsWithoutContentionAreTheBasesAffair(t *testing.T) {
 		tracer := traces.New(sdk.NewTracerProvider(sdk.WithSampler(sampling.ContentionSampler(base)), sdk.WithSpanProcessor(recorder)))
 		about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now()}
 		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Waiting{}})
-		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: recipes.Queued{Position: 1}}) // delayed: nobody is there
+		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: recipes.Queued{Position: 1}}) // delayed: no holder
 		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.NotAcquired{Err: errors.New("no")}})
 		require.Equal(t, kept, len(recorder.Ended()) > 0)
 	}

@@ -50,17 +50,17 @@ type Tracer struct {
 type Option func(*Tracer)
 
 // WithBaggage adds the token of the lock to the baggage of the work's context, as
-// lockkeeper.token, for what checks tokens behind a call that carries baggage. Of
-// several locks it is that of the last one given. Nothing else is put there: baggage
-// goes with every call that the work makes, to whomever.
+// lockkeeper.token, for services that check tokens behind a call that carries
+// baggage. Of several locks it is that of the last one granted. Nothing else is
+// added: baggage goes with every call that the work makes, to any service.
 func WithBaggage() Option { return func(t *Tracer) { t.baggage = true } }
 
-// WithDelay has spans made up to that much later than what they tell of, with the times
-// at which it happened: many at a time, and while nobody waits for it. A lock that
-// nobody else wants is then taken and given back faster, see docs/performance.md.
-// Whoever sets it calls Flush before the provider is shut down, or the last spans are
-// missing. The span that the work finds in its context starts when somebody asks for
-// it; it is no type of the SDK. Defaults to 0: at once.
+// WithDelay has spans made up to that much later than what they report, with the times
+// at which it happened: many at a time, and while no caller waits for it. An
+// uncontended lock is then taken and released faster, see docs/performance.md. With a
+// delay, call Flush before the provider is shut down, or the last spans are missing.
+// The span that the work finds in its context starts when it is first asked for; it is
+// no type of the SDK. Defaults to 0: at once.
 func WithDelay(d time.Duration) Option { return func(t *Tracer) { t.delay = d } }
 
 // New returns a Tracer whose spans go to provider. nil: nowhere.

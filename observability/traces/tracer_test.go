@@ -299,7 +299,7 @@ func TestWhatComesThroughZooKeeperIsNotTrusted(t *testing.T) {
 	require.Equal(t, "19", value(span.Attributes(), "lockkeeper.blockers.total"))
 }
 
-func TestUnsampledWaitIsLinkedToByNobody(t *testing.T) {
+func TestUnsampledWaitIsNotLinked(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := traces.New(sdk.NewTracerProvider(sdk.WithSampler(sdk.NeverSample()), sdk.WithSpanProcessor(recorder)))
 	about := lockguard.Subject{ID: "1"}

@@ -30,8 +30,8 @@ type life struct {
 	links    map[string]int      // by role
 
 	hold      trace.Span // nil before the grant
-	held      *entry     // of the holds whose progress is told; nil: it is not
-	asked     time.Time  // when it was first asked to go; zero: it was not
+	held      *entry     // in the list of reported holds; nil: not reported
+	asked     time.Time  // when it was first preempted; zero: it was not
 	cancelled bool       // that its context has ended was told
 	cleanup   trace.Span // nil unless hooks run
 	overran   bool
@@ -109,7 +109,7 @@ func (t *Tracer) refusedLocked(l *life, about lockguard.Subject, e lockguard.Not
 		l.wait.SetStatus(codes.Error, e.Err.Error())
 	}
 	l.wait.End(trace.WithTimestamp(about.At))
-	if l.hold != nil { // it was given to nobody
+	if l.hold != nil { // it was never granted
 		l.hold.End(trace.WithTimestamp(about.At))
 	}
 	t.forgetLocked(about.ID, l)
@@ -119,8 +119,8 @@ func (t *Tracer) refusedLocked(l *life, about lockguard.Subject, e lockguard.Not
 //
 // Samplers see the links that a span starts with, and no others. A wait starts before
 // it is known whether it will be one at all, because its context is in the request
-// from the beginning. So one that nobody wants to record is begun again here, with its
-// links, and its sampler asked once more.
+// from the beginning. So an unsampled wait is begun again here, with its links, and
+// its sampler is asked once more.
 func (t *Tracer) blockedLocked(ctx context.Context, l *life, about lockguard.Subject, holders []recipes.Contender) {
 	l.blockers = l.blockers[:0]
 	var links []trace.Link

@@ -12,17 +12,17 @@ import (
 // Group is a lock group in JSON and YAML. The names of fields are a promise
 // to scripts.
 type Group struct {
-	Name          string             `json:"name"`
-	Strategy      string             `json:"strategy"`
-	Holders       int                `json:"holders"`
-	Controller    *string            `json:"controller"` // null while nobody is there
+	Name          string        `json:"name"`
+	Strategy      string        `json:"strategy"`
+	Holders       int           `json:"holders"`
+	Controller    *string       `json:"controller"` // null while there is no controller
 	Members       []GroupMember `json:"members"`    // in the order in which they came
-	Locks         []GroupLock        `json:"locks"`      // in lexicographic order
-	Held          int                `json:"held"`       // locks that have a holder
-	Generation    int64              `json:"generation"` // how many plans there were
-	Moved         int                `json:"moved"`      // locks that changed hands by the last plan
-	MovedTotal    int64              `json:"moved_total"`
-	StrategyError string             `json:"strategy_error"` // why there was no plan when the strategy was asked last
+	Locks         []GroupLock   `json:"locks"`      // in lexicographic order
+	Held          int           `json:"held"`       // locks that have a holder
+	Generation    int64         `json:"generation"` // how many plans there were
+	Moved         int           `json:"moved"`      // locks that changed hands by the last plan
+	MovedTotal    int64         `json:"moved_total"`
+	StrategyError string        `json:"strategy_error"` // why there was no plan when the strategy was asked last
 }
 
 // GroupMember is a participant of a group.

@@ -70,7 +70,7 @@ type Run struct {
 	RequestedReason string     `json:"requested_reason"`
 	ClockAhead      int64      `json:"clock_ahead_ms,omitempty"` // how far its machine's clock was ahead of ZooKeeper's
 
-	State   string        `json:"state,omitempty"`   // running, cleaning up, waiting, delayed, frozen, or interrupted: its process has gone; not there where nobody has looked
+	State   string        `json:"state,omitempty"`   // running, cleaning up, waiting, delayed, frozen, or interrupted: its process has gone; absent if the requests were not read
 	Request *live.Request `json:"request,omitempty"` // that makes the run wait or clean up; of several, the oldest
 }
 
@@ -125,9 +125,10 @@ type TickCounts struct {
 	Skipped     map[string]int64 `json:"skipped"` // by reason
 }
 
-// NewJob is what the ledger knows of a job, and what its runs do, given all
-// requests for locks; nil: nobody has looked, and a run counts as running. Its
-// schedule, its locks and its next run are for those to add who know the file.
+// NewJob returns what the ledger knows of a job, and what its runs do, given
+// all requests for locks; nil: they were not read, and a run counts as running.
+// The caller, who knows the file, adds its schedule, its locks and its next
+// run.
 func NewJob(s ticks.State, requests []live.Request, now time.Time) Job {
 	v := Job{
 		Name: s.Job, State: "idle", By: "lockkeeper", Locks: []string{}, Runs: make([]Run, 0, len(s.Runs)), Waiting: make([]time.Time, 0, len(s.Waiting)),

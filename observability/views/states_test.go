@@ -61,7 +61,7 @@ func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
 			})},
 			state: "waiting", since: ago(20), words: "for cluster/disk, held by exec on h9",
 		},
-		"waits in the queue of a lock that nobody holds": {
+		"waits in the queue of a lock without a holder": {
 			runs:  []ticks.Run{run("r", 1, 30)},
 			locks: []recipes.LockState{disk(func(s *recipes.LockState) { s.Waiters = []recipes.Contender{request("a", 1, 20)} })},
 			state: "waiting", since: ago(20), words: "for cluster/disk",
@@ -89,7 +89,7 @@ func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
 				h.PreemptedBy = []recipes.Preemptor{{ID: "b", Owner: "hotfix", Reason: priority.Outranked, Grace: time.Minute, At: ago(5)}}
 				s.Holders = []recipes.Contender{h}
 			})},
-			state: "cleaning up", since: ago(5), words: "under cluster/disk: asked to go by hotfix, grace period until 12:00:55 (in 55s)",
+			state: "cleaning up", since: ago(5), words: "under cluster/disk: preempted by hotfix, grace period until 12:00:55 (in 55s)",
 		},
 		"holds one lock and waits for another": {
 			runs: []ticks.Run{run("r", 1, 30)},
@@ -135,7 +135,7 @@ func TestStateOfAJobIsThatOfItsRequests(t *testing.T) {
 	}
 }
 
-func TestRunOfWhichNobodyHasLookedForRequestsRuns(t *testing.T) {
+func TestRunWithoutKnownRequestsCountsAsRunning(t *testing.T) {
 	j := views.NewJob(ticks.State{Job: "backup", Runs: []ticks.Run{run("r", 1, 30)}}, nil, noon)
 	require.Equal(t, "running", j.State)
 	require.Empty(t, j.Runs[0].State)

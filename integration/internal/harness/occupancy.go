@@ -59,7 +59,7 @@ func (o *Occupancy) Most() int {
 	return o.most
 }
 
-// WasExclusive checks that never too many were inside, that each token was greater than those before, that nobody is
+// WasExclusive checks that never too many were inside, that each token was greater than those before, that none is
 // inside now, and how often somebody entered.
 func (o *Occupancy) WasExclusive(t testing.TB, visits int) {
 	t.Helper()

@@ -8,7 +8,7 @@ import (
 )
 
 // Only on Linux can a port stay reserved.
-func TestReservedPortIsGivenToNobodyElse(t *testing.T) {
+func TestReservedPortIsNotGivenAway(t *testing.T) {
 	taken := map[int]bool{}
 	for range 200 {
 		port := reserve(t)

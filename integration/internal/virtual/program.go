@@ -220,19 +220,19 @@ func (x *Work) Ended() time.Duration {
 	return x.ended
 }
 
-// Holds tells whether the work runs and nobody has told it to stop.
+// Holds reports whether the work runs and was not told to stop.
 func (x *Work) Holds() bool {
 	hold := x.Hold()
 	return hold != nil && hold.Context().Err() == nil && hold.Check() == nil
 }
 
-// UntilCancelled is work that stops when it is told to.
+// UntilCancelled is work that stops when its context ends.
 func UntilCancelled(ctx context.Context) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
 
-// Lasting is work, or a hook, that takes that long whatever it is told.
+// Lasting is work, or a hook, that takes that long whatever its context says.
 func Lasting(d time.Duration) func(context.Context) error {
 	return func(context.Context) error {
 		<-time.After(d)

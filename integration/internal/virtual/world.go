@@ -33,7 +33,7 @@ const (
 	frames = 250
 )
 
-// World is a server and whoever uses it.
+// World is a server and its users.
 type World struct {
 	*testing.T
 	*zktest.Server

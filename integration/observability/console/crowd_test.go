@@ -24,7 +24,7 @@ const (
 	crowdLocks   = 1000
 	crowdWaiters = 10_000
 	bounds       = 500 << 10 // bytes of a page
-	apiBounds    = 300 << 10 // bytes of what the API answers unless it is told otherwise
+	apiBounds    = 300 << 10 // bytes of what the API answers without a limit in the request
 	// slack is what a page may take on a machine that has a lot else to do; what it
 	// is to take is 300 ms.
 	slack = 5 * time.Second

@@ -75,7 +75,7 @@ func TestSomebodySignsInAndBreaksALock(t *testing.T) {
 	b.write("Write the name of the lock", "/crane")
 	b.click("Break the lock")
 	b.shows("The lock of crane-driver is broken.")
-	b.shows("Held by night-shift; nobody waits.")
+	b.shows("Held by night-shift; no waiters.")
 
 	var lost *lockguard.LostError
 	require.ErrorAs(t, holder.goes(), &lost)
@@ -103,11 +103,11 @@ func TestSomebodyAsksAHolderToGo(t *testing.T) {
 	b.write("Reason", "a ship is on fire")
 	b.click("By force: take the lock when the time to clean up is over")
 	b.click("Ask it to go")
-	b.shows("The holder is asked to go.")
+	b.shows("The holder is preempted.")
 	b.shows("asked it to go")
 	var overridden *lockguard.OverriddenError
 	require.ErrorAs(t, holder.goes(), &overridden)
-	b.shows("Free: nobody holds it")
+	b.shows("Free: no holder")
 	harness.Eventually(t, func() bool { return len(w.records()) >= 2 }, "two records")
 	w.done(opstore.AuditPreempt, "a ship is on fire")
 	b.until("how that went", `document.querySelector("#preemptions tbody tr")?.innerText.includes("crane-driver")`)
@@ -190,7 +190,7 @@ func (w *town) question(reason string) *opstore.OpenApproval {
 	return asked
 }
 
-func TestNobodyDoesAnythingWithoutSigningIn(t *testing.T) {
+func TestActionsNeedASignIn(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
 	scope := "town/harbour/crane"
@@ -207,7 +207,7 @@ func TestNobodyDoesAnythingWithoutSigningIn(t *testing.T) {
 	b.visit("/locks/" + scope)
 	b.do(script(form(w.url+"/locks/"+scope, url.Values{"do": {"break"}, "token": {token.String()}, "reason": {"x"}, "confirm": {scope}})))
 	b.shows("Not done")
-	b.shows("nobody is signed in")
+	b.shows("you are not signed in")
 	require.Empty(t, w.records())
 	require.NoError(t, holder.check(t))
 }

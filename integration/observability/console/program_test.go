@@ -81,7 +81,7 @@ jobs:
   bake: {schedule: manual, run: ["true"]}
 `))
 	b.visit("/jobs/bake")
-	require.Zero(t, ask[int](b, `document.querySelectorAll("main form[method=post] button, main .button").length`), "nobody is signed in")
+	require.Zero(t, ask[int](b, `document.querySelectorAll("main form[method=post] button, main .button").length`), "not signed in")
 	signIn(b)
 	for _, deed := range []struct{ open, press, reason, shows string }{
 		{"Pause…", "Pause it", "the oven is cold", "bake is paused until somebody resumes it."},

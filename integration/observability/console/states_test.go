@@ -39,7 +39,7 @@ func (s stage) Run(ctx context.Context, seen func(recipes.Sighting)) error {
 	return context.Cause(ctx)
 }
 
-// strangers have names that nobody would think of, hold locks, and wait for them.
+// strangers have unusual names, hold locks, and wait for them.
 func strangers() (stage, string) {
 	now := time.Now()
 	someone := func(id, owner string) recipes.Contender {
@@ -104,8 +104,8 @@ func strange(scope string) console.Facts {
 	}
 }
 
-// nobody are facts of a cluster in which there is nothing.
-func nobody() console.Facts {
+// nothing are facts of an empty cluster.
+func nothing() console.Facts {
 	return console.Facts{
 		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) { return nil, nil, nil },
 		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
@@ -135,8 +135,8 @@ func silent() console.Facts {
 	}
 }
 
-// TestPagesInEveryState looks with inspect.js at pages on which there is nothing,
-// too much, or what nobody has thought of, and at those that say no.
+// TestPagesInEveryState checks with inspect.js pages that are empty, crowded, or
+// full of unusual names, and those that refuse a request.
 func TestPagesInEveryState(t *testing.T) {
 	t.Parallel()
 	all, scope := strangers()
@@ -148,11 +148,11 @@ func TestPagesInEveryState(t *testing.T) {
 		facts console.Facts
 		scope string
 	}{
-		{"empty", empty, nobody(), "never/heard/of"},
+		{"empty", empty, nothing(), "never/heard/of"},
 		{"unseen", stage{}, console.Facts{}, "never/heard/of"},
 		{"blind", append(slices.Clip(all), away), silent(), scope},
 		{"strange", all, strange(scope), scope},
-		{"crowd", newCrowd(), nobody(), crowdScope(0)},
+		{"crowd", newCrowd(), nothing(), crowdScope(0)},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			board, err := live.New(live.Options{Source: s.board, Now: time.Now})

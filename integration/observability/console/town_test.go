@@ -140,8 +140,8 @@ func (w *town) request(owner string, r lockguard.Requirement) *resident {
 	return one
 }
 
-// hooks take all the time that they have: a holder that is asked to go is seen to
-// clean up. They end with caller.
+// hooks take all the time that they have: a preempted holder is seen cleaning up.
+// They end with caller.
 func hooks(caller context.Context, r lockguard.Requirement) []lockguard.Hook {
 	if r.CleanupTimeout == 0 {
 		return nil
@@ -302,7 +302,7 @@ func (h hand) Preempt(ctx context.Context, p console.Preemption) (console.Done, 
 	}()
 	select {
 	case act := <-asked:
-		return console.Done{Text: "The holder is asked to go.", Act: act}, nil
+		return console.Done{Text: "The holder is preempted.", Act: act}, nil
 	case err := <-ended:
 		return console.Done{}, err
 	}

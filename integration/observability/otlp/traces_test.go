@@ -380,8 +380,8 @@ const shards = `version: 1
 groups: [{name: shards, locks: 2}]
 `
 
-// What has not happened yet is exported as well, with 0, so that the first time that
-// something fails is seen; but not to those who are told of differences alone.
+// Series without events yet are exported as well, with 0, so that the first failure
+// is seen; but not to exporters of differences.
 func TestSeriesOfDeclaredClassesAreExportedBeforeAnythingHappens(t *testing.T) {
 	t.Parallel()
 	const file = `version: 1
@@ -448,7 +448,7 @@ func TestLocksOfAGroupAreSpansBelowItsParticipant(t *testing.T) {
 	require.NotContains(t, receiver.Text(), "secret-argument")
 }
 
-func TestAWrongEnvironmentIsSaidAndKeepsNobodyFromWorking(t *testing.T) {
+func TestAWrongEnvironmentIsReportedAndStopsNoWork(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	c := p.start([]string{"OTEL_TRACES_EXPORTER=pigeon", "OTEL_METRICS_EXPORTER=prometheus", "OTEL_LOGS_EXPORTER=none"}, "exec", "--scope", "a", "--", "echo", "works")

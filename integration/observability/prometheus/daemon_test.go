@@ -23,14 +23,14 @@ type daemon struct {
 }
 
 // Its jobs: one that runs, one that fails, one that is tried again, one that is
-// longer than its ticks, one that does not go when it is told to, and two that want
-// one lock.
+// longer than its ticks, one that ignores its cancellation, and two that want one
+// lock.
 const configuration = `version: 1
 zookeeper: {servers: "%s", root: "%s", session_timeout: 4s}
 metrics: {listen: "%s"}
 emergency: {file: overrides.yaml}
 drain_timeout: 1s
-defaults: {lock: {cleanup_timeout: 9m}} # nobody is killed while Prometheus looks
+defaults: {lock: {cleanup_timeout: 9m}} # no run is killed while Prometheus looks
 jobs:
   runs: {schedule: "@every 1s", run: ["true"]}
   fails: {schedule: "@every 1s", run: ["false"]}
@@ -54,7 +54,7 @@ func startDaemon(t *testing.T, servers, root string) *daemon {
 	d := &daemon{t: t, dir: t.TempDir(), addr: port.Addr()}
 	d.write("lockkeeper.yaml", fmt.Sprintf(configuration, servers, root, d.addr))
 	d.write("deaf.sh", deaf)
-	d.write("overrides.yaml", fmt.Sprintf("overrides:\n  - {id: freeze, kind: freeze, match: {scope: nobody/*}, until: %s, by: ana, reason: a test}\n",
+	d.write("overrides.yaml", fmt.Sprintf("overrides:\n  - {id: freeze, kind: freeze, match: {scope: unused/*}, until: %s, by: ana, reason: a test}\n",
 		time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
 
 	program, err := harness.Build(d.dir)

@@ -83,7 +83,7 @@ func compare(want map[string]span, value func(line) float64) check {
 			if !named && (v == 0 || math.IsNaN(v)) {
 				continue
 			}
-			require.True(t, named, "nobody expects {%s} %g of %v", key, v, got)
+			require.True(t, named, "unexpected {%s} %g of %v", key, v, got)
 			require.True(t, v >= bounds.least && v <= bounds.most, "{%s} is %g, not between %g and %g, of %v", key, v, bounds.least, bounds.most, got)
 		}
 		for key, bounds := range want {

@@ -268,7 +268,7 @@ func (p *play) panels(t *testing.T) {
 			}
 			expr := expand(d.Expr(q), job, class, window)
 			want := expected[q.Name]
-			require.NotNil(t, want, "nobody has said what is expected: %s", expr)
+			require.NotNil(t, want, "no expectation for %s", expr)
 			var lines []line
 			if q.Shape == dashboards.Cells {
 				var err error

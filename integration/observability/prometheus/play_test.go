@@ -104,8 +104,8 @@ func (p *play) settle() {
 	p.until(fmt.Sprintf(`count(timestamp(up) > %s and up == 1) == 4`, moment(time.Now())))
 }
 
-// idle waits until everybody has seen that nobody holds a lock any more; alpha and beta are not
-// scraped at the same time.
+// idle waits until all have seen that every lock is free; alpha and beta are not scraped at the
+// same time.
 func (p *play) idle() {
 	p.t.Helper()
 	p.until(`sum(lockkeeper_lock_holder_count{job="workers"}) == 0`)
@@ -235,7 +235,7 @@ func (p *play) disturb() {
 }
 
 // order: the daemon has a configuration that it refuses, for a time, and work that
-// does not go when it is told to.
+// ignores its cancellation.
 func (p *play) order() {
 	p.t.Helper()
 	before := p.value(`sum(lockkeeper_job_preemptions_total{job_name="victim"})`)

@@ -35,7 +35,7 @@ type worker struct {
 	addr   string // where it is scraped
 }
 
-// startWorker starts a worker whose requests are told to the chronicle and traced.
+// startWorker starts a worker whose requests go to the chronicle and are traced.
 func startWorker(t *testing.T, servers, root string, c *chronicle, spans *tracetest.SpanRecorder, options ...metrics.Option) *worker {
 	t.Helper()
 	client, err := recipes.NewClient(recipes.Config{Servers: []string{servers}, Root: root, SessionTimeout: sessionTimeout})
@@ -82,7 +82,7 @@ func (w *worker) look(t *testing.T) {
 
 const sessionTimeout = 4 * time.Second
 
-// A tenure is work under a lock that goes on until it is told to end.
+// A tenure is work under a lock that goes on until it is cancelled.
 type tenure struct {
 	t    *testing.T
 	held chan struct{} // closed when the lock is held

@@ -67,7 +67,7 @@ type meeting struct {
 
 func (m *meeting) add(series string, d time.Duration) { m.series[series] = append(m.series[series], d) }
 
-// ping measures a read and a write of a node that nobody else wants.
+// ping measures a read and a write of an uncontended node.
 func (m *meeting) ping(conn *zk.Conn, node string) error {
 	start := time.Now()
 	_, _, err := conn.Exists(node)
@@ -127,7 +127,7 @@ func (m *meeting) once(ctx context.Context) error {
 	case at := <-told:
 		m.add(SeriesAsk, at.Sub(asked))
 	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("the victim was not asked to go: %w", context.Cause(ctx)), <-over)
+		return errors.Join(fmt.Errorf("the victim was not preempted: %w", context.Cause(ctx)), <-over)
 	}
 	pause(ctx, m.turn.WorkMicros)
 	released := time.Now()

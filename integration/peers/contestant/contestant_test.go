@@ -63,7 +63,7 @@ func TestCyclesThatFailAreCountedAndTold(t *testing.T) {
 	require.Equal(t, "acquire: no way", r.FirstError)
 }
 
-func TestWhoeverIsNotAloneIsSeen(t *testing.T) {
+func TestHolderThatIsNotAloneIsSeen(t *testing.T) {
 	turn := Turn{Do: Cycles, Locks: []string{"a", "a", "a", "a"}, Seconds: 0.2, WorkMicros: 2000}
 	for _, c := range []struct {
 		name    string
@@ -86,11 +86,11 @@ func TestWhoeverIsNotAloneIsSeen(t *testing.T) {
 	}
 }
 
-func TestAQueueHandsOnAsOftenAsItIsTold(t *testing.T) {
+func TestAQueueHandsOnAsOftenAsRequested(t *testing.T) {
 	p := player{house: &hall{}}
 	locks := strings.Split(strings.Repeat("a ", 9)+"a", " ")
 	_, err := p.play(t.Context(), Turn{Do: Pass, Count: 1})
-	require.ErrorContains(t, err, "nobody stands in a queue")
+	require.ErrorContains(t, err, "there is no queue")
 	_, err = p.play(t.Context(), Turn{Do: Queue, Locks: locks, WorkMicros: 1000})
 	require.NoError(t, err)
 	r, err := p.play(t.Context(), Turn{Do: Pass, Count: 6})
@@ -124,7 +124,7 @@ func TestALineIsAnsweredByALine(t *testing.T) {
 	require.NotEmpty(t, answers[2].Error)
 	require.Equal(t, 1, answers[3].Cycles)
 
-	require.ErrorContains(t, Serve(t.Context(), Options{Kind: "nobody"}, in, &out), `there is no contestant "nobody"`)
+	require.ErrorContains(t, Serve(t.Context(), Options{Kind: "unknown"}, in, &out), `there is no contestant "unknown"`)
 }
 
 func TestOursPreemptsAndTakesOver(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// A queue is many workers that wait for one lock, and hand it on as often as they are told.
+// A queue is many workers that wait for one lock, and hand it on as often as the turn says.
 type queue struct {
 	turns    chan struct{} // a token for each hand-over that is to happen
-	released atomic.Int64  // when, in nanoseconds since start; 0: nobody yet
+	released atomic.Int64  // when, in nanoseconds since start; 0: not yet
 	start    time.Time
 
 	mu     sync.Mutex

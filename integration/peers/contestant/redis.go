@@ -11,8 +11,8 @@ import (
 	goredislib "github.com/redis/go-redis/v9"
 )
 
-// redisPoll is how often a waiter asks again: redsync has no queue, and nobody is told of a release. Its default, 50 to 250
-// ms, would make it wait for nothing else.
+// redisPoll is how often a waiter asks again: redsync has no queue, and does not notify waiters of a release. Its
+// default, 50 to 250 ms, would make it wait for nothing else.
 const redisPoll = 2 * time.Millisecond
 
 // redis has the locks of redsync on one server: a key that expires. It is here as what a lock costs without safety.

@@ -92,7 +92,7 @@ func (p *player) play(ctx context.Context, turn Turn) (Result, error) {
 		return Result{}, err
 	case Pass:
 		if p.queue == nil {
-			return Result{}, fmt.Errorf("nobody stands in a queue: %s comes after %s", Pass, Queue)
+			return Result{}, fmt.Errorf("there is no queue: %s comes after %s", Pass, Queue)
 		}
 		return p.queue.pass(ctx, turn)
 	case Hold, Acquire:
@@ -103,7 +103,7 @@ func (p *player) play(ctx context.Context, turn Turn) (Result, error) {
 		}
 		return arguments{p.options}.play(ctx, turn)
 	default:
-		return Result{}, fmt.Errorf("nobody knows how to %q", turn.Do)
+		return Result{}, fmt.Errorf("unknown turn %q", turn.Do)
 	}
 }
 

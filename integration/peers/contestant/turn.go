@@ -1,6 +1,6 @@
 package contestant
 
-// A Turn is what a contestant is told to do. Members that say nothing to a Do are ignored.
+// A Turn is a command for a contestant. Members that say nothing to a Do are ignored.
 type Turn struct {
 	// Do is one of the words below.
 	Do string `json:"do"`
@@ -26,8 +26,9 @@ type Turn struct {
 	// Shared asks for the lock in shared mode.
 	Shared bool `json:"shared,omitempty"`
 
-	// Check is a directory in which everybody inside makes a file of its own kind, one of as many as there may be inside;
-	// whoever finds all of them there counts a violation. "": nothing is checked, and nothing is measured but the lock.
+	// Check is a directory in which every holder makes a file of its own kind, one of as many as there may be inside;
+	// a holder that finds all of them there counts a violation. "": nothing is checked, and nothing is measured but
+	// the lock.
 	Check string `json:"check,omitempty"`
 
 	// Count is how often: hand-overs of Pass, preemptions of Preempt, takeovers of Takeover.

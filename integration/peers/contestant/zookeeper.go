@@ -63,7 +63,8 @@ func ensure(conn *zk.Conn, path string) error {
 	return err
 }
 
-// raw is the limit: what any lock with a node of its own has to write. It excludes nobody.
+// raw is the limit: what any lock with a node of its own has to write. It does not exclude
+// others.
 type raw struct{ conns }
 
 func newRaw(o Options) house { return &raw{conns{options: o}} }

@@ -82,7 +82,7 @@ public final class Contestant {
         for (CuratorFramework client : contestant.clients) {
             client.close();
         }
-        System.exit(0); // whoever waits for a lock waits no longer
+        System.exit(0); // this ends threads that wait for a lock
     }
 
     private ObjectNode play(JsonNode turn) throws Exception {
@@ -284,7 +284,7 @@ public final class Contestant {
         }
     }
 
-    /** Many workers that wait for one lock, and hand it on as often as they are told. */
+    /** Many workers that wait for one lock, and hand it on as often as the turn says. */
     private final class Waiting {
         private final Semaphore turns = new Semaphore(0);
         private final AtomicLong released = new AtomicLong();

@@ -136,7 +136,7 @@ def main():
     for line in sys.stdin:
         try:
             result = contestant.play(json.loads(line))
-        except Exception as e:  # it is told, and the next turn comes
+        except Exception as e:  # it is reported, and the next turn comes
             result = {"error": repr(e)}
         print(json.dumps(result), flush=True)
     for client in contestant.clients:

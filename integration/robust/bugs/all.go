@@ -34,8 +34,8 @@ func All() []Bug {
 			Name:   "hand-over-without-own-node",
 			Places: 2,
 			What:   "T4 does not contain the holder's own node: one that was taken over a moment ago hands over all the same",
-			// It has to release when it is taken over, and to find somebody in front who
-			// came after that; and whoever has taken over has to stay.
+			// It has to release when it is taken over, and to find a predecessor that
+			// came after that; and the new holder has to stay.
 			Tempo: 3,
 			Lanes: 3,
 			Kinds: []nemesis.Kind{nemesis.LinkSlow},
@@ -81,7 +81,7 @@ func All() []Bug {
 		{
 			Name:   "token-of-the-place",
 			Places: 2,
-			What:   "the token is that of the place in the queue, as a sequence number is, and not of the grant: whoever is more important came later",
+			What:   "the token is that of the place in the queue, as a sequence number is, and not of the grant: a more important request came later",
 		},
 		{
 			Name:   "dead-waiter-goes-on",
@@ -142,7 +142,7 @@ func (p *place) formerPosition(children []child, holding func(child) bool) (pos 
 		{
 			Name:   "late-creates-stay",
 			Places: 1,
-			What:   "a node whose creation was acknowledged after its caller had given up is not deleted: nobody knows of it, and it keeps the lock for as long as the session lives",
+			What:   "a node whose creation was acknowledged after its caller had given up is not deleted: no client knows of it, and it keeps the lock for as long as the session lives",
 			// The create arrives, its reply does not, and the connection is not back before
 			// the caller has given up.
 			Kinds: []nemesis.Kind{nemesis.LinkMute, nemesis.LinkMute, nemesis.LinkStall, nemesis.ReplyDrop},

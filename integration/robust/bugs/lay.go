@@ -24,7 +24,7 @@ type Bug struct {
 	Quiet   bool           // it shows where few contend for a lock, and hardly in a crowd
 	Tempo   float64        // by how much clients work longer than in other hunts; 0: as long
 	Readers int            // percentage of requests that are shared; 0: as in other hunts
-	Calm    int            // percentage of requests that nobody outranks, with a long lease
+	Calm    int            // percentage of requests that no other outranks, with a long lease
 	Lanes   int            // faults at a time; 0: as in other hunts
 	Tick    time.Duration  // of the servers; 0: as in other hunts
 	Session time.Duration  // timeout; 0: as in other hunts

@@ -78,7 +78,7 @@ func storm(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("run", flag.ExitOnError)
 	o := settings(flags)
 	flags.DurationVar(&o.Duration, "duration", 10*time.Minute, "for how long faults are made")
-	flags.IntVar(&o.Calm, "calm", 10, "percentage of requests that nobody outranks, with a long lease: more holds last until their session ends")
+	flags.IntVar(&o.Calm, "calm", 10, "percentage of requests that no other outranks, with a long lease: more holds last until their session ends")
 	out := flags.String("out", ".", "where the report goes, and the history of what was violated")
 	race := flags.Bool("race", true, "build the clients with the race detector")
 	if err := flags.Parse(args); err != nil {
@@ -105,7 +105,7 @@ func storm(ctx context.Context, args []string) error {
 	case len(report.Unknown) > 0:
 		return fmt.Errorf("%d histories that could not be decided about", len(report.Unknown))
 	case report.Figures.Grants == 0:
-		return errors.New("nobody acquired any lock: that shows nothing")
+		return errors.New("no lock was acquired: that shows nothing")
 	}
 	return nil
 }

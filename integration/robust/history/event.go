@@ -40,7 +40,7 @@ type Request struct {
 	GiveUp     time.Duration  `json:"give_up,omitempty"` // when its context ends, counted from Invoked; 0: never
 	Delta      int            `json:"delta,omitempty"`
 	Forceful   bool           `json:"forceful,omitempty"`
-	Never      bool           `json:"never,omitempty"` // preempts nobody
+	Never      bool           `json:"never,omitempty"` // preempts no holder
 }
 
 // Kind is what an Event is about.
@@ -50,7 +50,7 @@ type Kind string
 const (
 	Started Kind = "started"
 	Stopped Kind = "stopped" // in good order; Err: what Close said
-	Stalled Kind = "stalled" // the process did not run from From on, and nobody had stopped it
+	Stalled Kind = "stalled" // the process did not run from From on, though the suite had not stopped it
 	Cannot  Kind = "cannot"  // the process gives up: Err
 
 	Invoked Kind = "invoked" // Acquire or Do is called
@@ -61,9 +61,9 @@ const (
 	Queued    Kind = "queued"    // it stands in the queue
 	Requeued  Kind = "requeued"  // its session has ended, it begins anew
 	Took      Kind = "took"      // took over from Of
-	Asked     Kind = "asked"     // is asked to go, by By
+	Asked     Kind = "asked"     // is preempted, by By
 	Withdrawn Kind = "withdrawn" // is asked no more
-	Lost      Kind = "lost"      // is told that the lock is no longer held
+	Lost      Kind = "lost"      // learns that the lock is no longer held
 
 	Extending   Kind = "extending" // Extend is called, for a lease that ends no earlier than Deadline
 	Downgrading Kind = "downgrading"
@@ -97,5 +97,5 @@ const (
 	AnswerLost        = "lost"        // it was granted, and lost
 	AnswerEvicted     = "evicted"     // its place was deleted, or granted and taken over
 	AnswerUnavailable = "unavailable" // ZooKeeper does not answer
-	AnswerAsked       = "asked"       // the work was interrupted: asked to go, or its context has ended
+	AnswerAsked       = "asked"       // the work was interrupted: preempted, or its context has ended
 )

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// A File is the path of a resource. It is created by whoever comes first.
+// A File is the path of a resource. The first user creates it.
 type File string
 
 // State is what a resource remembers.

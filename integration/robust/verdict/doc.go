@@ -1,8 +1,8 @@
 // Package verdict judges a history of the robustness suite: were the promises
 // of the lock kept?
 //
-// The one idea: what counts is what clients were told. A hold begins when its
-// Acquire has returned (Granted) and ends when its holder is told that it is
+// The one idea: what counts is what clients learned. A hold begins when its
+// Acquire has returned (Granted) and ends when its holder learns that it is
 // lost, or is about to release it (Ended): what happens at the servers between
 // those is the product's business, and shows only if it lets two clients believe
 // what cannot be.
@@ -22,17 +22,18 @@
 //   - a downgrade, when it is called: from then on others may share.
 //   - an end, at Ended; not of those who are evicted, whose end is the grant of
 //     the one that evicts them. A process that is killed ends when the suite is
-//     about to kill it: until then it believed, and nobody else may have been
-//     granted; afterwards nobody does, whenever the server notices. For a hold
+//     about to kill it: until then it believed, and no other may have been
+//     granted; afterwards none does, whenever the server notices. For a hold
 //     that goes on at the end of the history there is no end.
 //
-// Acquires that failed, or were not told before their process died, are not in
-// it: nobody believed. They can only keep others out, and whether they do so for
-// ever is a matter of liveness. An act that is put at the earliest instant that
-// it can have had allows all that a later one does; so the three are points, or
-// short intervals, and porcupine has next to nothing to search: names of scopes
-// last for a season only, so no history is long. If it runs out of patience all
-// the same, the verdict is unknown, and not counted as a pass.
+// Acquires that failed, or whose process died before they returned, are not in
+// it: no client believed that it held. They can only keep others out, and
+// whether they do so for ever is a matter of liveness. An act that is put at the
+// earliest instant that it can have had allows all that a later one does; so the
+// three are points, or short intervals, and porcupine has next to nothing to
+// search: names of scopes last for a season only, so no history is long. If it
+// runs out of patience all the same, the verdict is unknown, and not counted as
+// a pass.
 //
 // # What is not promised
 //
@@ -60,12 +61,12 @@
 //     takeover, an excuse, or a request of the holder's own client that gives the lock
 //     up. The suite sees the frames of all links, and says when a client sent none
 //     (Silent).
-//   - grace: nobody is evicted before the end of the grace that it was told, except
+//   - grace: no holder is evicted before the end of its grace period, except
 //     while the servers' wall clocks disagree, by which it is counted.
-//   - evicted: whoever was evicted is told that within a session timeout, connected or
+//   - evicted: an evicted holder learns that within a session timeout, connected or
 //     not; within a sixth of it if nothing was wrong.
-//   - right: nobody is asked to go, or evicted, by one that may not: that is not
-//     more important, or polite, while the lease runs; and nobody is evicted who had a
+//   - right: no holder is preempted, or evicted, by one that may not: that is not
+//     more important, or polite, while the lease runs; and no holder is evicted that had a
 //     grace and was not asked, unless something was wrong with one of the two networks.
 //   - turn: while a request stands in the queue, connected, not more than a few less
 //     important ones are granted; and no lock is free for long while somebody waits.
@@ -74,8 +75,8 @@
 //   - token: no two grants of a scope have one token, shared ones apart.
 //   - fence: the resource, a file for each scope, accepted no smaller token after
 //     a greater one.
-//   - stale: nobody who certainly holds the lock was refused by the resource.
-//   - reader: nobody else writes to the resource while somebody certainly holds the
+//   - stale: the resource refused no request that certainly held the lock.
+//   - reader: no other request writes to the resource while one certainly holds the
 //     lock.
 //   - process, liveness: found by the suite; processes do not crash, everything
 //     ends, nothing is left behind, neither by a process that goes on nor at the end,
@@ -83,8 +84,8 @@
 //
 // # What it cannot see
 //
-// Which of two waiters of one priority came first, for nobody is told its place
-// in time. Whether a grant was told late, as long as nobody waits for long. What
-// happens to a lock that nobody else wants. And nothing in which all processes
-// were stopped.
+// Which of two waiters of one priority came first, for no waiter learns its
+// position in time. Whether a grant was announced late, as long as no request
+// waits for long. What happens to an uncontended lock. And nothing in which all
+// processes were stopped.
 package verdict

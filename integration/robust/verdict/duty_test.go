@@ -66,25 +66,25 @@ func TestHistoriesInWhichEverybodyDoesTheirDuty(t *testing.T) {
 		"granted in time to a guard, whose token never came": new(book).
 			add(0, history.Invoked, "a/1", func(e *history.Event) { e.Guarded = true }).add(4000, history.Failed, "a/1", nil).why(history.AnswerLost).
 			want("a/1", 0, history.Request{Acquire: new(10 * ms)}),
-		"granted, and taken over before it heard":       new(book).fail("a/1", 0, 10, history.AnswerLost).want("a/1", 0, history.Request{}),
-		"granted, and taken over, and nobody knows why": new(book).fail("a/1", 0, 10, history.AnswerEvicted).want("a/1", 0, history.Request{}).takeOver("b/1", 5, "a/1"),
-		"nobody answered":    new(book).fail("a/1", 0, 10, history.AnswerUnavailable).span(history.Faulty, "a", 5, 6).want("a/1", 0, history.Request{}),
-		"no server answered": new(book).fail("a/1", 0, 10, history.AnswerUnavailable).span(history.Faulty, "", 5, 6).want("a/1", 0, history.Request{}),
+		"granted, and taken over before it heard":   new(book).fail("a/1", 0, 10, history.AnswerLost).want("a/1", 0, history.Request{}),
+		"granted, and taken over, without a reason": new(book).fail("a/1", 0, 10, history.AnswerEvicted).want("a/1", 0, history.Request{}).takeOver("b/1", 5, "a/1"),
+		"no server answered":                        new(book).fail("a/1", 0, 10, history.AnswerUnavailable).span(history.Faulty, "a", 5, 6).want("a/1", 0, history.Request{}),
+		"the servers were silent":                   new(book).fail("a/1", 0, 10, history.AnswerUnavailable).span(history.Faulty, "", 5, 6).want("a/1", 0, history.Request{}),
 		"late, because it was stopped": new(book).fail("a/1", 0, 9000, history.AnswerTimeout).span(history.Paused, "a", 5, 8999).
 			want("a/1", 0, history.Request{Acquire: new(10 * ms)}),
 		"killed before its time was over": new(book).add(0, history.Invoked, "a/1", nil).want("a/1", 0, history.Request{Acquire: new(10 * ms)}).
 			span(history.Killed, "a", 0, 5).grant("b/1", 9000, 9001, 5),
-		"released when it was asked to go": new(book).grant("a/1", 0, 1, 5).release("a/1", 2).released("a/1", 3, history.AnswerAsked).want("a/1", 0, lease),
-		"asked to go for a priority": new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 60).why("outranked").fail("b/1", 0, 20, history.AnswerGaveUp).
+		"released when it was preempted": new(book).grant("a/1", 0, 1, 5).release("a/1", 2).released("a/1", 3, history.AnswerAsked).want("a/1", 0, lease),
+		"preempted for a priority": new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 60).why("outranked").fail("b/1", 0, 20, history.AnswerGaveUp).
 			want("a/1", 10, lease).want("b/1", 20, history.Request{GiveUp: 20 * ms, Delta: 10}),
-		"asked to go for its lease": new(book).grant("a/1", 0, 1, 5).ask("a/1", 1001, "b/1", 1060).why("lease").fail("b/1", 0, 2000, history.AnswerGaveUp).
+		"preempted for its lease": new(book).grant("a/1", 0, 1, 5).ask("a/1", 1001, "b/1", 1060).why("lease").fail("b/1", 0, 2000, history.AnswerGaveUp).
 			want("a/1", 10, lease).want("b/1", 0, history.Request{GiveUp: 20 * ms, Never: true}),
-		"asked to go after its minimum runtime": new(book).grant("a/1", 0, 1, 5).ask("a/1", 70, "b/1", 90).why("outranked").fail("b/1", 0, 80, history.AnswerGaveUp).
+		"preempted after its minimum runtime": new(book).grant("a/1", 0, 1, 5).ask("a/1", 70, "b/1", 90).why("outranked").fail("b/1", 0, 80, history.AnswerGaveUp).
 			want("a/1", 10, history.Request{Lease: time.Second, MinRuntime: 70 * ms}).want("b/1", 20, history.Request{GiveUp: 20 * ms}),
-		"asked to go for a lease that was made shorter": new(book).grant("a/1", 0, 1, 5).want("a/1", 10, lease).
+		"preempted for a lease that was made shorter": new(book).grant("a/1", 0, 1, 5).want("a/1", 10, lease).
 			add(2, history.Extending, "a/1", func(e *history.Event) { e.Deadline = 502 * ms }).ask("a/1", 502, "b/1", 560).why("lease").
 			fail("b/1", 0, 600, history.AnswerGaveUp).want("b/1", 0, history.Request{GiveUp: 20 * ms}),
-		"asked to go, but clocks disagree": new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 60).why("lease").fail("b/1", 0, 20, history.AnswerGaveUp).
+		"preempted, but clocks disagree": new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 60).why("lease").fail("b/1", 0, 20, history.AnswerGaveUp).
 			span(history.Skewed, "", 5, 6).want("a/1", 10, lease).want("b/1", 10, history.Request{GiveUp: 20 * ms}),
 		"evicted after the grace":                         evict(force, 20).ask("a/1", 140, "b/1", 190).why("outranked"),
 		"evicted when it was cut off from the asking":     evict(force, 20).span(history.Faulty, "a", 100, 120),
@@ -113,7 +113,7 @@ func TestHistoriesInWhichEverybodyDoesTheirDuty(t *testing.T) {
 			span(history.Faulty, "", 10_000, 20_000),
 		"somebody holds all the time": new(book).add(0, history.Invoked, "a/1", nil).add(1, history.Queued, "a/1", nil).add(39_000, history.Granted, "a/1", nil).
 			share("b/1", 0, 2, 0).release("b/1", 30_000).share("d/1", 0, 3, 0).release("d/1", 4).share("c/1", 0, 29_000, 0).release("c/1", 38_000),
-		"an eviction that nobody was told of, noticed in time": new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 10, "a/1").add(0, history.Invoked, "b/1", nil).
+		"an eviction without a notice, noticed in time": new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 10, "a/1").add(0, history.Invoked, "b/1", nil).
 			span(history.Killed, "b", 0, 11).grant("c/1", 0, 20, 7).lose("a/1", 110, "taken", "b/1").span(history.Faulty, "a", 15, 100),
 		"evicted before it heard that it held, told in time after that": new(book).grant("a/1", 0, 80, 5).takeOver("b/1", 10, "a/1").grant("b/1", 0, 10, 6).
 			release("b/1", 20).lose("a/1", 110, "session", "").span(history.Faulty, "", 5, 6),
@@ -142,10 +142,10 @@ func TestHistoriesInWhichSomebodyNeglectsADuty(t *testing.T) {
 		"a timeout that was not asked for":       {new(book).fail("a/1", 0, 10, history.AnswerTimeout).want("a/1", 0, history.Request{GiveUp: 5 * ms}), CheckAnswer},
 		"a timeout before its time":              {new(book).fail("a/1", 0, 5, history.AnswerTimeout).want("a/1", 0, history.Request{Acquire: new(10 * ms)}), CheckAnswer},
 		"gave up before its time":                {new(book).fail("a/1", 0, 5, history.AnswerGaveUp).want("a/1", 0, history.Request{GiveUp: 10 * ms}), CheckAnswer},
-		"gave up, and nobody wanted that":        {new(book).fail("a/1", 0, 5, history.AnswerGaveUp).want("a/1", 0, history.Request{}), CheckAnswer},
+		"gave up without being told to":          {new(book).fail("a/1", 0, 5, history.AnswerGaveUp).want("a/1", 0, history.Request{}), CheckAnswer},
 		"polite, and forceful":                   {new(book).fail("a/1", 0, 10, history.AnswerPending).want("a/1", 0, history.Request{Waiting: new(10 * ms), Forceful: true}), CheckAnswer},
 		"polite before its time":                 {new(book).fail("a/1", 0, 9, history.AnswerPending).want("a/1", 0, history.Request{Waiting: new(20 * ms)}), CheckAnswer},
-		"nobody answered, for no reason":         {new(book).fail("a/1", 0, 10, history.AnswerUnavailable).span(history.Faulty, "b", 5, 6).want("a/1", 0, history.Request{}), CheckAnswer},
+		"no server answered, for no reason":      {new(book).fail("a/1", 0, 10, history.AnswerUnavailable).span(history.Faulty, "b", 5, 6).want("a/1", 0, history.Request{}), CheckAnswer},
 		"its place was deleted":                  {new(book).fail("a/1", 0, 10, history.AnswerEvicted).want("a/1", 0, history.Request{}), CheckAnswer},
 		"an error that says nothing":             {new(book).fail("a/1", 0, 10, "bad version").want("a/1", 0, history.Request{GiveUp: 5 * ms, Acquire: new(5 * ms)}), CheckAnswer},
 		"a release that fails":                   {new(book).grant("a/1", 0, 1, 5).release("a/1", 2).released("a/1", 3, "bad version").want("a/1", 0, lease), CheckAnswer},
@@ -157,15 +157,15 @@ func TestHistoriesInWhichSomebodyNeglectsADuty(t *testing.T) {
 		"a try that hangs":       {new(book).fail("a/1", 0, 9000, history.AnswerTimeout).want("a/1", 0, history.Request{Acquire: new(time.Duration(0))}), CheckAnswer},
 		"no answer at all": {new(book).add(0, history.Invoked, "a/1", nil).want("a/1", 0, history.Request{GiveUp: 10 * ms}).
 			grant("b/1", 9000, 9001, 5), CheckAnswer},
-		"asked to go by an equal": {new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 60).why("outranked").fail("b/1", 0, 20, history.AnswerGaveUp).
+		"preempted by an equal": {new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 60).why("outranked").fail("b/1", 0, 20, history.AnswerGaveUp).
 			want("a/1", 10, lease).want("b/1", 10, history.Request{GiveUp: 20 * ms}), CheckRight},
-		"asked to go by one that has to be more important by far": {new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 60).why("outranked").fail("b/1", 0, 20, history.AnswerGaveUp).
+		"preempted by one that has to be more important by far": {new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 60).why("outranked").fail("b/1", 0, 20, history.AnswerGaveUp).
 			want("a/1", 10, lease).want("b/1", 20, history.Request{GiveUp: 20 * ms, Delta: 20}), CheckRight},
-		"asked to go by one that asks nobody": {new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 60).why("outranked").fail("b/1", 0, 20, history.AnswerGaveUp).
+		"preempted by one that does not preempt": {new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 60).why("outranked").fail("b/1", 0, 20, history.AnswerGaveUp).
 			want("a/1", 10, lease).want("b/1", 20, history.Request{GiveUp: 20 * ms, Never: true}), CheckRight},
-		"asked to go while the lease runs": {new(book).grant("a/1", 0, 1, 5).ask("a/1", 900, "b/1", 960).why("lease").fail("b/1", 0, 2000, history.AnswerGaveUp).
+		"preempted while the lease runs": {new(book).grant("a/1", 0, 1, 5).ask("a/1", 900, "b/1", 960).why("lease").fail("b/1", 0, 2000, history.AnswerGaveUp).
 			want("a/1", 10, lease).want("b/1", 20, history.Request{GiveUp: 20 * ms}), CheckRight},
-		"asked to go in its minimum runtime": {new(book).grant("a/1", 0, 1, 5).ask("a/1", 60, "b/1", 90).why("outranked").fail("b/1", 0, 80, history.AnswerGaveUp).
+		"preempted in its minimum runtime": {new(book).grant("a/1", 0, 1, 5).ask("a/1", 60, "b/1", 90).why("outranked").fail("b/1", 0, 80, history.AnswerGaveUp).
 			want("a/1", 10, history.Request{Lease: time.Second, MinRuntime: 70 * ms}).want("b/1", 20, history.Request{GiveUp: 20 * ms}), CheckRight},
 		"evicted by an equal":             {evict(force, 10).ask("a/1", 140, "b/1", 190), CheckRight},
 		"evicted by an equal, unheard":    {evict(force, 10).span(history.Faulty, "a", 100, 120), CheckRight},
@@ -176,7 +176,7 @@ func TestHistoriesInWhichSomebodyNeglectsADuty(t *testing.T) {
 		"free, and somebody waits":        {new(book).add(0, history.Invoked, "a/1", nil).add(1, history.Queued, "a/1", nil).grant("b/1", 0, 20_500, 5), CheckTurn},
 		"free between two holds": {new(book).add(0, history.Invoked, "a/1", nil).add(1, history.Queued, "a/1", nil).grant("b/1", 0, 10, 5).release("b/1", 20).
 			grant("c/1", 0, 20_500, 6), CheckTurn},
-		"an eviction that nobody was told of, noticed late": {new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 10, "a/1").add(0, history.Invoked, "b/1", nil).
+		"an eviction without a notice, noticed late": {new(book).grant("a/1", 0, 1, 5).takeOver("b/1", 10, "a/1").add(0, history.Invoked, "b/1", nil).
 			span(history.Killed, "b", 0, 11).grant("c/1", 0, 20, 7).lose("a/1", 130, "taken", "b/1"), CheckEvicted},
 		"evicted, and told late, a server had been slow before": {new(book).span(history.Slow, "", 2, 5).grant("a/1", 0, 1, 5).takeOver("b/1", 10, "a/1").
 			grant("b/1", 0, 10, 6).release("b/1", 20).lose("a/1", 50, "taken", "b/1"), CheckEvicted},

@@ -27,8 +27,8 @@ func (h *Hold) early() (by time.Duration, told bool) {
 	return max(by, 0), told
 }
 
-// graces checks that nobody is evicted early. Both count a grace by the servers'
-// wall clocks: where these disagree, nothing follows.
+// graces checks that no holder is evicted early. Both count a grace by the
+// servers' wall clocks: where these disagree, nothing follows.
 func graces(holds []*Hold, skews []span) (found []Violation) {
 	for _, h := range holds {
 		if h.taker == nil || slices.ContainsFunc(skews, func(s span) bool { return s.from <= h.taker.Granted && s.to >= h.Invoked }) {
@@ -44,8 +44,8 @@ func graces(holds []*Hold, skews []span) (found []Violation) {
 	return found
 }
 
-// evicted checks that whoever was evicted is told: by the servers, soon, or, when it
-// is cut off, by its own clock, within a session timeout.
+// evicted checks that an evicted holder learns of it: by the servers, soon, or, when
+// it is cut off, by its own clock, within a session timeout.
 func (c *chronicle) evicted(holds []*Hold) (found []Violation) {
 	for i, h := range holds {
 		by := h.taker
@@ -86,9 +86,9 @@ func (h *Hold) grace(by *Hold) time.Duration {
 	return h.request.Cleanup
 }
 
-// rights checks that nobody is asked to go, or evicted, by one that may not: that
-// is not more important, while the lease runs. Leases are counted by the servers'
-// wall clocks, and begin no earlier than the call.
+// rights checks that no holder is preempted, or evicted, by one that may not:
+// that is not more important, while the lease runs. Leases are counted by the
+// servers' wall clocks, and begin no earlier than the call.
 func (c *chronicle) rights(holds []*Hold) (found []Violation) {
 	for _, h := range holds {
 		if h.request == nil || slices.ContainsFunc(c.skews, func(s span) bool { return s.to >= h.Invoked }) {
@@ -104,12 +104,12 @@ func (c *chronicle) rights(holds []*Hold) (found []Violation) {
 			}
 			switch lease := ask.Reason == string(priority.LeaseExpired); {
 			case lease && ask.At < h.leaseEnd-graceSlack:
-				fail(ask.At, by, "%s was asked to go by %s for its lease, which had %s left", h, by, h.leaseEnd-ask.At)
+				fail(ask.At, by, "%s was preempted by %s for its lease, which had %s left", h, by, h.leaseEnd-ask.At)
 			case lease:
 			case !by.outranks(h):
-				fail(ask.At, by, "%s was asked to go by %s, which is not more important", h, by)
+				fail(ask.At, by, "%s was preempted by %s, which is not more important", h, by)
 			case ask.At < h.Invoked+h.request.MinRuntime-graceSlack:
-				fail(ask.At, by, "%s was asked to go by %s within its minimum runtime", h, by)
+				fail(ask.At, by, "%s was preempted by %s within its minimum runtime", h, by)
 			}
 		}
 		t := h.taker
@@ -124,7 +124,7 @@ func (c *chronicle) rights(holds []*Hold) (found []Violation) {
 		since := max(h.Granted, t.Granted-h.grace(t))
 		holding := h.Ended == 0 || h.Ended >= t.Granted || h.Why != Released
 		if !told && holding && t.Granted-since >= h.window/30 && c.quiet(h, since, t.Granted) && c.quiet(t, since, t.Granted) {
-			fail(t.Granted, t, "%s was evicted by %s, and had not been asked to go", h, t)
+			fail(t.Granted, t, "%s was evicted by %s, and had not been preempted", h, t)
 		}
 	}
 	return found

@@ -18,10 +18,10 @@ type Figures struct {
 	Shared       int // of them
 	Guarded      int // likewise, through package lockguard
 	Failed       int // calls that returned without a grant
-	Asked        int // times that a holder was asked to go
+	Asked        int // times that a holder was preempted
 	Takeovers    int
 	Downgrades   int
-	Stalls       int // times that a process did not run although nobody had stopped it
+	Stalls       int // times that a process did not run although the suite had not stopped it
 	Losses       map[string]int
 	Ends         map[string]int // of holds, by Why; Excuse apart
 	Excused      map[string]int // holds, by Excuse: nothing follows from what they overlap with

@@ -138,7 +138,7 @@ func read(events []history.Event, window time.Duration) *chronicle {
 // that was told that it held.
 func (c *chronicle) evict(victim *Hold, token int64, taker *Hold, at time.Duration) {
 	if victim == nil || victim.Granted == 0 || victim.Token != 0 && victim.Token != token {
-		return // it was another attempt of that request, of which nobody was told
+		return // it was another attempt of that request, which its client never learned of
 	}
 	if taker.Granted == 0 || at <= taker.requeued && taker.requeued != 0 {
 		// The attempt that has taken it died, or was given up, before anybody was

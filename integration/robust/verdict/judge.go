@@ -19,8 +19,8 @@ type Settings struct {
 	// evicted.
 	Window time.Duration
 
-	// Margin is how long before the end of its session a holder is told at least that
-	// it has lost: Config.Margin of the clients. 0: it is not checked.
+	// Margin is how long before the end of its session, at least, a holder learns
+	// that it has lost: Config.Margin of the clients. 0: it is not checked.
 	Margin time.Duration
 
 	// Noise is how late the machine may make a process that does not count as
@@ -58,15 +58,15 @@ const (
 	CheckModel   = "model"    // porcupine: no two conflicting holders, tokens grow
 	CheckTold    = "told"     // who lost the lock was told before another was granted
 	CheckMargin  = "margin"   // it was told the margin before that
-	CheckGrace   = "grace"    // nobody is evicted before the end of the grace that it was told
-	CheckEvicted = "evicted"  // who was evicted is told, within a session timeout
-	CheckRight   = "right"    // nobody is asked to go, or evicted, by one that may not
+	CheckGrace   = "grace"    // no holder is evicted before the end of its grace period
+	CheckEvicted = "evicted"  // an evicted holder learns of it within a session timeout
+	CheckRight   = "right"    // no holder is preempted, or evicted, by one that may not
 	CheckAnswer  = "answer"   // calls return in time, with a grant or for a reason
 	CheckTurn    = "turn"     // the more important go first, and no lock is free while somebody waits
 	CheckToken   = "token"    // no two grants have one token, unless both share
 	CheckFence   = "fence"    // the resource accepts no smaller token after a greater one
-	CheckStale   = "stale"    // nobody who holds is refused by the resource
-	CheckReader  = "reader"   // nobody else writes to the resource while somebody holds the lock
+	CheckStale   = "stale"    // no holder is refused by the resource
+	CheckReader  = "reader"   // no other request writes to the resource while one holds the lock
 	CheckProcess = "process"  // processes neither crash nor fail
 	CheckEnd     = "liveness" // everything ends when the faults have
 )
@@ -152,9 +152,10 @@ func (h *Hold) excludes(o *Hold) bool {
 	return !shares || !o.Shared
 }
 
-// told checks the promise that has no search in it: whoever loses the lock is
-// told before another is granted. Excuses apart; and takeovers, which the victim
-// may hear of at any time, even with its grant: the model heeds them.
+// told checks the promise that has no search in it: a holder that loses the lock
+// learns of it before another is granted. Excuses apart; and takeovers, which
+// the victim may hear of at any time, even with its grant: the model accounts
+// for them.
 func told(holds []*Hold) (found []Violation) {
 	for i, h := range holds {
 		if h.taker != nil {
@@ -221,8 +222,8 @@ func fence(holds []*Hold) (found []Violation) {
 	return found
 }
 
-// stale checks that nobody is refused who holds the lock: tokens grow in the
-// order of the grants, and nobody else writes meanwhile.
+// stale checks that no holder is refused: tokens grow in the order of the
+// grants, and no other request writes meanwhile.
 func stale(holds []*Hold) (found []Violation) {
 	for _, h := range holds {
 		for _, e := range h.uses {
@@ -238,7 +239,7 @@ func stale(holds []*Hold) (found []Violation) {
 	return found
 }
 
-// readers checks that nobody else writes while somebody holds the lock: a reader
+// readers checks that no other request writes while one holds the lock: a reader
 // sees one state of the resource, and a writer sees its own writes alone.
 func readers(holds []*Hold) (found []Violation) {
 	for _, h := range holds {
@@ -270,7 +271,7 @@ func readers(holds []*Hold) (found []Violation) {
 }
 
 // sure reports whether the hold certainly was one during a use of the resource:
-// it had not ended, nobody had taken it, and there was no excuse.
+// it had not ended, no other had taken it, and there was no excuse.
 func (h *Hold) sure(use history.Event) bool {
 	switch {
 	case h.taker != nil && h.taker.Invoked < use.At:

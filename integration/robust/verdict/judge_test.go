@@ -52,7 +52,7 @@ func (b *book) takeOver(who string, at int, from ...string) *book {
 	})
 }
 
-// ask: it is told at at to go, with a grace until until.
+// ask: at the instant at it is preempted, with a grace period until until.
 func (b *book) ask(who string, at int, by string, until int) *book {
 	return b.add(at, history.Asked, who, func(e *history.Event) { e.By, e.Deadline = by, time.Duration(until)*time.Millisecond })
 }
@@ -158,7 +158,7 @@ func TestHistoriesThatBreakAPromise(t *testing.T) {
 		"a writer beside a downgraded":  {new(book).grant("a/1", 0, 1, 5).add(2, history.Downgrading, "a/1", nil).grant("b/1", 0, 3, 6), []string{CheckModel, CheckTold}},
 		"a reader before the downgrade": {new(book).grant("a/1", 0, 1, 5).share("b/1", 0, 2, 6).add(3, history.Downgrading, "a/1", nil), []string{CheckModel, CheckTold}},
 		"told after the next":           {new(book).grant("a/1", 0, 1, 5).grant("b/1", 0, 30, 6).lose("a/1", 31, "session", ""), []string{CheckModel, CheckTold}},
-		"deleted, and nobody says why":  {new(book).grant("a/1", 0, 1, 5).grant("b/1", 0, 30, 6).lose("a/1", 31, "deleted", ""), []string{CheckModel, CheckTold}},
+		"deleted without a reason":      {new(book).grant("a/1", 0, 1, 5).grant("b/1", 0, 30, 6).lose("a/1", 31, "deleted", ""), []string{CheckModel, CheckTold}},
 		"taken over by another":         {new(book).grant("a/1", 0, 1, 5).grant("b/1", 0, 3, 6).release("b/1", 4).takeOver("c/1", 29, "a/1").grant("c/1", 0, 30, 7), []string{CheckModel}},
 		"one of two readers taken over": {new(book).share("a/1", 0, 1, 5).share("b/1", 0, 2, 6).takeOver("c/1", 3, "a/1").grant("c/1", 0, 4, 7).lose("a/1", 5, "taken", "c/1"), []string{CheckModel, CheckTold}},
 		"an earlier attempt taken over, the present not": {new(book).add(5, history.Took, "b/1", func(e *history.Event) { e.Of, e.Tokens = []string{"a/1"}, []int64{4} }).
@@ -192,7 +192,7 @@ func TestImpossibleHistoryIsShrunkToThoseWhoShowIt(t *testing.T) {
 		who := "a/" + string(rune('A'+i%26)) + string(rune('A'+i/26))
 		b.grant(who, 0, 10*i+1, int64(i+1)).release(who, 10*i+5)
 		if i == 77 {
-			b.grant("b/1", 0, 10*i+3, 1000) // nobody has left
+			b.grant("b/1", 0, 10*i+3, 1000) // no holder has left
 			b.release("b/1", 10*i+4)
 		}
 	}

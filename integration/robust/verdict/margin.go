@@ -50,9 +50,9 @@ func (c *chronicle) gap(h *Hold, later []*Hold) (Gap, bool) {
 	}, true
 }
 
-// margins checks that a holder that loses the lock to a silence of ZooKeeper is told
-// the margin before another is granted. The machine may have told it late, by less
-// than what counts as starved.
+// margins checks that a holder that loses the lock to a silence of ZooKeeper learns
+// of that the margin before another is granted. The machine may have notified it
+// late, by less than what counts as starved.
 func (c *chronicle) margins(holds []*Hold, s Settings) (found []Violation) {
 	if s.Margin == 0 {
 		return nil

@@ -56,18 +56,18 @@ func TestGapBelowTheMarginIsAViolation(t *testing.T) {
 
 func TestGapOfTheMarginIsNone(t *testing.T) {
 	for name, b := range map[string]*book{
-		"more than the margin":                 lost(40),
-		"less, by no more than the machine":    lost(28),
-		"its own client gave it up":            new(book).grant("a/1", 0, 1, 5).lose("a/1", 20, "session", "").grant("b/1", 0, 25, 6).span(history.Silent, "a", 1, 24),
-		"another client was silent":            new(book).grant("a/1", 0, 1, 5).lose("a/1", 20, "session", "").grant("b/1", 0, 25, 6).span(history.Silent, "b", 1, 60),
-		"it was stopped":                       lost(25).span(history.Paused, "a", 10, 19),
-		"it was starved":                       lost(25).span(history.Stalled, "a", 10, 19),
-		"its session was closed by others":     lost(25).span(history.Expired, "a", 10, 11),
-		"it was taken over":                    lost(25).takeOver("b/1", 24, "a/1"),
-		"it was taken over, which nobody told": lost(25).add(5, history.Invoked, "c/1", nil).takeOver("c/1", 24, "a/1").span(history.Killed, "c", 0, 25),
-		"it released":                          new(book).grant("a/1", 0, 1, 5).release("a/1", 20).grant("b/1", 0, 25, 6).span(history.Silent, "a", 1, 60),
-		"its node was deleted":                 new(book).grant("a/1", 0, 1, 5).lose("a/1", 20, "deleted", "").grant("b/1", 0, 25, 6).span(history.Silent, "a", 1, 60),
-		"they share":                           new(book).share("a/1", 0, 1, 5).lose("a/1", 20, "session", "").share("b/1", 0, 25, 5).span(history.Silent, "a", 1, 60),
+		"more than the margin":               lost(40),
+		"less, by no more than the machine":  lost(28),
+		"its own client gave it up":          new(book).grant("a/1", 0, 1, 5).lose("a/1", 20, "session", "").grant("b/1", 0, 25, 6).span(history.Silent, "a", 1, 24),
+		"another client was silent":          new(book).grant("a/1", 0, 1, 5).lose("a/1", 20, "session", "").grant("b/1", 0, 25, 6).span(history.Silent, "b", 1, 60),
+		"it was stopped":                     lost(25).span(history.Paused, "a", 10, 19),
+		"it was starved":                     lost(25).span(history.Stalled, "a", 10, 19),
+		"its session was closed by others":   lost(25).span(history.Expired, "a", 10, 11),
+		"it was taken over":                  lost(25).takeOver("b/1", 24, "a/1"),
+		"it was taken over without a notice": lost(25).add(5, history.Invoked, "c/1", nil).takeOver("c/1", 24, "a/1").span(history.Killed, "c", 0, 25),
+		"it released":                        new(book).grant("a/1", 0, 1, 5).release("a/1", 20).grant("b/1", 0, 25, 6).span(history.Silent, "a", 1, 60),
+		"its node was deleted":               new(book).grant("a/1", 0, 1, 5).lose("a/1", 20, "deleted", "").grant("b/1", 0, 25, 6).span(history.Silent, "a", 1, 60),
+		"they share":                         new(book).share("a/1", 0, 1, 5).lose("a/1", 20, "session", "").share("b/1", 0, 25, 5).span(history.Silent, "a", 1, 60),
 	} {
 		t.Run(name, func(t *testing.T) { require.Empty(t, b.judgeMargin().Violations) })
 	}

@@ -13,7 +13,7 @@ import (
 // they do once a minute.
 const (
 	settled  = 500 * time.Millisecond // a hand-over under way when somebody joined the queue, or to several at a time
-	leaving  = time.Second            // a request that fails leaves the queue before its caller is told
+	leaving  = time.Second            // a request that fails leaves the queue before its call returns
 	overlook = 3                      // that many may go first: in the race for a free lock each may lose
 	idle     = 20 * time.Second       // a lock that is free, and somebody waits
 )
@@ -82,7 +82,7 @@ func (c *chronicle) idles(holds []*Hold, waiters []waiter, end time.Duration) (f
 			if gap := min(s.from, w.to) - free; gap > idle {
 				found = append(found, Violation{
 					Check: CheckTurn, Scope: w.Scope, At: free, Holds: []*Hold{w.Hold},
-					Text: fmt.Sprintf("%s stood in the queue, and nobody had the lock for %s", w.Hold, gap),
+					Text: fmt.Sprintf("%s stood in the queue, and the lock was free for %s", w.Hold, gap),
 				})
 				break
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
-// answer tells how a call has ended, by the type of its error alone: one that a
-// caller could not tell either is told as its text.
+// answer says how a call has ended, by the type of its error alone; an error
+// without a known type is given as its text.
 func answer(err error) string {
 	told := map[priority.Kind]string{
 		priority.KindLost: history.AnswerLost, priority.KindPreempted: history.AnswerAsked, priority.KindLeaseExpired: history.AnswerAsked,

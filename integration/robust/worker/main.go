@@ -1,6 +1,6 @@
 // Worker is one process of the robustness suite: it takes locks at random, by
-// the public API alone, and writes down what it is told. The suite starts it,
-// and may kill or stop it at any moment.
+// the public API alone, and records the results. The suite starts it, and may
+// kill or stop it at any moment.
 //
 // On standard input it understands "drain": make no new requests, wait until
 // those that were made have ended, close the client, exit. At the end of
@@ -115,7 +115,7 @@ func (w *worker) obey() {
 			close(w.draining)
 		}
 	}
-	os.Exit(3) // nobody is interested any more
+	os.Exit(3) // the suite has stopped reading
 }
 
 // feelThePulse notices that the process has not run for a while, because the

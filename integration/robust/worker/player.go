@@ -90,7 +90,7 @@ func (v *visit) plain(ctx context.Context) {
 	v.haunt(err)
 }
 
-// notice writes down what the request is told.
+// notice records a notice of the request.
 func (v *visit) notice(n recipes.Notice) {
 	at := history.Now()
 	switch n := n.(type) {
@@ -163,8 +163,8 @@ func (v *visit) cleanUp(ctx context.Context) error {
 	return nil
 }
 
-// awaitLoss writes down that the lock is lost. Whoever works by package lockguard
-// knows that when the context of the work has ended as well.
+// awaitLoss writes down that the lock is lost. A user of package lockguard knows
+// that when the context of the work has ended as well.
 func (v *visit) awaitLoss(ctx context.Context, hold *lockguard.Hold, over <-chan struct{}) {
 	for _, told := range []<-chan struct{}{hold.Lost(), ctx.Done()} {
 		select {

@@ -24,7 +24,7 @@ type settings struct {
 	Players int           // goroutines that take locks
 	Scopes  int           // for which they contend
 	Readers int           // percentage of requests that are shared
-	Calm    int           // percentage that nobody outranks, with a long lease
+	Calm    int           // percentage that no other outranks, with a long lease
 	Season  time.Duration // how long the names of scopes last
 	Stall   time.Duration // for how long the process must not run to count as stalled
 	Tempo   float64       // 1: as fast as is good for a laptop; 2: half as fast
@@ -42,8 +42,8 @@ func fromEnvironment() (s settings, err error) {
 }
 
 // scope returns the name of the nth lock at this time. Names change with the
-// seasons, in all processes at once: so the history of each is short, and a
-// lock that nobody has ever used is met again and again.
+// seasons, in all processes at once: so the history of each is short, and never
+// used locks are met again and again.
 func (s settings) scope(n int) string {
 	return fmt.Sprintf("robust/%d/%06d", n, history.Now()/s.Season)
 }

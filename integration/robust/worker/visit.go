@@ -70,10 +70,10 @@ func (v *visit) tookOver(at time.Duration, from []recipes.Contender) {
 // extension is the lease that is asked for on the way.
 const extension = 5 * time.Second
 
-// work uses the resource, again and again, until it is done, has been asked to
-// go, or has lost the lock.
+// work uses the resource, again and again, until it is done, has been
+// preempted, or has lost the lock.
 func (v *visit) work(lost <-chan struct{}) {
-	v.use(false) // whoever had the lock before is fenced off from here on
+	v.use(false) // the previous holder is fenced off from here on
 	end := time.NewTimer(v.wish.stay)
 	defer end.Stop()
 	soften := v.wish.soften
@@ -101,7 +101,7 @@ func (v *visit) work(lost <-chan struct{}) {
 			return
 		case deadline := <-v.asked:
 			if v.ctx != nil && v.ctx.Err() == nil {
-				v.tell(history.Event{Kind: history.Cannot, Err: "asked to go, and the context of the work goes on"})
+				v.tell(history.Event{Kind: history.Cannot, Err: "preempted, and the context of the work goes on"})
 			}
 			switch v.wish.manner {
 			case prompt:

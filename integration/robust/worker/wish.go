@@ -18,7 +18,7 @@ type wish struct {
 	guarded bool          // through package lockguard
 	giveUp  time.Duration // when the context ends; 0: never
 	stay    time.Duration // how long the work takes
-	manner  manner        // when it is asked to go
+	manner  manner        // when it is preempted
 	soften  bool          // downgrade on the way
 	extend  bool          // ask for a longer lease on the way
 	hasty   bool          // release with a context that has ended
@@ -35,7 +35,7 @@ const (
 	manners
 )
 
-// highest is the priority that nobody outranks.
+// highest is the priority that no other outranks.
 const highest priority.Level = 30
 
 // draw makes up a request. Whatever can meet in a cluster is in it, the odd things

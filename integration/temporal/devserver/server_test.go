@@ -53,7 +53,7 @@ func TestSharedServerRunsWorkflowsInANamespaceOfTheTest(t *testing.T) {
 func TestWorkflowsOnDiskOutliveAKill(t *testing.T) {
 	server := devserver.Start(t, devserver.Settings{OnDisk: true})
 	c := server.Client(t)
-	run := greet(t, c, "nobody-works-here")
+	run := greet(t, c, "no-worker-here")
 
 	require.NoError(t, server.Kill())
 	require.False(t, server.Alive())
@@ -64,7 +64,7 @@ func TestWorkflowsOnDiskOutliveAKill(t *testing.T) {
 	require.Equal(t, run.GetRunID(), described.GetWorkflowExecutionInfo().GetExecution().GetRunId())
 }
 
-func TestPausedServerAnswersNobodyUntilResumed(t *testing.T) {
+func TestPausedServerDoesNotAnswerUntilResumed(t *testing.T) {
 	// given
 	server := devserver.Start(t, devserver.Settings{})
 	c := server.Client(t)
@@ -141,7 +141,7 @@ func leaveAnOrphan() int {
 	return 1
 }
 
-// gone tells whether a process has ended, also when nobody has asked how.
+// gone tells whether a process has ended, also before it was waited for.
 func gone(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err != nil || strings.Contains(string(stat), ") Z ")

@@ -35,7 +35,7 @@ type contestant struct {
 	// others registers the workflows that it needs beside the caller; nil: none.
 	others func(l *lane, w worker.Registry)
 
-	free bool // it excludes nobody
+	free bool // it excludes no other
 }
 
 func contestants() []contestant {

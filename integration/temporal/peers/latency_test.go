@@ -114,7 +114,7 @@ func cancel(t testing.TB, heartbeat time.Duration) (samples []time.Duration) {
 	return samples
 }
 
-// stayers are activities that stay until they are told to go.
+// stayers are activities that stay until they are cancelled.
 type stayers struct {
 	client.Client
 	queue   string

@@ -108,7 +108,7 @@ func (f figures) more(than figures) figures {
 
 func (f figures) each(n int) float64 { return float64(n) / float64(f.Locks) }
 
-// perLock is the time that each lock has added, as long as nobody else wants it.
+// perLock is the time that each lock has added, as long as it is uncontended.
 func (f figures) perLock() time.Duration { return f.Took / time.Duration(f.Locks) }
 
 func median(all []time.Duration) time.Duration { return share(all, 50) }

@@ -50,7 +50,7 @@ func (l *lane) RequestMutex(ctx context.Context, resource, requester string) (wo
 	return workflow.Execution{ID: run.GetID(), RunID: run.GetRunID()}, nil
 }
 
-// mutex ends when nobody asks any more.
+// mutex ends when no request is left.
 func (l *lane) mutex(ctx workflow.Context) error {
 	l.beside(ctx)
 	requests := workflow.GetSignalChannel(ctx, requestSignal)

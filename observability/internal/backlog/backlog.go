@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel"
 )
 
-// most bounds a Backlog: whoever finds it full does it all.
+// most bounds a Backlog: an Add that finds it full does everything itself.
 const most = 4096
 
 // A Backlog does things in the order in which they were added. It is safe for
@@ -17,7 +17,7 @@ type Backlog[T any] struct {
 	do    func(T)
 	delay time.Duration
 
-	doing sync.Mutex // held by whoever does things; comes before mu
+	doing sync.Mutex // held while things are done; comes before mu
 
 	mu    sync.Mutex
 	items []T
@@ -26,7 +26,7 @@ type Backlog[T any] struct {
 }
 
 // New returns a Backlog that does things within about delay; 0: at once, in Add. A
-// panic of do ends that one thing, and is told OpenTelemetry's error handler.
+// panic of do ends that one thing, and goes to OpenTelemetry's error handler.
 func New[T any](delay time.Duration, do func(T)) *Backlog[T] {
 	return &Backlog[T]{delay: delay, do: do}
 }

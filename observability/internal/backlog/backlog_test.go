@@ -64,7 +64,7 @@ func TestFlushWaitsForWhatIsBeingDone(t *testing.T) {
 	require.Equal(t, []int{1, 2}, done)
 }
 
-func TestAFullBacklogIsDoneByWhoeverFindsItFull(t *testing.T) {
+func TestAddToAFullBacklogDoesEverything(t *testing.T) {
 	done := 0
 	b := New(time.Hour, func(int) { done++ })
 	for n := range most - 1 {

@@ -150,7 +150,7 @@ final class Basics {
         stage.say("open to read:", figures(ann.setACL().withVersion(0).withACL(open).forPath(own)));
         stage.say("a stranger reads:", bea.getData().forPath(own));
         stage.refused("but not writes", () -> bea.setData().forPath(own, bytes("x")));
-        stage.refused("and now nobody may change that", () -> ann.setACL().withACL(ZooDefs.Ids.OPEN_ACL_UNSAFE).forPath(own));
+        stage.refused("and now no client may change that", () -> ann.setACL().withACL(ZooDefs.Ids.OPEN_ACL_UNSAFE).forPath(own));
         stage.say("but the parent's keeper may delete it:", bea.delete().forPath(own));
     }
 

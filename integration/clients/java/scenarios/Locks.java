@@ -155,11 +155,11 @@ final class Locks {
         });
         eventually(() -> ann.readLock().getParticipantNodes().size() == 2
                 && cid.writeLock().getParticipantNodes().size() == 1);
-        stage.say("nobody overtakes a writer:", result(beside(() -> now(bea.readLock()))));
+        stage.say("no reader overtakes a writer:", result(beside(() -> now(bea.readLock()))));
         ann.readLock().release();
         bea.readLock().release();
         eventually(() -> cid.writeLock().isAcquiredInThisProcess());
-        stage.say("it writes:", cid.writeLock().getParticipantNodes(), "nobody reads:", now(ann.readLock()), now(bea.writeLock()));
+        stage.say("it writes:", cid.writeLock().getParticipantNodes(), "no reader:", now(ann.readLock()), now(bea.writeLock()));
         release.countDown();
         stage.say("done:", result(writer), now(ann.writeLock()), "who writes may read:", now(ann.readLock()));
         ann.writeLock().release();

@@ -122,8 +122,8 @@ final class Stage {
                 .defaultData(bytes("default"))
                 .build();
         clients.add(client);
-        // The news of the first connection must have reached everybody before a recipe listens: those that are told
-        // read all they know once more.
+        // The news of the first connection must have reached everybody before a recipe listens: listeners read all
+        // their state once more.
         CompletableFuture<Thread> teller = new CompletableFuture<>();
         client.getConnectionStateListenable().addListener((c, state) -> teller.complete(Thread.currentThread()));
         client.start();

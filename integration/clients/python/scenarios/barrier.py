@@ -34,7 +34,7 @@ def play(stage):
     stage.say("all through:", sorted(steps.take_text() for _ in range(6)), "none left:", steps.empty())
     stage.say("empty:", ann.get_children(path))
 
-    # Nobody leaves before all leave.
+    # No member leaves before all leave.
     tasks = [Task(door.enter) for door in doors]
     for task in tasks:
         task.result()

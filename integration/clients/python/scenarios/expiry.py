@@ -1,4 +1,4 @@
-"""A session that ends while its client lives: it is told, its locks pass on, and it can queue again."""
+"""A session that ends while its client lives: it is notified, its locks pass on, and it can queue again."""
 
 from .stage import Mailbox, Task, eventually
 

@@ -48,7 +48,7 @@ def play(stage):
     lock.release()
     stage.say("the waiter has it:", waiting.result())
 
-    # While nobody is connected nothing is answered; what is asked for meanwhile is done afterwards.
+    # While no client is connected nothing is answered; requests made meanwhile are done afterwards.
     stage.ask("network down")
     stage.say("told:", states.take_text())
     later = Task(client.retry, client.get, node)

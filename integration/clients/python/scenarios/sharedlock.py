@@ -1,4 +1,4 @@
-"""ReadLock and WriteLock: readers together, a writer alone, nobody overtakes a writer."""
+"""ReadLock and WriteLock: readers together, a writer alone, no reader overtakes a writer."""
 
 import threading
 

@@ -88,7 +88,7 @@ def play(stage):
     client.exists(parent)
     stage.say("stopped ones are quiet:", data.empty(), children.empty())
 
-    # A session's end deletes its nodes, and others are told.
+    # A session's end deletes its nodes, and other clients are notified.
     other.create(parent + "/short", ephemeral=True)
     client.exists(parent + "/short", watch=watch)
     other.stop()

@@ -127,7 +127,7 @@ public final class Main {
         }
     }
 
-    /** The line to whoever watches. */
+    /** The line to the host. */
     private static final class Host implements AutoCloseable {
         private final Socket socket;
         private final BufferedReader in;

@@ -83,7 +83,7 @@ def play(client, path, port, kind):
         turn = referee.ask("turn")
         if turn == "stop":
             return
-        # A lock object makes sure of the directory once, and the server removes it when nobody uses it: a new one each
+        # A lock object makes sure of the directory once, and the server removes it when it is unused: a new one each
         # time.
         lock = (writer if turn == "write" else reader)(client, path, "python")
         lock.acquire()
