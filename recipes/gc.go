@@ -87,8 +87,10 @@ const (
 //   - else the cause of ctx
 func (c *Client) CollectIdle(ctx context.Context, o IdleOptions) (Collection, error) {
 	if o.Older < 0 {
-		return Collection{}, &zkclient.RequestError{Field: "older",
-			Reason: fmt.Sprintf("%s is negative; write the idle time of scopes to remove, for example 7d", o.Older)}
+		return Collection{}, &zkclient.RequestError{
+			Field:  "older",
+			Reason: fmt.Sprintf("%s is negative; write the idle time of scopes to remove, for example 7d", o.Older),
+		}
 	}
 	if o.Older == 0 {
 		o.Older = DefaultIdle

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/recipes"
 )
 
 func member(id string, change ...func(*recipes.Contender)) recipes.Contender {

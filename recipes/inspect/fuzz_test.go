@@ -4,9 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes"
-	"github.com/stretchr/testify/require"
 )
 
 // Anybody may have written the numbers that a state is made of: what is foreseen ends, and says something of each waiter.
