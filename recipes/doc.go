@@ -27,6 +27,9 @@
 //	zkclient    sessions with a deadline, watches, transactions; the only one that knows go-zookeeper
 //	internal    call: what all calls for a lock have in common; znode: names of nodes, and records as they stand in them
 //
+// In this package: lead.go has what the first waiter does, which asks the rulebook (priority.Judge) whether it preempts;
+// grant.go has what a holder does; record.go what stands in the nodes.
+//
 // Most programs use package lockguard, which runs work under a context that
 // ends with the lock, or with the first of several.
 package recipes
