@@ -58,8 +58,8 @@ func (g *Grant) underWayLocked(now zkclient.Instant) *preparation {
 
 const (
 	// attendAfter is how long a holder waits, after the first request came or
-	// went, until it lists who is next; then twice as long, and so on, up to
-	// maxAttendAfter.
+	// went, until it lists who is next. Before each further list it waits twice
+	// as long, up to maxAttendAfter.
 	attendAfter    = 5 * time.Millisecond
 	maxAttendAfter = time.Second
 	// attendShare bounds the time that these looks take: one part in so many.

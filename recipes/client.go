@@ -88,7 +88,7 @@ type (
 	ListsError = zkclient.ListsError
 	// NoRootError is returned when there is no root, and the client may not make one.
 	NoRootError = zkclient.NoRootError
-	// UntrustedError is returned for a node that any client could have written.
+	// UntrustedError is returned for a node that an identity other than this client's and the operators' could have written.
 	UntrustedError = zkclient.UntrustedError
 	// BusyError is returned by Close while locks are held or requested.
 	BusyError = zkclient.BusyError

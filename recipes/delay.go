@@ -135,7 +135,7 @@ func (r lockRecord) delaysAfter(holders []child) bool {
 	return slices.ContainsFunc(r.Delays, func(n delayNote) bool { return isPresent(holders, n.ID) })
 }
 
-// occupied reports whether the lock has a holder, or may bar a request: also
+// occupied reports whether the lock has a holder, or a delay that may bar a request: also
 // readers that may have walked in, and are not named.
 func (r lockRecord) occupied() bool { return len(r.Holders)+len(r.Delays) > 0 || r.Open || r.Walked }
 

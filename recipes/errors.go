@@ -126,7 +126,7 @@ type LossReason string
 const (
 	LossSession    LossReason = "session"    // the ZooKeeper session ended, or may have
 	LossTaken      LossReason = "taken"      // taken over after the grace
-	LossDeleted    LossReason = "deleted"    // the holder's node was deleted, or it or G was overwritten, by hand: see Err
+	LossDeleted    LossReason = "deleted"    // the holder's node was deleted by an administrator, or another program has overwritten it or the grant record: see Err
 	LossSuperseded LossReason = "superseded" // a newer attempt of the same work runs
 	LossOverridden LossReason = "overridden" // taken over for an operator's override
 	LossBroken     LossReason = "broken"     // an operator broke the lock

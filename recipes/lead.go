@@ -533,7 +533,7 @@ func (p *place) ownGrant(r []zkclient.MultiResponse, own int, kept lockRecord, e
 	return nil, err
 }
 
-// preempt is T6: it preempts a holder. No version of G is needed: a request
+// preempt is T6: it asks a holder to release, by a note in its node. No version of G is needed: a request
 // that was in it holds for as long as its node is there, and its node's version
 // says that it is as it was judged.
 func (p *place) preempt(ctx context.Context, children []child, h *holding, ask priority.Ask) error {

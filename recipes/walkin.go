@@ -153,8 +153,8 @@ func (l *PriorityLock) admit() (admitted bool) {
 }
 
 // walkOut removes the node of one that walked in, if the lock is open as it
-// was: then no waiter has listed. It returns zkclient.ErrBadVersion when it is
-// not. A request that was sent already stays sent.
+// was: then no waiter that has listed waits for this node. It returns
+// zkclient.ErrBadVersion when it is not. A parcel that was sent already stays sent.
 func (g *Grant) walkOut(ctx context.Context, sent *zkclient.Parcel) error {
 	var failed int
 	var err error

@@ -23,7 +23,7 @@
 // tick on there is no gap.
 //
 // With [Config.Spread] each job belongs to one daemon: a group of locks, one a
-// job, is spread over the daemons ([recipes.Group]), and the owner of a job alone
+// job, is spread over the daemons ([group.Group]), and the owner of a job alone
 // asks for its ticks. When it is gone another daemon owns the job and goes on
 // from the ledger, as a daemon does that was down meanwhile. The ledger still
 // decides every tick, so that two daemons that believe that they own a job run

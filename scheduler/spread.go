@@ -20,7 +20,7 @@ import (
 type Spreader interface {
 	// Join takes part until leave is called. handler gets what is this
 	// daemon's, notify the events of the group. *recipes.RequestError and
-	// *recipes.NotParticipantError end the scheduler; after other errors it
+	// *group.NotParticipantError end the scheduler; after other errors it
 	// tries again.
 	Join(ctx context.Context, spec group.Spec, handler group.Handler, notify func(group.Notice)) (leave func(context.Context) error, err error)
 }

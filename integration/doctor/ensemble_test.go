@@ -149,7 +149,7 @@ func TestEnsembleWithOneDown(t *testing.T) {
 		}
 	}
 	until("the last one serves no client", func(f doctor.Finding) bool { return f.Check == "server" && f.Subject == leader.Addr() })
-	finds(t, r, doctor.Problem, "server", leader.Addr(), "serves nobody")
+	finds(t, r, doctor.Problem, "server", leader.Addr(), "serves no requests")
 	finds(t, r, doctor.Problem, "server", "", "no server of ZooKeeper answers")
 }
 

@@ -104,7 +104,7 @@ func TestProgramThatDiesInATestSaysWhyAndInWhich(t *testing.T) {
 func TestCrashOfTheRaceDetectorHidesNothingThatWasSaidBefore(t *testing.T) {
 	crashed := func(said ...string) outcome {
 		lines := []string{say("output", "p", "TestA", "=== RUN   TestA\n")}
-		for _, s := range append(said, detector+": tsan_rtl.cpp:346\n") {
+		for _, s := range append(said, "ThreadSanitizer: CHECK failed: tsan_rtl.cpp:346\n") {
 			lines = append(lines, say("output", "p", "TestA", s))
 		}
 		return outcomes(t, append(lines, say("fail", "p", "", ""))...)[0]
@@ -113,6 +113,24 @@ func TestCrashOfTheRaceDetectorHidesNothingThatWasSaidBefore(t *testing.T) {
 	require.True(t, crashed("level=INFO msg=x\n").undecided())
 	require.False(t, crashed("WARNING: DATA RACE\n").undecided())
 	require.False(t, crashed("    a_test.go:7: \n", "        \tError Trace:\ta_test.go:7\n").undecided())
+}
+
+func TestSegmentationFaultIsADetectorsOnlyInATimerOfABubble(t *testing.T) {
+	died := func(goroutine, frame string) outcome {
+		lines := []string{say("output", "p", "TestA", "=== RUN   TestA\n")}
+		for _, line := range []string{
+			"SIGSEGV: segmentation violation", "PC=0x41c729 m=0 sigcode=1 addr=0x0", "", "goroutine 0 gp=0xde5840 m=0 mp=0xde6840 [idle]:", "",
+			goroutine, "runtime.systemstack_switch()", "\t/usr/local/go/src/runtime/asm_amd64.s:516 +0x8", frame,
+		} {
+			lines = append(lines, say("output", "p", "TestA", line+"\n"))
+		}
+		return outcomes(t, append(lines, say("fail", "p", "", ""))...)[0]
+	}
+	bubble, other := "goroutine 27 gp=0xc0005c3a40 m=0 mp=0xde6840 [running, synctest bubble 106]:", "goroutine 27 gp=0xc0005c3a40 m=0 mp=0xde6840 [running]:"
+	timer := "runtime.(*timer).maybeRunChan(0xc000fbbc80, 0xc000fbbc00)"
+	require.True(t, died(bubble, timer).undecided())
+	require.False(t, died(other, timer).undecided())
+	require.False(t, died(bubble, "runtime.mallocgc(0x10)").undecided())
 }
 
 func TestWhatIsNoEventIsHandedBack(t *testing.T) {

@@ -266,7 +266,7 @@ func (r *runner) summarize(out io.Writer, took time.Duration) {
 		_, _ = fmt.Fprintf(out, "  again:     %s\n", f.again)
 	}
 	for _, pkg := range r.again {
-		_, _ = fmt.Fprintf(out, "run again, the race detector had crashed (%s): %s\n", detector, pkg)
+		_, _ = fmt.Fprintf(out, "run again, the race detector had crashed: %s\n", pkg)
 	}
 	slices.Sort(r.skipped)
 	for _, test := range r.skipped {

@@ -103,7 +103,7 @@ func TestA(t *testing.T) {
 	}
 
 	// three times in a row is a failure
-	require.NoError(t, os.WriteFile(file, []byte("package crash\n\nimport (\"fmt\"; \"os\"; \"testing\")\n\nfunc TestA(t *testing.T) { fmt.Println(\""+detector+"\"); os.Exit(66) }\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("package crash\n\nimport (\"fmt\"; \"os\"; \"testing\")\n\nfunc TestA(t *testing.T) { fmt.Println(\"ThreadSanitizer: CHECK failed\"); os.Exit(66) }\n"), 0o600))
 	var out strings.Builder
 	r := &runner{root: dir, logs: t.TempDir(), out: &out}
 	require.False(t, r.run(t.Context(), []*part{{name: "first", packages: []string{"./crash"}}}, 1))

@@ -14,7 +14,6 @@
 // depends on it.
 //
 // The real server has no such clock. What it does at the same points is tested
-// in packages locks and helix, in real time and with tolerances; that a stopped
-// process behaves as the program here whose connection stands still does, in
-// TestHolderThatWasStoppedKnowsBeforeItsNextStepAndItsTokenIsRefused.
+// in packages locks and helix, in real time and with tolerances; what becomes of
+// stopped processes, in package nemesis.
 package virtualtime

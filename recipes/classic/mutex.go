@@ -59,7 +59,7 @@ type MutexOptions struct {
 	//   - Requeued: its session ended, it stands at the end of the line again
 	//     (a persistent one in its old place)
 	//   - PreemptRequested: a client asks the holder to release, by Curator's
-	//     Revoker or Client.Revoke. Nothing else is known, and no time is set: the
+	//     Revoker or Revoke. Nothing else is known, and no time is set: the
 	//     lock stays held until its release
 	//   - PreemptionWithdrawn: the node's data was changed back
 	//   - AtRisk, Lost

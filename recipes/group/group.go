@@ -166,7 +166,8 @@ func (g *Group) found(ctx context.Context) error {
 	return nil
 }
 
-// restore makes anew what was deleted while there were participants.
+// restore makes anew what was deleted while there were participants. A spec that is there is left as it is: it may be
+// newer than this one's.
 func (g *Group) restore(ctx context.Context) error {
 	if err := g.found(ctx); err != nil {
 		return err

@@ -85,8 +85,8 @@ func (l *AuditLog) Verify(ctx context.Context) (AuditReport, error) {
 	return report, nil
 }
 
-// vouch returns an *UntrustedError if a client other than this one and the
-// operators could have written the log.
+// vouch returns an *UntrustedError if an identity other than this client's and the
+// operators' could have written the log.
 func (l *AuditLog) vouch(ctx context.Context, s *zkclient.Session) error {
 	root, err := l.c.VouchRoot(ctx, s)
 	if err != nil {

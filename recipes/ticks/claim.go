@@ -118,7 +118,7 @@ func (c *claiming) tick(v *tickView, ask Ask, limit int) (w tickWrite) {
 	if c.done(v) {
 		return w
 	}
-	if e := rec.ended(c.note.ID); e != nil { // done before
+	if e := rec.ended(c.note.ID); e != nil { // an earlier call recorded it
 		switch {
 		case e.Outcome != Skipped: // claimed, and found dead by others since
 			c.claim = Claim{Verdict: Taken, Last: rec.decided()}
@@ -131,7 +131,7 @@ func (c *claiming) tick(v *tickView, ask Ask, limit int) (w tickWrite) {
 		}
 		return w
 	}
-	if c.claim.Verdict == Buffered && rec.waits(instant) { // done before
+	if c.claim.Verdict == Buffered && rec.waits(instant) { // an earlier call recorded it
 		return w
 	}
 	again := c.l.settle(v, &w, func(n *runNote) bool { return !n.Manual && !n.Waited && n.Instant.Equal(instant) })

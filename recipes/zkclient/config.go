@@ -26,8 +26,8 @@ type Config struct {
 	// groups, named like Operators. Where there are Contenders or Readers, the
 	// three lists say all that any client may do with any node, whichever client
 	// makes it, and this client has to be in one of them; docs/security.md has the
-	// table. They need Operators. "world:anyone" lets clients without credentials
-	// contend, or has Operators given, which is for development. Client.Init
+	// table. They need Operators. "world:anyone" lets a client contend that has
+	// no credentials, or that has Operators given; it is for development. Client.Init
 	// leaves the lists in ZooKeeper, where clients without lists find them; those
 	// of others have to be the same. Defaults to none: then they are those in
 	// ZooKeeper, or else a node is for the identity that makes it, and for

@@ -14,7 +14,7 @@ import (
 // chosen that list. So what a node says is trusted if only this client and the
 // operators may make or remove nodes where it is, and only they may write it.
 
-// UntrustedError says that a client other than this one and the operators could
+// UntrustedError says that an identity other than this client's and the operators' could
 // have written a node, so that its data is not acted on.
 type UntrustedError struct {
 	Node  string // whose access control list allows too much
