@@ -139,7 +139,17 @@ func (d *downstream) oneAtATime(killed ...string) {
 	t.Helper()
 	var inside *report
 	var last lockguard.Token
-	for _, r := range d.reported("enter", "write", "leave") {
+	stopped := make(map[lockguard.Token]bool)
+	for _, r := range d.reported("enter", "write", "leave", "stop") {
+		if r.What == "stop" {
+			stopped[r.Token] = true
+			if inside != nil && inside.Token == r.Token {
+				inside = nil
+			}
+		}
+		if stopped[r.Token] { // a report whose sender had gone may come late
+			continue
+		}
 		if r.What == "enter" {
 			require.True(t, inside == nil || slices.Contains(killed, inside.Worker), "%+v while %+v is inside", r, inside)
 			require.Greater(t, r.Token, last, "%+v", r)
@@ -180,10 +190,14 @@ func (p reporter) register(r worker.Registry) {
 	}
 }
 
-// labour writes a few times, and succeeds if nothing is refused.
+// labour writes a few times, and succeeds if nothing is refused. It says so when it stops before that, as a workflow of
+// higher priority preempts it.
 func (p reporter) labour(ctx context.Context) (token lockguard.Token, err error) {
 	for _, what := range []string{"enter", "write", "write", "leave"} {
 		if token, err = p.tell(ctx, what); err != nil {
+			if ctx.Err() != nil {
+				_, _ = p.send(context.WithoutCancel(ctx), p.about(ctx, "stop"))
+			}
 			return 0, err
 		}
 	}
