@@ -1,4 +1,3 @@
-// Package znodetest has what tests of records and names have in common.
 package znodetest
 
 import (
