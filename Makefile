@@ -73,7 +73,7 @@ test-full: packages ## Test all of it: everything on real ZooKeeper and Temporal
 test-rest: packages ## Test what test-full tests beside test
 	@$(TESTRUN) rest $(TESTRUNFLAGS)
 
-flaky: setup ## Run tests N times in random order, on 1 to 16 processors, with and without busy loops, and print a table of failures (N=20 PKG='./recipes ./integration/locks')
+flaky: setup ## Run tests N times in random order, on 1 to 16 processors, with and without busy loops, and print a table of failures (N=20 PKG='./recipes/lock ./integration/locks')
 	@$(TESTRUN) flaky -n $(N) $(PKG)
 
 packages:
@@ -87,7 +87,7 @@ diff: setup ## Compare the embedded ZooKeeper with a real one, frame by frame (S
 	go test ./integration/zkdiff -run Embedded -v -timeout 0 -args -steps $(STEPS) -seed $(SEED)
 
 model: ## Check the lock protocol by machine, in every state of every configuration; and what each guard is for; four minutes, one gigabyte
-	go run ./recipes/model/check
+	go run ./recipes/lock/model/check
 
 fuzz: ## Put anything into all that is parsed, one target after the other (FUZZTIME=1m or 2000x for each, FUZZ=regexp); what breaks is kept in testdata/fuzz
 	@scripts/fuzz.sh '$(FUZZTIME)' '$(FUZZ)'

@@ -3,7 +3,7 @@ package lockkeeper
 import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // The causes with which the context of a Hold ends (context.Cause). The error of
@@ -28,23 +28,23 @@ type (
 // The errors of a request that was not granted. It is never granted later.
 type (
 	// NotAcquiredError: the acquire timeout is over.
-	NotAcquiredError = recipes.NotAcquiredError
+	NotAcquiredError = lock.NotAcquiredError
 
 	// CleanupPendingError: the request is polite, its waiting timeout is over, and the
 	// holder still cleans up.
-	CleanupPendingError = recipes.CleanupPendingError
+	CleanupPendingError = lock.CleanupPendingError
 
 	// QueueFullError: too many requests wait.
-	QueueFullError = recipes.QueueFullError
+	QueueFullError = lock.QueueFullError
 
 	// EvictedError: an administrator has removed the request from the queue.
-	EvictedError = recipes.EvictedError
+	EvictedError = lock.EvictedError
 
 	// FrozenError: an operator's override keeps the request from being granted.
 	FrozenError = lockguard.FrozenError
 
 	// UnavailableError: ZooKeeper does not answer.
-	UnavailableError = recipes.UnavailableError
+	UnavailableError = lock.UnavailableError
 
 	// UpgradeError: the work holds the lock shared, and asks for it exclusively.
 	UpgradeError = lockguard.UpgradeError

@@ -1,14 +1,14 @@
 package lockkeeper
 
-import "github.com/lockkeeper/lockkeeper/recipes"
+import "github.com/lockkeeper/lockkeeper/recipes/lock"
 
 // A Client is the connection of one process to ZooKeeper: one session, shared by
 // everything that the process locks. Close it when all work has ended.
-type Client = recipes.Client
+type Client = lock.Client
 
 // Config says how to reach ZooKeeper: root, credentials, TLS, session timeout. The
 // zero value reaches localhost:2181.
-type Config = recipes.Config
+type Config = lock.Config
 
 // Connect returns a Client for servers: host:port pairs with commas between them and,
 // optionally, a chroot, such as "zk1:2181,zk2:2181/tenants/a". The port defaults to
@@ -20,16 +20,16 @@ func Connect(servers string, options ...func(*Config)) (*Client, error) {
 	var cfg Config
 	if servers != "" {
 		var err error
-		if cfg.Servers, cfg.Chroot, err = recipes.ParseServers(servers); err != nil {
+		if cfg.Servers, cfg.Chroot, err = lock.ParseServers(servers); err != nil {
 			return nil, err
 		}
 	}
 	for _, option := range options {
 		option(&cfg)
 	}
-	return recipes.NewClient(cfg)
+	return lock.NewClient(cfg)
 }
 
 // LockState is one lock as Client.Lock reads it: its holders, and its waiters in the
 // order of the queue.
-type LockState = recipes.LockState
+type LockState = lock.State

@@ -15,8 +15,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -36,7 +36,7 @@ type Config struct {
 	// Client says how to reach ZooKeeper. Its defaults are filled in, except
 	// for Servers and Root, which are empty when the file names none: the
 	// program may know better.
-	Client recipes.Config
+	Client lock.Config
 
 	// Console says where the daemon shows its console.
 	Console Console

@@ -16,8 +16,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -29,9 +29,9 @@ func TestSampleFileIsReadCompletely(t *testing.T) {
 
 	require.Empty(t, cfg.Warnings)
 	require.Equal(t, "testdata/lockkeeper.yaml", cfg.File)
-	require.Equal(t, recipes.Config{
-		Auth:           &recipes.Digest{User: "lockkeeper", Password: "not-a-secret"},
-		Operators:      []string{recipes.DigestID("lockkeeper", "not-a-secret"), "x509:CN=ana,OU=operations,O=example"},
+	require.Equal(t, lock.Config{
+		Auth:           &lock.Digest{User: "lockkeeper", Password: "not-a-secret"},
+		Operators:      []string{lock.DigestID("lockkeeper", "not-a-secret"), "x509:CN=ana,OU=operations,O=example"},
 		Root:           "/lockkeeper",
 		Servers:        []string{"zk1:2181", "zk2:2181", "zk3:2181"},
 		SessionTimeout: 15 * time.Second,
@@ -156,7 +156,7 @@ func TestFileThatCannotBeReadIsOneProblemWithoutALine(t *testing.T) {
 func TestEmptySettingsHaveDefaults(t *testing.T) {
 	cfg := mustParse(t, job(""))
 
-	require.Equal(t, recipes.Config{SessionTimeout: 15 * time.Second}, cfg.Client)
+	require.Equal(t, lock.Config{SessionTimeout: 15 * time.Second}, cfg.Client)
 	require.Equal(t, Defaults{Job: jobs.Job{TimeZone: "UTC"}, Lock: lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: 10 * time.Minute}}}, cfg.Defaults)
 	require.Equal(t, scheduler.DefaultDrainFinish, cfg.Drain.Finish)
 	require.Equal(t, Log{Format: "text", Level: slog.LevelInfo}, cfg.Log)

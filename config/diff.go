@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Diff is what changes from one configuration to the next. Its zero value is
@@ -287,7 +287,7 @@ func compareSettings(a, b *Config) []Change {
 	return c
 }
 
-func servers(c recipes.Config) string { return strings.Join(c.Servers, ",") + c.Chroot }
+func servers(c lock.Config) string { return strings.Join(c.Servers, ",") + c.Chroot }
 
 // sameTLS compares what a file can say of TLS.
 func sameTLS(a, b *tls.Config) bool {

@@ -16,7 +16,7 @@
 //	if err != nil {
 //		return err // *config.Errors: one line for each problem
 //	}
-//	client, err := recipes.NewClient(cfg.Client)
+//	client, err := lock.NewClient(cfg.Client)
 //
 // Every value may have environment variables in it, ${NAME} or
 // ${NAME:-default}; $${ stands for a plain ${. Anchors, aliases and merge keys

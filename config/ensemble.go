@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // An Ensemble has the locks of some scopes, in place of the one that Config.Client
-// reaches. See recipes.Router.
+// reaches. See lock.Router.
 type Ensemble struct {
 	Chroot   string
 	Name     string   // of the file, for people
@@ -20,7 +20,7 @@ type Ensemble struct {
 
 // Client says how to reach the ensemble: everything but servers, chroot and root is
 // as at home.
-func (e Ensemble) Client(home recipes.Config) recipes.Config {
+func (e Ensemble) Client(home lock.Config) lock.Config {
 	home.Servers, home.Chroot = slices.Clone(e.Servers), e.Chroot
 	if e.Root != "" {
 		home.Root = e.Root
@@ -36,7 +36,7 @@ func ensembleOf(all []Ensemble, scope string) (found *Ensemble) {
 	longest := 0
 	for i := range all {
 		for _, prefix := range all[i].Prefixes {
-			if recipes.HasPrefix(scope, prefix) && len(prefix) > longest {
+			if lock.HasPrefix(scope, prefix) && len(prefix) > longest {
 				found, longest = &all[i], len(prefix)
 			}
 		}
@@ -82,7 +82,7 @@ func (r *reader) readPrefixes(v value) ([]string, bool) {
 		r.problem(v, "the list is empty", instead)
 	}
 	return r.texts(v, instead, func(r *reader, item value, prefix string) bool {
-		if r.refused(item, recipes.CheckPrefix(prefix)) {
+		if r.refused(item, lock.CheckPrefix(prefix)) {
 			return false
 		}
 		first, twice := r.prefixes[prefix]

@@ -44,8 +44,8 @@ func TestEnvironmentProblems(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"not set":    {job("timeout: ${NONE}"), "4:14 jobs[a].timeout: the environment variable NONE is not set; set it, write ${NONE:-default}, or $${NONE} to keep it as it is"},
 		"wrong":      {job("timeout: ${A}"), `4:14 jobs[a].timeout: "alpha" (from "${A}") is not a duration; write it like "30s", "5m" or "1h30m"`},
-		"a bad term": {lock(`lock_delay: "-${LEASE}"`), `4:36 jobs[a].locks[0].lock_delay: -30s is negative (from "-${LEASE}"); write how long work that was cut off may still do harm, or leave it out`},
-		"empty":      {lock(`message: "${EMPTY}"`), `4:33 jobs[a].locks[0].message: "" (from "${EMPTY}") is empty; write why the lock is held, for people`},
+		"a bad term": {lockOf(`lock_delay: "-${LEASE}"`), `4:36 jobs[a].locks[0].lock_delay: -30s is negative (from "-${LEASE}"); write how long work that was cut off may still do harm, or leave it out`},
+		"empty":      {lockOf(`message: "${EMPTY}"`), `4:33 jobs[a].locks[0].message: "" (from "${EMPTY}") is empty; write why the lock is held, for people`},
 		"not closed": {job("timeout: ${A"), `4:14 jobs[a].timeout: "${A": the ${ is not closed; write "}" after the name, or $${ for a plain ${`},
 		"no name":    {job("run: [x, \"${1+1}\"]"), `4:14 jobs[a].run[1]: "1+1" is not the name of an environment variable; write ${NAME}, ${NAME:-default}, or $${ for a plain ${`},
 		"no keys":    {file("${A}: 1\n"), `2:1 unknown field "${A}"; the file can have version, zookeeper, temporal, priorities, defaults, scopes, jobs, groups, scheduler, drain, drain_timeout, state_dir, emergency, approvals, audit, metrics, console, log`},

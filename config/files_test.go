@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // load writes files beside a configuration and loads that.
@@ -33,7 +33,7 @@ func load(t *testing.T, text string, files map[string]string) (*Config, error) {
 
 func TestDigestFileHasUserAndPassword(t *testing.T) {
 	text := file("zookeeper: {auth: {digest_file: zk}}\n")
-	for content, want := range map[string]*recipes.Digest{
+	for content, want := range map[string]*lock.Digest{
 		"user:password":       {User: "user", Password: "password"},
 		"user:pass:word\n":    {User: "user", Password: "pass:word"},
 		"user: password \r\n": {User: "user", Password: " password "},
@@ -63,7 +63,7 @@ func TestFilesThatCannotBeReadAreProblemsWhereTheyAreNamed(t *testing.T) {
 }
 
 func TestOperatorsAreNamedAsZooKeeperNamesThem(t *testing.T) {
-	ana, ops := recipes.DigestID("ana", "secret"), "x509:CN=ops,O=example"
+	ana, ops := lock.DigestID("ana", "secret"), "x509:CN=ops,O=example"
 	cfg, err := load(t, file("zookeeper: {operators: ["+ana+", \""+ops+"\"]}\n"), nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{ana, ops}, cfg.Client.Operators)

@@ -87,6 +87,6 @@ func job(settings string) string {
 
 // lock makes a file of the settings of a job's lock, which stand in line 4
 // from column 13 on.
-func lock(settings string) string { return job("locks: [{scope: s, " + settings + "}]") }
+func lockOf(settings string) string { return job("locks: [{scope: s, " + settings + "}]") }
 
 func sorted(lines []string) []string { return slices.Sorted(slices.Values(lines)) }

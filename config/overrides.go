@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Overrides is an overrides file, read and checked.
@@ -406,7 +406,7 @@ func (r *reader) adviseOverride(read overrideEntry) {
 	if m := read.Match; m.Scope != "" {
 		v := read.match.get("scope")
 		if !strings.ContainsAny(m.Scope, "*?") {
-			if _, err := recipes.EscapeScope(m.Scope); r.refused(v, err) {
+			if _, err := lock.EscapeScope(m.Scope); r.refused(v, err) {
 				return
 			}
 		}

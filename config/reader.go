@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A reader reads the sections of one file, in the order in which they need
@@ -106,7 +106,7 @@ func isNumber(text string) bool {
 func (r *reader) refused(v value, err error) bool {
 	for _, e := range unjoin(err) {
 		reason := strings.TrimPrefix(e.Error(), "lockkeeper: ")
-		if request, ok := errors.AsType[*recipes.RequestError](e); ok {
+		if request, ok := errors.AsType[*lock.RequestError](e); ok {
 			reason = request.Reason
 		}
 		what, instead := splitReason(reason)
@@ -133,7 +133,7 @@ func unjoin(err error) []error {
 
 // refusedField names the field that another package refuses; "" if it does not say.
 func refusedField(err error) string {
-	if request, ok := errors.AsType[*recipes.RequestError](err); ok {
+	if request, ok := errors.AsType[*lock.RequestError](err); ok {
 		return request.Field
 	}
 	return ""

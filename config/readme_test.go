@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestSampleInTheReadmeIsValid(t *testing.T) {
@@ -44,7 +44,7 @@ func TestEverySampleInTheDocumentationIsValid(t *testing.T) {
 			}
 			sample = strings.ReplaceAll(sample, "/etc/lockkeeper/lockkeeper.digest", secret)
 			sample = strings.ReplaceAll(sample, "/etc/lockkeeper/console.users", people)
-			sample = regexp.MustCompile(`digest:lockkeeper:\S+`).ReplaceAllString(sample, recipes.DigestID("lockkeeper", "secret"))
+			sample = regexp.MustCompile(`digest:lockkeeper:\S+`).ReplaceAllString(sample, lock.DigestID("lockkeeper", "secret"))
 			_, problems, warnings := parse(t, sample)
 			require.Empty(t, problems, "%s:\n%s", page, sample)
 			require.Empty(t, warnings, "%s:\n%s", page, sample)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Scope is something that locks protect, as documented in the file.
@@ -84,7 +84,7 @@ func (r *reader) mode(v value) (priority.Mode, bool) {
 
 // scopeName reports whether a text can be a scope.
 func (r *reader) scopeName(v value, name string) bool {
-	_, err := recipes.EscapeScope(name)
+	_, err := lock.EscapeScope(name)
 	return !r.refused(v, err)
 }
 

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const (
@@ -54,7 +54,7 @@ func (r *reader) zookeeper(v value, c *Config) {
 	cfg.Servers, cfg.Chroot = r.servers(o.get("servers"))
 	if v := o.get("session_timeout"); v.exists() {
 		r.session = setting[time.Duration]{at: v, given: true, bad: true}
-		if d, ok := r.duration(v, false); ok && !r.refused(v, recipes.Config{SessionTimeout: d}.Validate()) {
+		if d, ok := r.duration(v, false); ok && !r.refused(v, lock.Config{SessionTimeout: d}.Validate()) {
 			cfg.SessionTimeout = d
 			r.session = setting[time.Duration]{v: d, at: v, given: true}
 		}
@@ -67,22 +67,22 @@ func (r *reader) zookeeper(v value, c *Config) {
 	case cfg.TLS == nil || len(cfg.TLS.Certificates) == 0:
 		r.problem(auth, "x509 needs the certificate of the daemon", "name cert_file and key_file in zookeeper.tls")
 	default:
-		r.refused(auth, recipes.Config{X509: true, TLS: cfg.TLS}.Validate())
+		r.refused(auth, lock.Config{X509: true, TLS: cfg.TLS}.Validate())
 	}
 	r.checkIdentities(o, cfg)
 }
 
 // checkIdentities looks whether those who may do something, if they could be read,
 // go together.
-func (r *reader) checkIdentities(o object, cfg *recipes.Config) {
+func (r *reader) checkIdentities(o object, cfg *lock.Config) {
 	if r.badIdentities || o.has("auth") && cfg.Auth == nil && !cfg.X509 {
 		return // who the daemon is is not known
 	}
-	err := recipes.Config{
+	err := lock.Config{
 		Auth: cfg.Auth, X509: cfg.X509, TLS: cfg.TLS, Operators: cfg.Operators, Contenders: cfg.Contenders, Readers: cfg.Readers,
 	}.Validate()
 	for _, problem := range unjoin(err) {
-		wrong, ok := errors.AsType[*recipes.RequestError](problem)
+		wrong, ok := errors.AsType[*lock.RequestError](problem)
 		if ok && wrong.Field == "auth" {
 			continue // it may come from the environment
 		}
@@ -100,7 +100,7 @@ func (r *reader) checkIdentities(o object, cfg *recipes.Config) {
 var identities = of[[]string]{kind: listOf(aText), read: func(r *reader, v value) ([]string, bool) {
 	before := r.problems()
 	all := r.texts(v, "write [digest:USER:HASH]; lockkeeper config operator prints it", func(r *reader, item value, text string) bool {
-		return !r.refused(item, recipes.Config{Operators: []string{text}}.Validate())
+		return !r.refused(item, lock.Config{Operators: []string{text}}.Validate())
 	})
 	r.badIdentities = r.badIdentities || r.problems() > before
 	return all, true
@@ -109,7 +109,7 @@ var identities = of[[]string]{kind: listOf(aText), read: func(r *reader, v value
 // aRoot is the node that everything lives under.
 var aRoot = of[string]{kind: aText, read: func(r *reader, v value) (string, bool) {
 	root, ok := r.text(v, "write an absolute path such as /lockkeeper")
-	if !ok || r.refused(v, recipes.Config{Root: root}.Validate()) {
+	if !ok || r.refused(v, lock.Config{Root: root}.Validate()) {
 		return "", false
 	}
 	return root, true
@@ -126,7 +126,7 @@ func (r *reader) servers(v value) (servers []string, chroot string) {
 		if !ok {
 			return nil, ""
 		}
-		servers, chroot, err := recipes.ParseServers(text)
+		servers, chroot, err := lock.ParseServers(text)
 		r.refused(v, err)
 		return servers, chroot
 	}
@@ -143,7 +143,7 @@ func (r *reader) servers(v value) (servers []string, chroot string) {
 			r.problem(item, quote(text)+" is not one server", `write host:port here, or all in one string: "zk1:2181,zk2:2181/chroot"`)
 			continue
 		}
-		one, _, err := recipes.ParseServers(text)
+		one, _, err := lock.ParseServers(text)
 		if r.refused(item, err) {
 			continue
 		}
@@ -166,7 +166,7 @@ var authShape = shape{
 	later: []string{"sasl", "kerberos"},
 }
 
-func (r *reader) auth(v value) (digest *recipes.Digest, x509 bool) {
+func (r *reader) auth(v value) (digest *lock.Digest, x509 bool) {
 	if !v.exists() {
 		return nil, false
 	}
@@ -189,7 +189,7 @@ func (r *reader) auth(v value) (digest *recipes.Digest, x509 bool) {
 	return nil, x509
 }
 
-func (r *reader) digest(file value) *recipes.Digest {
+func (r *reader) digest(file value) *lock.Digest {
 	data, ok := r.privateFile(file)
 	if !ok {
 		return nil
@@ -199,7 +199,7 @@ func (r *reader) digest(file value) *recipes.Digest {
 		r.problem(file, "the file does not have the form user:password", "write one line into it, user:password")
 		return nil
 	}
-	return &recipes.Digest{User: user, Password: password}
+	return &lock.Digest{User: user, Password: password}
 }
 
 var tlsShape = shape{

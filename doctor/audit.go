@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
-func verify(ctx context.Context, client *recipes.Client) (opstore.AuditReport, error) {
+func verify(ctx context.Context, client *lock.Client) (opstore.AuditReport, error) {
 	log, err := client.AuditLog(0)
 	if err != nil {
 		return opstore.AuditReport{}, err
@@ -49,7 +49,7 @@ func checkAudit(f *findings, x *facts, o Options) {
 	switch {
 	case x.auditErr != nil:
 		todo := "lockkeeper audit verify takes its time"
-		if errors.As(x.auditErr, new(*recipes.AccessError)) {
+		if errors.As(x.auditErr, new(*lock.AccessError)) {
 			todo = "see access"
 		}
 		f.skip("", x.auditErr.Error(), todo)

@@ -1,7 +1,7 @@
 // Package doctor looks at an installation, from the servers of ZooKeeper to the
 // configuration file, and says what is wrong with it and what to do.
 //
-//	report := doctor.Examine(ctx, doctor.Options{Client: recipes.Config{Servers: []string{"zk1:2181", "zk2:2181"}}})
+//	report := doctor.Examine(ctx, doctor.Options{Client: lock.Config{Servers: []string{"zk1:2181", "zk2:2181"}}})
 //	for _, f := range report.Findings {
 //		fmt.Println(f.Result, f.Check, f.Subject, f.Found, f.Do)
 //	}

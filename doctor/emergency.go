@@ -11,20 +11,20 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/survey"
 )
 
 // An urgent request is one at emergency priority.
 type urgent struct {
-	recipes.Contender
+	lock.Contender
 	scope string
 	node  string
 	holds bool
 }
 
 // lookAtEmergencies reads who is at emergency priority, and what is on the board.
-func (x *examiner) lookAtEmergencies(ctx context.Context, client *recipes.Client) {
+func (x *examiner) lookAtEmergencies(ctx context.Context, client *lock.Client) {
 	if len(x.facts.survey.Emergencies) == 0 {
 		return
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/config"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/survey"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
@@ -21,7 +21,7 @@ type Options struct {
 	AdminPort int
 
 	// Client says how to reach ZooKeeper.
-	Client recipes.Config
+	Client lock.Config
 
 	// Config is the configuration file, read; nil when there is none, or none
 	// that can be used.
@@ -84,13 +84,13 @@ func Examine(ctx context.Context, o Options) Report {
 // facts are what was seen.
 type facts struct {
 	servers   []*server // in the order of the connect string
-	members   []recipes.EnsembleMember
+	members   []lock.EnsembleMember
 	survey    survey.Survey
 	surveyErr error
 	posted    []opstore.PostedOverride
 	postedErr error
-	known     *recipes.Identities // as an operator has left them; nil: none set, or they cannot be read
-	unknown   error               // why the client must make no nodes; nil if it may
+	known     *lock.Identities // as an operator has left them; nil: none set, or they cannot be read
+	unknown   error            // why the client must make no nodes; nil if it may
 	audit     opstore.AuditReport
 	auditErr  error
 	urgent    []urgent
@@ -155,7 +155,7 @@ func (x *examiner) look(ctx context.Context) {
 			cfg.Servers = append(cfg.Servers, s.address)
 		}
 	}
-	client, err := recipes.NewClient(cfg)
+	client, err := lock.NewClient(cfg)
 	if err == nil {
 		defer x.close(client)
 		err = client.Ready(ctx)
@@ -179,7 +179,7 @@ func (x *examiner) look(ctx context.Context) {
 }
 
 // close closes a client in the background; Examine waits for that.
-func (x *examiner) close(client *recipes.Client) {
+func (x *examiner) close(client *lock.Client) {
 	x.leaving.Go(func() { _ = client.Close(x.closing) })
 }
 

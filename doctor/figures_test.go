@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // speaker is a server that answers words alone.
@@ -73,7 +73,7 @@ var leaders = map[string]map[string]string{
 func TestAnswersOfAllVersions(t *testing.T) {
 	for release, answers := range leaders {
 		t.Run(release, func(t *testing.T) {
-			f, closed, answered := askWords(t.Context(), recipes.Config{}, speaker(t, answers))
+			f, closed, answered := askWords(t.Context(), lock.Config{}, speaker(t, answers))
 			require.True(t, answered)
 			require.Equal(t, answers["conf"] == "", len(closed) == 1 && closed[0] == "conf", "%q", closed)
 			v, built, ok := parseVersion(f["version"])
@@ -95,7 +95,7 @@ func TestAnswersOfAllVersions(t *testing.T) {
 
 func TestServerWithoutQuorumSaysSo(t *testing.T) {
 	const text = "This ZooKeeper instance is not currently serving requests\n"
-	f, closed, answered := askWords(t.Context(), recipes.Config{}, speaker(t, map[string]string{"srvr": text, "mntr": text, "conf": "tickTime=2000\n"}))
+	f, closed, answered := askWords(t.Context(), lock.Config{}, speaker(t, map[string]string{"srvr": text, "mntr": text, "conf": "tickTime=2000\n"}))
 	require.True(t, answered)
 	require.Empty(t, closed)
 	require.True(t, (&server{figures: f}).withoutQuorum())
@@ -107,7 +107,7 @@ func TestFourLetterWordTimesOutWithoutAnAnswer(t *testing.T) {
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = word(ctx, recipes.Config{}, l.Addr().String(), "srvr")
+	_, err = word(ctx, lock.Config{}, l.Addr().String(), "srvr")
 	require.Error(t, err)
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/survey"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -35,10 +35,10 @@ func run(check func(*findings, *facts, Options), x *facts, o Options) string {
 	return strings.Join(lines, "\n")
 }
 
-func voters(n int) []recipes.EnsembleMember {
-	members := make([]recipes.EnsembleMember, n)
+func voters(n int) []lock.EnsembleMember {
+	members := make([]lock.EnsembleMember, n)
 	for i := range members {
-		members[i] = recipes.EnsembleMember{ID: i + 1, Host: "zk"}
+		members[i] = lock.EnsembleMember{ID: i + 1, Host: "zk"}
 	}
 	return members
 }
@@ -71,7 +71,7 @@ func TestQuorum(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		servers []*server
-		members []recipes.EnsembleMember
+		members []lock.EnsembleMember
 		want    string
 	}{
 		"none there":                        {[]*server{down}, nil, ""},
@@ -84,7 +84,7 @@ func TestQuorum(t *testing.T) {
 		"one down":                          {[]*server{member("a", "leader", "synced_followers", "1"), member("b", "follower"), down}, voters(3), "problem: 2 of 3 voting servers are there: when one more fails, no lock is granted"},
 		"one behind":                        {[]*server{member("a", "leader", "followers", "2", "synced_followers", "1"), member("b", "follower"), down}, voters(3), "warning: a: 1 of its followers have not caught up\nproblem: 2 of 3 voting servers are there: when one more fails, no lock is granted"},
 		"even":                              {[]*server{member("a", "leader", "synced_followers", "3"), member("b", "follower"), member("c", "follower"), member("d", "follower")}, voters(4), "warning: 4 servers vote: no more of them may fail than of 3\nok: 4 voting servers, all there, led by a: one may fail"},
-		"an observer":                       {[]*server{member("a", "leader", "learners", "3", "synced_followers", "2", "synced_observers", "1"), member("b", "observer"), member("c", "follower"), member("d", "follower")}, append(voters(3), recipes.EnsembleMember{ID: 4, Host: "zk", Observer: true}), "ok: 3 voting servers, all there, led by a: one may fail"},
+		"an observer":                       {[]*server{member("a", "leader", "learners", "3", "synced_followers", "2", "synced_observers", "1"), member("b", "observer"), member("c", "follower"), member("d", "follower")}, append(voters(3), lock.EnsembleMember{ID: 4, Host: "zk", Observer: true}), "ok: 3 voting servers, all there, led by a: one may fail"},
 		"silent":                            {[]*server{member("a", ""), member("b", ""), member("c", "")}, voters(3), "ok: 3 servers vote; how many follow the leader is not known\nskipped: which server leads is not known: none in the connect string says so"},
 		"no leader":                         {[]*server{member("a", "follower"), member("b", "follower"), member("c", "follower")}, voters(3), "ok: 3 servers vote; how many follow the leader is not known\nskipped: no server of the connect string leads"},
 		"one of three named":                {[]*server{member("a", "leader", "synced_followers", "2")}, voters(3), "ok: 3 voting servers, all there, led by a: one may fail\nwarning: the connect string names 1 server of an ensemble of 3: clients are cut off when those fail"},
@@ -166,26 +166,26 @@ func TestSessionTimeouts(t *testing.T) {
 	s := &server{address: "a", timeout: 40 * time.Second, figures: figures("tick_time", "2000", "min_session_timeout", "4000", "max_session_timeout", "40000")}
 	x := &facts{servers: []*server{s}}
 	require.Equal(t, "warning: a: grants a session timeout of 40s in place of 1m: it allows 4s to 40s, with a tick of 2s",
-		run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: time.Minute}}))
-	require.Equal(t, "ok: a: grants the session timeout of 40s", run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 40 * time.Second}}))
+		run(checkSession, x, Options{Client: lock.Config{SessionTimeout: time.Minute}}))
+	require.Equal(t, "ok: a: grants the session timeout of 40s", run(checkSession, x, Options{Client: lock.Config{SessionTimeout: 40 * time.Second}}))
 	s.timeout = 4400 * time.Millisecond
-	require.Equal(t, "ok: a: grants the session timeout of 4.4s", run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 4400 * time.Millisecond}}),
+	require.Equal(t, "ok: a: grants the session timeout of 4.4s", run(checkSession, x, Options{Client: lock.Config{SessionTimeout: 4400 * time.Millisecond}}),
 		"two ticks, and the time that a ping may be late")
-	require.Contains(t, run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 4400 * time.Millisecond, Margin: 100 * time.Millisecond}}),
+	require.Contains(t, run(checkSession, x, Options{Client: lock.Config{SessionTimeout: 4400 * time.Millisecond, Margin: 100 * time.Millisecond}}),
 		"warning: a: a holder keeps 100ms to the end of its session of 4.4s, and with a tick of 2s it needs 144ms")
 	s.timeout = 4 * time.Second
 	require.Equal(t, "ok: a: grants the session timeout of 4s\nwarning: a: a holder keeps 333ms to the end of its session of 4s, and with a tick of 2s it needs 407ms: a lock may be given away a moment before its holder knows",
-		run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 4 * time.Second}}), "a late ping may cost a heartbeat")
+		run(checkSession, x, Options{Client: lock.Config{SessionTimeout: 4 * time.Second}}), "a late ping may cost a heartbeat")
 	s.timeout = 2 * time.Second // as minSessionTimeout may allow
-	require.Contains(t, run(checkSession, x, Options{Client: recipes.Config{SessionTimeout: 2 * time.Second}}),
+	require.Contains(t, run(checkSession, x, Options{Client: lock.Config{SessionTimeout: 2 * time.Second}}),
 		"warning: a: a holder keeps 167ms to the end of its session of 2s, and with a tick of 2s it needs 753ms")
 	other := &server{address: "b", timeout: 4400 * time.Millisecond, figures: figures("tick_time", "3000")}
 	s.timeout = other.timeout
-	require.Contains(t, run(checkSession, &facts{servers: []*server{s, other}}, Options{Client: recipes.Config{SessionTimeout: other.timeout}}),
+	require.Contains(t, run(checkSession, &facts{servers: []*server{s, other}}, Options{Client: lock.Config{SessionTimeout: other.timeout}}),
 		"warning: a: a holder keeps 367ms to the end of its session of 4.4s, and with a tick of 3s it needs", "the other one may lead")
 	for _, tick := range []time.Duration{10 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second} {
 		enough := enoughSession(tick)
-		require.GreaterOrEqual(t, recipes.Config{}.MarginOf(enough), zkclient.LeastMargin(enough, tick), "what the remedy says is enough")
+		require.GreaterOrEqual(t, lock.Config{}.MarginOf(enough), zkclient.LeastMargin(enough, tick), "what the remedy says is enough")
 	}
 }
 
@@ -206,7 +206,7 @@ func TestLeasesAgainstTheSessionTimeout(t *testing.T) {
 func TestClocks(t *testing.T) {
 	now := time.Now()
 	at := func(ahead, round time.Duration) *server {
-		return &server{address: "a", stamp: &recipes.Stamp{At: now.Add(ahead + round/2), Sent: now, Replied: now.Add(round)}}
+		return &server{address: "a", stamp: &lock.Stamp{At: now.Add(ahead + round/2), Sent: now, Replied: now.Add(round)}}
 	}
 	for want, s := range map[string]*server{
 		"ok: the leader's clock is 500 ms ahead of this machine's (± 2.00 ms)":     at(500*time.Millisecond, 2*time.Millisecond),
@@ -286,7 +286,7 @@ func TestAuditFileOfEverybody(t *testing.T) {
 
 // Nodes in several places that cannot be read are set right by a command for each.
 func TestEachPlaceThatCannotBeReadHasItsCommand(t *testing.T) {
-	cfg := recipes.Config{Root: "/lk", Operators: []string{"digest:ana:hash"}, Contenders: []string{"digest:keeper:hash"}}
+	cfg := lock.Config{Root: "/lk", Operators: []string{"digest:ana:hash"}, Contenders: []string{"digest:keeper:hash"}}
 	x := &facts{survey: survey.Survey{Root: "/lk", Exists: true, Refused: []string{"/lk/locks/92", "/lk/ticks/a", "/lk/ticks/b"}}}
 	f := &findings{}
 	checkMatrix(f, x, Options{Client: cfg})

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A server is what was seen of one server of the connect string.
@@ -27,7 +27,7 @@ type server struct {
 	sync     times
 	read     times
 	write    times // of a create and of a delete: two each
-	stamp    *recipes.Stamp
+	stamp    *lock.Stamp
 
 	// Of its own clock, seen when it accepted our connection.
 	ahead    time.Duration
@@ -109,7 +109,7 @@ const rounds = 25
 func (x *examiner) measure(ctx context.Context, s *server) {
 	cfg := x.options.Client
 	cfg.Servers = []string{s.address}
-	client, err := recipes.NewClient(cfg)
+	client, err := lock.NewClient(cfg)
 	if err != nil {
 		s.session = err
 		return
@@ -147,7 +147,7 @@ func (x *examiner) measure(ctx context.Context, s *server) {
 }
 
 // writes measures writes; the error is that of the first, if it is refused.
-func (s *server) writes(ctx context.Context, probe *recipes.Probe) error {
+func (s *server) writes(ctx context.Context, probe *lock.Probe) error {
 	stamp, err := probe.Stamp(ctx)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (t *times) take(request func() error) bool {
 
 // plainly returns what is at the bottom of a server's silence.
 func plainly(err error) error {
-	if e, ok := errors.AsType[*recipes.UnavailableError](err); ok && e.Err != nil {
+	if e, ok := errors.AsType[*lock.UnavailableError](err); ok && e.Err != nil {
 		return e.Err
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" && !e.Timeout() {

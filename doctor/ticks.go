@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // lookAtTicks reads what is decided of the ticks of all jobs. It is compared with the
 // leader's clock, which is not asked for when nothing may be written.
-func (x *examiner) lookAtTicks(ctx context.Context, client *recipes.Client) {
+func (x *examiner) lookAtTicks(ctx context.Context, client *lock.Client) {
 	if x.options.ReadOnly {
 		return
 	}

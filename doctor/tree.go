@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // checkAccess is about who may do what with the nodes.
@@ -23,7 +23,7 @@ func checkAccess(f *findings, x *facts, o Options) {
 		f.ok(x.survey.Root, "does not exist yet: the first client creates it")
 		return
 	}
-	if errors.As(x.unknown, new(*recipes.ListsError)) {
+	if errors.As(x.unknown, new(*lock.ListsError)) {
 		f.problem(x.survey.Root, fmt.Sprintf("this client makes no nodes here: %v", x.unknown), "lockkeeper init, with the credentials of an operator and all lists; or give this client the lists that the others have")
 	}
 	if o.Client.NodeACL(x.survey.Root) != nil {
@@ -41,7 +41,7 @@ func checkAccess(f *findings, x *facts, o Options) {
 	var foreign []string      // for another client alone
 	for _, node := range x.survey.ACLs {
 		switch {
-		case worldMay(node.ACL, recipes.PermissionWrite|recipes.PermissionCreate|recipes.PermissionDelete|recipes.PermissionAdmin):
+		case worldMay(node.ACL, lock.PermissionWrite|lock.PermissionCreate|lock.PermissionDelete|lock.PermissionAdmin):
 			open = append(open, node.Path)
 		default:
 			closed = append(closed, node.Path)
@@ -83,19 +83,19 @@ func sensitive(f *findings, x *facts, open []string) {
 }
 
 // worldMay reports whether everybody has one of these rights.
-func worldMay(acl []recipes.ACL, rights recipes.Permission) bool {
-	return slices.ContainsFunc(acl, func(a recipes.ACL) bool { return a.Scheme == "world" && a.Permissions&rights != 0 })
+func worldMay(acl []lock.ACL, rights lock.Permission) bool {
+	return slices.ContainsFunc(acl, func(a lock.ACL) bool { return a.Scheme == "world" && a.Permissions&rights != 0 })
 }
 
 // ours reports whether we may write, as far as can be told from here: what other
 // schemes than digest know us by is not known. The hash of a password is hidden
 // ("ana:x") from clients that may not change the list.
-func ours(acl []recipes.ACL, o Options) bool {
+func ours(acl []lock.ACL, o Options) bool {
 	for _, a := range acl {
-		if a.Permissions&(recipes.PermissionWrite|recipes.PermissionCreate) == 0 {
+		if a.Permissions&(lock.PermissionWrite|lock.PermissionCreate) == 0 {
 			continue
 		}
-		if a.Scheme != "digest" || o.Client.Auth != nil && "digest:"+a.ID == recipes.DigestID(o.Client.Auth.User, o.Client.Auth.Password) {
+		if a.Scheme != "digest" || o.Client.Auth != nil && "digest:"+a.ID == lock.DigestID(o.Client.Auth.User, o.Client.Auth.Password) {
 			return true
 		}
 	}
@@ -119,10 +119,10 @@ func checkOperators(f *findings, x *facts, o Options) {
 		scheme, id, _ := strings.Cut(operator, ":")
 		var without []string
 		for _, node := range x.survey.ACLs {
-			if worldMay(node.ACL, recipes.PermissionWrite) || restricted(x.survey.Root, node.Path) {
+			if worldMay(node.ACL, lock.PermissionWrite) || restricted(x.survey.Root, node.Path) {
 				continue
 			}
-			named := slices.ContainsFunc(node.ACL, func(a recipes.ACL) bool {
+			named := slices.ContainsFunc(node.ACL, func(a lock.ACL) bool {
 				return a.Scheme == scheme && (a.ID == id || strings.HasSuffix(a.ID, ":x"))
 			})
 			if !named {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Limits of an answer: a server of thousands of clients lists them in some
@@ -23,7 +23,7 @@ const (
 )
 
 // dial connects to a server as clients do.
-func dial(ctx context.Context, cfg recipes.Config, address string) (net.Conn, error) {
+func dial(ctx context.Context, cfg lock.Config, address string) (net.Conn, error) {
 	connect := cfg.Dialer
 	if connect == nil {
 		connect = (&net.Dialer{}).DialContext
@@ -45,7 +45,7 @@ func dial(ctx context.Context, cfg recipes.Config, address string) (net.Conn, er
 }
 
 // word asks a server one of ZooKeeper's four-letter words.
-func word(ctx context.Context, cfg recipes.Config, address, word string) (string, error) {
+func word(ctx context.Context, cfg lock.Config, address, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, wordPatience)
 	defer cancel()
 	conn, err := dial(ctx, cfg, address)
@@ -66,7 +66,7 @@ func word(ctx context.Context, cfg recipes.Config, address, word string) (string
 
 // askWords asks for all figures that four-letter words give. Closed are the words
 // that the server does not execute.
-func askWords(ctx context.Context, cfg recipes.Config, address string) (f figureMap, closed []string, answered bool) {
+func askWords(ctx context.Context, cfg lock.Config, address string) (f figureMap, closed []string, answered bool) {
 	f = figureMap{}
 	for _, w := range []struct {
 		name  string

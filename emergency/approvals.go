@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -112,7 +112,7 @@ var _ lockguard.Approver = (*Approvals)(nil)
 // NewApprovals validates cfg.
 func NewApprovals(cfg ApprovalsConfig) (*Approvals, error) {
 	if cfg.Forum == nil {
-		return nil, errors.New("emergency: the forum is nil; give OnBoard of a recipes.Client, or that of a workflow")
+		return nil, errors.New("emergency: the forum is nil; give OnBoard of a lock.Client, or that of a workflow")
 	}
 	a := &Approvals{cfg: cfg, log: cfg.Logger}
 	if a.log == nil {
@@ -256,6 +256,6 @@ func (a *Approvals) audit(ctx context.Context, entry opstore.AuditEntry) error {
 	return a.cfg.Auditor.Audit(ctx, entry)
 }
 
-func owners(all []recipes.Contender) string {
-	return words.Join(all, ", ", func(c recipes.Contender) string { return c.Owner })
+func owners(all []lock.Contender) string {
+	return words.Join(all, ", ", func(c lock.Contender) string { return c.Owner })
 }

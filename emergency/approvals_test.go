@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -21,7 +21,7 @@ import (
 // waits for it only a second.
 type court struct {
 	*world
-	user, client *recipes.Client // of the holder, and of the request
+	user, client *lock.Client // of the holder, and of the request
 	log          *logbook
 	holder       chan error
 	request      chan error
@@ -30,7 +30,7 @@ type court struct {
 
 func (w *world) court(policy emergency.Policy) *court {
 	w.t.Helper()
-	daemons := recipes.Digest{User: "daemons", Password: "secret"}
+	daemons := lock.Digest{User: "daemons", Password: "secret"}
 	c := &court{world: w, user: w.client("user", daemons), client: w.client("asker", daemons), log: &logbook{}, request: make(chan error, 1)}
 	d := &daemon{w: w, name: "asker"} // writes the trail
 	approvals, err := emergency.NewApprovals(emergency.ApprovalsConfig{
@@ -106,7 +106,7 @@ func TestARuleDecidesAtOnceAndSaysSo(t *testing.T) {
 				denied := &emergency.DeniedError{}
 				require.ErrorAs(t, err, &denied)
 				require.Equal(t, "rules[0]", denied.By)
-				require.ErrorAs(t, err, new(*recipes.CleanupPendingError))
+				require.ErrorAs(t, err, new(*lock.CleanupPendingError))
 				require.NotErrorAs(t, <-court.holder, new(*lockguard.LostError))
 			})
 		})
@@ -180,7 +180,7 @@ func TestApprovalIsDeniedAtItsDeadline(t *testing.T) {
 		require.InDelta(t, 21*time.Second, time.Since(court.began), float64(100*time.Millisecond))
 		require.ErrorContains(t, err, "denied by the deadline")
 		require.ErrorContains(t, err, "no decision within 20s")
-		require.ErrorAs(t, err, new(*recipes.CleanupPendingError))
+		require.ErrorAs(t, err, new(*lock.CleanupPendingError))
 		require.Equal(t, "the deadline", w.entries(opstore.AuditApprovalDecide)[0].By)
 		court.noQuestionIsOpen()
 		<-court.holder
@@ -223,7 +223,7 @@ func TestATakeoverByARuleNeedsAnAuditRecord(t *testing.T) {
 			Auditor: d, Forum: emergency.OnBoard(client.Approvals()), Policy: emergency.Policy{Rules: []emergency.Rule{{Name: "all", Then: emergency.Force}}},
 		})
 		require.NoError(t, err)
-		_, err = approvals.Approve(t.Context(), lockguard.Pending{Subject: lockguard.Subject{Scope: orders}, Err: &recipes.CleanupPendingError{}})
+		_, err = approvals.Approve(t.Context(), lockguard.Pending{Subject: lockguard.Subject{Scope: orders}, Err: &lock.CleanupPendingError{}})
 		require.ErrorContains(t, err, "the trail is full")
 	})
 }

@@ -61,7 +61,7 @@ type DeskConfig struct {
 	Logger *slog.Logger
 
 	// Now is the clock by which overrides end: that of the ZooKeeper servers, as
-	// recipes.Client.Now knows it. Defaults to time.Now.
+	// lock.Client.Now knows it. Defaults to time.Now.
 	Now func() time.Time
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -246,7 +246,7 @@ func (w *watch) preempt(ctx context.Context, a Active, changed <-chan struct{}) 
 	if err != nil {
 		return err
 	}
-	meant := slices.DeleteFunc(slices.Clone(state.Holders), func(c recipes.Contender) bool {
+	meant := slices.DeleteFunc(slices.Clone(state.Holders), func(c lock.Contender) bool {
 		return a.Token != 0 && int64(c.Token) != a.Token || w.note.Begun && !slices.Contains(w.note.Tokens, c.Token)
 	})
 	switch {

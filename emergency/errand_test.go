@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -18,7 +18,7 @@ func TestAnErrandsNoteIsWrittenInItsTurnAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := zktest.RunT(t)
-			c, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, Chroot: chroot})
+			c, err := lock.NewClient(lock.Config{Servers: []string{server.Addr()}, Chroot: chroot})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 			e, err := newErrand(c.Client, "INC-1")

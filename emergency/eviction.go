@@ -12,25 +12,25 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // Broken is what has come of Break.
 type Broken struct {
-	Act    string            // what the audit trail calls it; "": the lock was not broken
-	Begun  string            // likewise, also when it is not known whether it was; "": nothing was begun
-	Victim recipes.Contender // who had the lock
-	After  recipes.LockState // the lock a moment later
+	Act    string         // what the audit trail calls it; "": the lock was not broken
+	Begun  string         // likewise, also when it is not known whether it was; "": nothing was begun
+	Victim lock.Contender // who had the lock
+	After  lock.State     // the lock a moment later
 }
 
 // Break takes a lock from the holder with a token, at once and without asking it.
 // With an Act in what it returns the lock was broken, also if there is an error.
-func (o *Operator) Break(ctx context.Context, scope string, token recipes.Token, by By) (Broken, error) {
+func (o *Operator) Break(ctx context.Context, scope string, token lock.Token, by By) (Broken, error) {
 	d := &deed{trail: o.trail, entry: opstore.AuditEntry{Action: opstore.AuditBreak, Scope: scope, By: by.Name, Reason: by.Reason}}
-	victim, err := o.client.Break(ctx, recipes.BreakRequest{
+	victim, err := o.client.Break(ctx, lock.BreakRequest{
 		Scope: scope, Token: token, By: by.Name, Reason: by.Reason,
-		Authorize: func(ctx context.Context, holders []recipes.Contender) error { return d.intend(ctx, holders...) },
+		Authorize: func(ctx context.Context, holders []lock.Contender) error { return d.intend(ctx, holders...) },
 	})
 	var broken Broken
 	if err == nil {
@@ -48,7 +48,7 @@ type Preemption struct {
 	By    By
 
 	// Token is that of the holder that is meant; 0: any holder of the lock.
-	Token recipes.Token
+	Token lock.Token
 
 	// Force takes the lock when the time to clean up is over, which is Grace at
 	// most; nil: the cleanup timeout of the holder.
@@ -83,19 +83,19 @@ type Preempted struct {
 	Act     string        // what the audit trail calls it; "": nothing was done
 	Took    time.Duration // until the lock was there, or the request withdrawn
 
-	Before, After recipes.LockState
+	Before, After lock.State
 }
 
 // NewMark names what is done in the name of a person.
-func (p Preemption) NewMark() *recipes.Mark {
-	return &recipes.Mark{ID: "preempt-" + strings.ToLower(rand.Text()[:6]), By: p.By.Name, Reason: p.By.Reason}
+func (p Preemption) NewMark() *lock.Mark {
+	return &lock.Mark{ID: "preempt-" + strings.ToLower(rand.Text()[:6]), By: p.By.Name, Reason: p.By.Reason}
 }
 
 // Request is what asks the holders to go. It does not wait for longer than they
 // may take: one at emergency priority is not preempted.
-func (p Preemption) Request(s recipes.LockState, mark *recipes.Mark) recipes.Request {
+func (p Preemption) Request(s lock.State, mark *lock.Mark) lock.Request {
 	const more = 5 * time.Second // for the way
-	r := recipes.Request{
+	r := lock.Request{
 		Identity: priority.Identity{Owner: mark.By, Message: "preempts the holder: " + mark.Reason}, Terms: priority.Terms{
 			Priority: priority.Emergency,
 			Forceful: p.Force, LeaseTimeout: time.Minute,
@@ -124,9 +124,9 @@ func (p Preemption) Request(s recipes.LockState, mark *recipes.Mark) recipes.Req
 
 // Preempt asks the holders of a lock to go, as state shows them, and returns when
 // they have, or have not in time: the outcome is PreemptedPending then, without an
-// error. It returns a *recipes.StaleTokenError or a *recipes.NotHeldError when the
+// error. It returns a *lock.StaleTokenError or a *lock.NotHeldError when the
 // holder that is meant has the lock no longer.
-func (o *Operator) Preempt(ctx context.Context, p Preemption, state recipes.LockState, mark *recipes.Mark) (Preempted, error) {
+func (o *Operator) Preempt(ctx context.Context, p Preemption, state lock.State, mark *lock.Mark) (Preempted, error) {
 	done := Preempted{Mark: mark.ID, Before: state, After: state}
 	if err := p.meant(state.Holders); err != nil {
 		return done, err
@@ -142,19 +142,19 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state recipes.Lock
 	}}
 	taking := &deed{trail: o.trail, entry: asking.entry}
 	taking.entry.Action = opstore.AuditTakeover
-	r.Authorize = func(ctx context.Context, holders []recipes.Contender) error {
+	r.Authorize = func(ctx context.Context, holders []lock.Contender) error {
 		if err := p.meant(holders); err != nil {
 			return err
 		}
 		return taking.intend(ctx, holders...)
 	}
 	var took atomic.Bool
-	r.Notify = func(n recipes.Notice) {
-		if _, ok := n.(recipes.TakenOver); ok {
+	r.Notify = func(n lock.Notice) {
+		if _, ok := n.(lock.TakenOver); ok {
 			took.Store(true)
 		}
 	}
-	lock, err := o.client.PriorityLock(p.Scope)
+	l, err := o.client.PriorityLock(p.Scope)
 	if err != nil {
 		return done, err
 	}
@@ -175,7 +175,7 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state recipes.Lock
 		return done, errors.Join(err, asking.tell(ctx, err))
 	}
 	start := time.Now()
-	grant, failure := lock.Acquire(ctx, r)
+	grant, failure := l.Acquire(ctx, r)
 	done.Took = time.Since(start)
 	var mine []string
 	if failure == nil {
@@ -184,7 +184,7 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state recipes.Lock
 	}
 	done.After = WhatIsNext(ctx, o.client, p.Scope, mine...)
 	outcome := PreemptedGone
-	if took.Load() || slices.ContainsFunc(done.After.Evicted, func(e recipes.Eviction) bool { return e.Override != nil && e.Override.ID == mark.ID }) {
+	if took.Load() || slices.ContainsFunc(done.After.Evicted, func(e lock.Eviction) bool { return e.Override != nil && e.Override.ID == mark.ID }) {
 		outcome = PreemptedTaken
 	}
 	if failure == nil {
@@ -193,7 +193,7 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state recipes.Lock
 	}
 	told := errors.Join(asking.tell(ctx, failure), taking.tell(ctx, failure))
 	switch {
-	case recipes.IsNotAcquired(failure):
+	case lock.IsNotAcquired(failure):
 		done.Outcome = PreemptedPending
 		return done, told
 	case failure != nil:
@@ -204,14 +204,14 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state recipes.Lock
 }
 
 // meant says why the holder that is meant is not among these; nil if it is.
-func (p Preemption) meant(holders []recipes.Contender) error {
+func (p Preemption) meant(holders []lock.Contender) error {
 	switch {
-	case p.Token == 0 || slices.ContainsFunc(holders, func(h recipes.Contender) bool { return h.Token == p.Token }):
+	case p.Token == 0 || slices.ContainsFunc(holders, func(h lock.Contender) bool { return h.Token == p.Token }):
 		return nil
 	case len(holders) == 0:
-		return &recipes.NotHeldError{Scope: p.Scope, Token: p.Token}
+		return &lock.NotHeldError{Scope: p.Scope, Token: p.Token}
 	}
-	return &recipes.StaleTokenError{Scope: p.Scope, Token: p.Token, Holders: holders}
+	return &lock.StaleTokenError{Scope: p.Scope, Token: p.Token, Holders: holders}
 }
 
 // posted is how long what is posted for a preemption outlasts it at most, if it
@@ -221,7 +221,7 @@ const posted = 15 * time.Second
 // post puts on the board, for as long as the request takes, what it is made in the
 // name of: no request is at emergency priority without. It concerns no job, since none
 // is called that.
-func (o *Operator) post(ctx context.Context, scope string, r recipes.Request) (cleared func(), err error) {
+func (o *Operator) post(ctx context.Context, scope string, r lock.Request) (cleared func(), err error) {
 	now, err := o.client.Time(ctx)
 	if err != nil {
 		return nil, err
@@ -251,18 +251,18 @@ const succession = 2 * time.Second
 
 // WhatIsNext reads a lock until it has another holder than those who have gone, or
 // no waiters.
-func WhatIsNext(ctx context.Context, client *recipes.Client, scope string, gone ...string) recipes.LockState {
+func WhatIsNext(ctx context.Context, client *lock.Client, scope string, gone ...string) lock.State {
 	ctx, cancel := context.WithTimeout(ctx, succession)
 	defer cancel()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	last := recipes.LockState{Scope: scope}
+	last := lock.State{Scope: scope}
 	for {
 		state, err := client.Lock(ctx, scope)
 		if err != nil {
 			return last
 		}
-		state.Holders = slices.DeleteFunc(state.Holders, func(h recipes.Contender) bool { return slices.Contains(gone, h.ID) })
+		state.Holders = slices.DeleteFunc(state.Holders, func(h lock.Contender) bool { return slices.Contains(gone, h.ID) })
 		if last = state; state.Held() || len(state.Waiters) == 0 {
 			return state
 		}

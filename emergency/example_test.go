@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -25,7 +25,7 @@ func Example_freeze() {
 	}
 	defer zk.Close()
 
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{zk.Addr()}})
+	client, err := lock.NewClient(lock.Config{Servers: []string{zk.Addr()}})
 	if err != nil {
 		panic(err)
 	}
@@ -70,7 +70,7 @@ func Example_hold() {
 	}
 	defer zk.Close()
 
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{zk.Addr()}})
+	client, err := lock.NewClient(lock.Config{Servers: []string{zk.Addr()}})
 	if err != nil {
 		panic(err)
 	}

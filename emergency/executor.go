@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -26,7 +26,7 @@ type ExecutorConfig struct {
 	Auditor lockguard.Auditor
 
 	// Client is that of the Guard.
-	Client *recipes.Client
+	Client *lock.Client
 
 	// Desk knows what is in force.
 	Desk *Desk

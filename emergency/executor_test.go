@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -85,7 +85,7 @@ func (w *world) entries(action opstore.AuditAction) []audited {
 type daemon struct {
 	w      *world
 	name   string
-	client *recipes.Client
+	client *lock.Client
 	desk   *emergency.Desk
 	log    *logbook
 	stop   func() // and wait until it has
@@ -104,13 +104,13 @@ func (d *daemon) Audit(_ context.Context, entry opstore.AuditEntry) error {
 	return nil
 }
 
-func (w *world) client(name string, auth ...recipes.Digest) *recipes.Client {
+func (w *world) client(name string, auth ...lock.Digest) *lock.Client {
 	w.t.Helper()
-	cfg := recipes.Config{Dialer: w.zk.Dialer(name), SessionTimeout: session} // a short one costs many heartbeats in an hour
+	cfg := lock.Config{Dialer: w.zk.Dialer(name), SessionTimeout: session} // a short one costs many heartbeats in an hour
 	if len(auth) > 0 {
 		cfg.Auth = &auth[0]
 	}
-	client, err := recipes.NewClient(cfg)
+	client, err := lock.NewClient(cfg)
 	require.NoError(w.t, err)
 	require.NoError(w.t, client.Ready(w.t.Context()))
 	w.t.Cleanup(func() { require.NoError(w.t, client.Close(context.Background()), "close the client of %s", name) })
@@ -148,12 +148,12 @@ func file(all []*daemon, overrides ...override.Override) {
 }
 
 // holder is who has the lock: the owner of its only holder.
-func (w *world) holder(by *recipes.Client) recipes.Contender {
+func (w *world) holder(by *lock.Client) lock.Contender {
 	w.t.Helper()
 	state, err := by.Lock(w.t.Context(), orders)
 	require.NoError(w.t, err)
 	if len(state.Holders) == 0 {
-		return recipes.Contender{}
+		return lock.Contender{}
 	}
 	require.Len(w.t, state.Holders, 1)
 	return state.Holders[0]
@@ -167,7 +167,7 @@ func anOverride(kind override.Kind, last time.Duration) override.Override {
 
 // job holds the lock until it is preempted, and then cleans up for a while: it
 // could have twice as long.
-func (w *world) job(ctx context.Context, client *recipes.Client, cleanup time.Duration) (done chan error) {
+func (w *world) job(ctx context.Context, client *lock.Client, cleanup time.Duration) (done chan error) {
 	w.t.Helper()
 	guard, err := lockguard.New(client, lockguard.WithOwner("job"))
 	require.NoError(w.t, err)
@@ -205,7 +205,7 @@ func TestAHoldIsKeptUntilItsTimeIsOverByOneDaemon(t *testing.T) {
 		cause := <-job
 		overridden := &lockguard.OverriddenError{}
 		require.ErrorAs(t, cause, &overridden)
-		require.Equal(t, recipes.Mark{ID: "INC-1", By: "ana", Reason: "disk is full"}, overridden.Override)
+		require.Equal(t, lock.Mark{ID: "INC-1", By: "ana", Reason: "disk is full"}, overridden.Override)
 
 		// and it is one daemon, that keeps it to the end
 		time.Sleep(time.Until(o.Until) - 50*time.Millisecond)
@@ -353,11 +353,11 @@ func anOverrideUntil(d *daemon) override.Override {
 
 func TestOnlyTheHolderWithTheTokenIsAskedToGo(t *testing.T) {
 	for name, c := range map[string]struct {
-		token func(is recipes.Token) int64
+		token func(is lock.Token) int64
 		goes  bool
 	}{
-		"it is the one": {func(is recipes.Token) int64 { return int64(is) }, true},
-		"it is not":     {func(is recipes.Token) int64 { return int64(is) - 1 }, false},
+		"it is the one": {func(is lock.Token) int64 { return int64(is) }, true},
+		"it is not":     {func(is lock.Token) int64 { return int64(is) - 1 }, false},
 		"no holder":     {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {

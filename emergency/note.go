@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -22,11 +22,11 @@ type note struct {
 	Source   Source            `json:"source"`
 	PostedBy string            `json:"posted_by,omitempty"`
 
-	Told   bool            `json:"told,omitempty"`   // that it is in force is on record
-	Begun  bool            `json:"begun,omitempty"`  // holders are being preempted
-	Tokens []recipes.Token `json:"tokens,omitempty"` // of the holders that are meant by that
-	Result string          `json:"result,omitempty"` // of what was done, "" before
-	Ended  time.Time       `json:"ended,omitzero"`   // that it has ended is on record
+	Told   bool         `json:"told,omitempty"`   // that it is in force is on record
+	Begun  bool         `json:"begun,omitempty"`  // holders are being preempted
+	Tokens []lock.Token `json:"tokens,omitempty"` // of the holders that are meant by that
+	Result string       `json:"result,omitempty"` // of what was done, "" before
+	Ended  time.Time    `json:"ended,omitzero"`   // that it has ended is on record
 }
 
 func newNote(a Active) note {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -19,7 +19,7 @@ type AuditTrail interface {
 }
 
 // By is who does something, and why. With one of them missing it is refused, with a
-// *recipes.RequestError.
+// *lock.RequestError.
 type By struct{ Name, Reason string }
 
 // An Operator does what people ask for, by a command or in the console: it asks
@@ -27,13 +27,13 @@ type By struct{ Name, Reason string }
 // runs jobs. What it does is on record before it is done, and what has come of it
 // after; what cannot be put on record is not done.
 type Operator struct {
-	client *recipes.Client
+	client *lock.Client
 	trail  AuditTrail
 }
 
 // NewOperator returns one that acts with the credentials of a client. Both have to
 // be set.
-func NewOperator(client *recipes.Client, trail AuditTrail) (*Operator, error) {
+func NewOperator(client *lock.Client, trail AuditTrail) (*Operator, error) {
 	if client == nil || trail == nil {
 		return nil, errors.New("emergency: an operator without a client or an audit trail; give both")
 	}
@@ -245,17 +245,17 @@ type deed struct {
 
 // intend puts on record what is about to be done, to those if any are given. An
 // error says that it must not be done.
-func (d *deed) intend(ctx context.Context, victims ...recipes.Contender) error {
+func (d *deed) intend(ctx context.Context, victims ...lock.Contender) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.told {
 		return context.Canceled // its caller has gone
 	}
 	if d.entry.By == "" {
-		return &recipes.RequestError{Field: "by", Reason: "is missing; write who does it, for the record"}
+		return &lock.RequestError{Field: "by", Reason: "is missing; write who does it, for the record"}
 	}
 	if d.entry.Reason == "" {
-		return &recipes.RequestError{Field: "reason", Reason: "is missing; write why, for those who look at the record"}
+		return &lock.RequestError{Field: "reason", Reason: "is missing; write why, for those who look at the record"}
 	}
 	d.entry.Phase = opstore.AuditIntent
 	if len(victims) > 0 {
@@ -272,7 +272,7 @@ func (d *deed) intend(ctx context.Context, victims ...recipes.Contender) error {
 }
 
 // after keeps who has the lock now, for the record.
-func (d *deed) after(s recipes.LockState) {
+func (d *deed) after(s lock.State) {
 	d.entry.After = map[string]string{"holders": cmp.Or(owners(s.Holders), "nobody")}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -45,19 +45,19 @@ func (d *diary) Append(ctx context.Context, e opstore.AuditEntry) (opstore.Audit
 // A counter has an operator, and what operators do something about.
 type counter struct {
 	*testing.T
-	client *recipes.Client
+	client *lock.Client
 	diary  *diary
 	does   *emergency.Operator
 
-	grant *recipes.Grant        // of the lock orders
-	token recipes.Token         // of it
+	grant *lock.Grant           // of the lock orders
+	token lock.Token            // of it
 	asked *opstore.OpenApproval // a question that is open
 }
 
 func newCounter(t *testing.T) *counter {
 	t.Helper()
 	zk := zktest.RunT(t)
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{zk.Addr()}, Auth: &recipes.Digest{User: "ana", Password: "secret"}})
+	client, err := lock.NewClient(lock.Config{Servers: []string{zk.Addr()}, Auth: &lock.Digest{User: "ana", Password: "secret"}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -68,9 +68,9 @@ func newCounter(t *testing.T) *counter {
 	c := &counter{T: t, client: client, diary: &diary{}}
 	c.does, err = emergency.NewOperator(client, c.diary)
 	require.NoError(t, err)
-	lock, err := client.PriorityLock(orders)
+	l, err := client.PriorityLock(orders)
 	require.NoError(t, err)
-	c.grant, err = lock.Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "batch"}})
+	c.grant, err = l.Acquire(t.Context(), lock.Request{Identity: priority.Identity{Owner: "batch"}})
 	require.NoError(t, err)
 	c.token, err = c.grant.Token(t.Context())
 	require.NoError(t, err)
@@ -238,7 +238,7 @@ func TestNoDeedIsDoneWithoutAReasonOrAName(t *testing.T) {
 				_, err := deed.do(t.Context(), c, by)
 
 				// then
-				var request *recipes.RequestError
+				var request *lock.RequestError
 				require.ErrorAs(t, err, &request)
 				require.Empty(t, c.diary.entries)
 				require.False(t, deed.done(c))
@@ -302,9 +302,9 @@ func TestAWrongTokenBreaksAndPreemptsNoHolder(t *testing.T) {
 	_, free := c.does.Break(t.Context(), "cluster/other", c.token, ana)
 
 	// then
-	require.ErrorAs(t, broken, new(*recipes.StaleTokenError))
-	require.ErrorAs(t, preempted, new(*recipes.StaleTokenError))
-	require.ErrorAs(t, free, new(*recipes.NotHeldError))
+	require.ErrorAs(t, broken, new(*lock.StaleTokenError))
+	require.ErrorAs(t, preempted, new(*lock.StaleTokenError))
+	require.ErrorAs(t, free, new(*lock.NotHeldError))
 	require.Empty(t, c.diary.entries)
 	require.NoError(t, c.grant.Check())
 }
@@ -326,7 +326,7 @@ func TestAHolderIsAskedToGoOnRecordOrNotAtAll(t *testing.T) {
 
 	// then
 	require.ErrorIs(t, refused, full)
-	require.ErrorAs(t, without, new(*recipes.RequestError))
+	require.ErrorAs(t, without, new(*lock.RequestError))
 	require.NoError(t, c.grant.Check())
 	require.Empty(t, c.diary.entries)
 

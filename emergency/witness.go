@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -14,7 +14,7 @@ import (
 // before giving it, as the program does (lockkeeper approvals). For a Forum that
 // others than operators can reach: a client that cannot write under the root cannot
 // approve anything there.
-func OnRecord(client *recipes.Client) Witness {
+func OnRecord(client *lock.Client) Witness {
 	return func(ctx context.Context, q lockguard.Question, answer lockguard.Answer) (bool, error) {
 		log, err := client.AuditLog(0)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -231,21 +231,21 @@ func TestAcquireTimeoutBoundsTheAuditToo(t *testing.T) {
 		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{AcquireTimeout: new(time.Second)}})
 		<-c.done
 		require.Less(t, time.Since(start), 1100*time.Millisecond)
-		require.ErrorAs(t, c.err, new(*recipes.NotAcquiredError))
+		require.ErrorAs(t, c.err, new(*lock.NotAcquiredError))
 	})
 }
 
 func TestTakeoverIsOnRecordBeforeItIsDone(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(boost(9))
-		holders := []recipes.Contender{
+		holders := []lock.Contender{
 			{ID: "g1", Identity: priority.Identity{Owner: "backup", Host: "h1", PID: 7}, Terms: priority.Terms{Priority: 1}, Token: 42},
 			{ID: "g2", Identity: priority.Identity{Owner: "report", Host: "h2", PID: 8}, Terms: priority.Terms{Priority: 9}, Token: 43},
 		}
 		var act string
 		o.locker.before = func(ctx context.Context, g *fakeGrant) error {
-			g.request.Notify(recipes.PreemptSent{Holder: holders[0], Reason: priority.Outranked})
-			g.request.Notify(recipes.PreemptSent{Holder: holders[1], Reason: priority.LeaseExpired})
+			g.request.Notify(lock.PreemptSent{Holder: holders[0], Reason: priority.Outranked})
+			g.request.Notify(lock.PreemptSent{Holder: holders[1], Reason: priority.LeaseExpired})
 			return g.request.Authorize(ctx, holders)
 		}
 		require.NoError(t, o.do(t.Context(), Requirement{Scope: scope, Job: "nightly", Terms: priority.Terms{Priority: 2}}).finish(t))

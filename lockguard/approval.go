@@ -5,12 +5,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // seekApprovalLocked asks for a decision about a polite request whose waiting
 // timeout is over.
-func (a *attempt) seekApprovalLocked(n recipes.CleanupPending) {
+func (a *attempt) seekApprovalLocked(n lock.CleanupPending) {
 	r := a.request
 	if r.guard.approver == nil || a.deciding || r.over {
 		return
@@ -22,7 +22,7 @@ func (a *attempt) seekApprovalLocked(n recipes.CleanupPending) {
 	a.unask, a.askedFor = cancel, time.Now().Add(-n.Waited)
 	go a.seekApproval(ctx, Pending{
 		Subject: about, Job: r.claim.about.Job, Labels: r.claim.about.Labels, Holders: n.Holders,
-		Err: &recipes.CleanupPendingError{Scope: about.Scope, Waited: n.Waited, Holders: n.Holders},
+		Err: &lock.CleanupPendingError{Scope: about.Scope, Waited: n.Waited, Holders: n.Holders},
 	})
 }
 
@@ -55,7 +55,7 @@ func (a *attempt) seekApproval(ctx context.Context, pending Pending) {
 
 // graceLeftLocked is how long the one of the holders still has that may clean up
 // the longest.
-func (a *attempt) graceLeftLocked(holders []recipes.Contender) time.Duration {
+func (a *attempt) graceLeftLocked(holders []lock.Contender) time.Duration {
 	left := time.Duration(0)
 	for _, h := range holders {
 		left = max(left, h.CleanupTimeout-time.Since(a.askedFor))

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A fakeApprover decides when a test does.
@@ -41,7 +41,7 @@ func (f *fakeApprover) decide(d Decision, err error) {
 	synctest.Wait()
 }
 
-var batch = []recipes.Contender{{ID: "g1", Identity: priority.Identity{Owner: "batch"}, Token: 42}, {ID: "g2", Identity: priority.Identity{Owner: "report"}, Token: 43}}
+var batch = []lock.Contender{{ID: "g1", Identity: priority.Identity{Owner: "batch"}, Token: 42}, {ID: "g2", Identity: priority.Identity{Owner: "report"}, Token: 43}}
 
 // pending brings a polite request to where somebody has to decide.
 func pending(t *testing.T, o operated, f *fakeApprover, change ...func(*Requirement)) (*call, *queuePlace, Pending) {
@@ -54,7 +54,7 @@ func pending(t *testing.T, o operated, f *fakeApprover, change ...func(*Requirem
 	place := o.queue.only()
 	require.True(t, place.request.Patient)
 	time.Sleep(30 * time.Second)
-	place.request.Notify(recipes.CleanupPending{Holders: batch, Waited: 30 * time.Second})
+	place.request.Notify(lock.CleanupPending{Holders: batch, Waited: 30 * time.Second})
 	synctest.Wait()
 	return c, place, <-f.asked
 }
@@ -67,7 +67,7 @@ func TestApprovedRequestTakesTheLockByForceInItsPlace(t *testing.T) {
 		c, place, asked := pending(t, o, approver)
 		require.Equal(t, Pending{
 			Subject: asked.Subject, Job: "nightly", Labels: map[string]string{"team": "orders"}, Holders: batch,
-			Err: &recipes.CleanupPendingError{Scope: scope, Waited: 30 * time.Second, Holders: batch},
+			Err: &lock.CleanupPendingError{Scope: scope, Waited: 30 * time.Second, Holders: batch},
 		}, asked)
 		require.Equal(t, c.id(t, o), asked.Subject.ID)
 		require.False(t, place.asks().Forceful)
@@ -110,7 +110,7 @@ func TestDecisionThatComesWithTheGrantChangesNothing(t *testing.T) {
 			o := newQueued(t, WithApprover(approver))
 			o.locker.prepare = func(g *fakeGrant) {
 				token := g.token
-				g.token = func(ctx context.Context) (recipes.Token, error) { // granted, and not open yet
+				g.token = func(ctx context.Context) (lock.Token, error) { // granted, and not open yet
 					approver.say <- func() (Decision, error) { return Decision{ID: "a-7"}, no }
 					time.Sleep(time.Second)
 					return token(ctx)
@@ -138,8 +138,8 @@ func TestFrozenRequestNeedsNoDecisionAndIsDecidedAboutAnew(t *testing.T) {
 		o.put()
 		place = o.queue.only()
 		require.False(t, place.asks().Forceful, "the holder may be another one")
-		place.request.Notify(recipes.CleanupPending{Holders: batch})
-		place.request.Notify(recipes.CleanupPending{Holders: batch})
+		place.request.Notify(lock.CleanupPending{Holders: batch})
+		place.request.Notify(lock.CleanupPending{Holders: batch})
 		synctest.Wait()
 		require.Len(t, approver.asked, 1, "once for each time that it is made")
 
@@ -163,7 +163,7 @@ func TestDeniedRequestFailsAndSaysWhy(t *testing.T) {
 			c, _, asked := pending(t, o, approver)
 			approver.say <- decide
 			err := c.returned(t)
-			cleanup := as[*recipes.CleanupPendingError](t, err)
+			cleanup := as[*lock.CleanupPendingError](t, err)
 			require.Equal(t, asked.Err, cleanup)
 			require.EqualError(t, err, asked.Err.Error()+"; "+why)
 			require.Equal(t, []string{"Waiting", "Queued", "ApprovalPending", "ApprovalDecided", "NotAcquired"}, o.events.names())

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // An attempt is a request as it is made in ZooKeeper: it ends with the grant or
@@ -73,7 +73,7 @@ func (r *request) try(ctx, caller context.Context, effect override.Effect, chang
 }
 
 // requestLocked is the request that is made with the present terms.
-func (a *attempt) requestLocked() recipes.Request {
+func (a *attempt) requestLocked() lock.Request {
 	r := a.request
 	made := r.declared(a)
 	made.Terms, made.Override = a.made.terms.Terms, a.made.terms.Override
@@ -94,8 +94,8 @@ func (a *attempt) requestLocked() recipes.Request {
 }
 
 // declared is the request as it was declared.
-func (r *request) declared(a *attempt) recipes.Request {
-	made := r.requirement.request(r.stream.subject().Trace, func(n recipes.Notice) { r.notice(a, n) })
+func (r *request) declared(a *attempt) lock.Request {
+	made := r.requirement.request(r.stream.subject().Trace, func(n lock.Notice) { r.notice(a, n) })
 	made.Under = r.errand.under
 	return made
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // pass returns the first Hold of work that runs without the lock. That the
@@ -38,7 +38,7 @@ func (noGrant) Reference() Reference                         { return Reference{
 func (noGrant) Terms() priority.Terms                        { return priority.Terms{} }
 func (noGrant) Mode() priority.Mode                          { return priority.Exclusive }
 func (noGrant) LeaseDeadline() time.Time                     { return time.Now().Add(ages) }
-func (noGrant) Token(context.Context) (recipes.Token, error) { return 0, nil }
+func (noGrant) Token(context.Context) (lock.Token, error)    { return 0, nil }
 func (noGrant) Deadline() time.Time                          { return time.Now().Add(ages) }
 func (noGrant) Check() error                                 { return nil }
 func (noGrant) Extend(context.Context, time.Duration) error  { return nil }

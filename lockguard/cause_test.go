@@ -13,17 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Errors about a lock that neither end a hold nor keep a request from its grant.
 var noCauses = map[string]string{
-	"lockguard.UpgradeError":      "a mistake in the program",
-	"recipes.EmergencyError":      "a mistake in the request, as a RequestError is",
-	"classic.UpgradeError":        "a mistake in the program",
-	"recipes.NotHeldError":        "an operator's break of a lock had nothing to do",
-	"recipes.PreemptPendingError": "the answer to Extend and Join; the cause comes with the notice",
-	"recipes.StaleTokenError":     "an operator's break of a lock meant another holder",
+	"lockguard.UpgradeError":   "a mistake in the program",
+	"lock.EmergencyError":      "a mistake in the request, as a RequestError is",
+	"classic.UpgradeError":     "a mistake in the program",
+	"lock.NotHeldError":        "an operator's break of a lock had nothing to do",
+	"lock.PreemptPendingError": "the answer to Extend and Join; the cause comes with the notice",
+	"lock.StaleTokenError":     "an operator's break of a lock meant another holder",
 }
 
 func TestEveryErrorAboutALockIsACauseOfItsKind(t *testing.T) {
@@ -39,12 +39,12 @@ func TestEveryErrorAboutALockIsACauseOfItsKind(t *testing.T) {
 		{&LostError{By: "b"}, priority.CauseInfo{Kind: "lost"}},
 		{&PreemptedError{By: "b", Priority: 3, Deadline: deadline, Forceful: true}, asked("preempted", "b", 3)},
 		{&LeaseExpiredError{By: "b", Priority: 3, Deadline: deadline}, asked("lease_expired", "b", 3)},
-		{&OverriddenError{Override: recipes.Mark{By: "ops"}, Deadline: deadline, Forceful: true}, asked("overridden", "ops", 0)},
+		{&OverriddenError{Override: lock.Mark{By: "ops"}, Deadline: deadline, Forceful: true}, asked("overridden", "ops", 0)},
 		{&FrozenError{}, priority.CauseInfo{Kind: "frozen"}},
-		{&recipes.CleanupPendingError{}, priority.CauseInfo{Kind: "cleanup_pending"}},
-		{&recipes.QueueFullError{}, priority.CauseInfo{Kind: "queue_full"}},
-		{&recipes.EvictedError{}, priority.CauseInfo{Kind: "evicted"}},
-		{&recipes.NotAcquiredError{}, priority.CauseInfo{Kind: "timeout"}},
+		{&lock.CleanupPendingError{}, priority.CauseInfo{Kind: "cleanup_pending"}},
+		{&lock.QueueFullError{}, priority.CauseInfo{Kind: "queue_full"}},
+		{&lock.EvictedError{}, priority.CauseInfo{Kind: "evicted"}},
+		{&lock.NotAcquiredError{}, priority.CauseInfo{Kind: "timeout"}},
 		{&ShutdownError{}, priority.CauseInfo{Kind: "shutdown"}},
 	} {
 		v := reflect.ValueOf(c.err).Elem()
@@ -56,7 +56,7 @@ func TestEveryErrorAboutALockIsACauseOfItsKind(t *testing.T) {
 	}
 	require.Len(t, kinds, len(priority.Kinds()), "a kind that no error has")
 
-	for _, name := range errorsAboutALock(t, ".", "../recipes") {
+	for _, name := range errorsAboutALock(t, ".", "../recipes/lock") {
 		require.True(t, types[name] || noCauses[name] != "", "%s has a Scope: give it an Info and a row in this table, or say in noCauses why it is no cause", name)
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -16,7 +16,7 @@ type claim struct {
 	about override.Subject
 	owner string
 	asked priority.Terms
-	mark  *recipes.Mark // the request itself is an operator's word, and no override concerns it; nil: it is not
+	mark  *lock.Mark // the request itself is an operator's word, and no override concerns it; nil: it is not
 }
 
 func (g *Guard) claim(r Requirement) claim {

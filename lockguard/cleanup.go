@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // cleanUp runs the hooks of interrupted work that has returned.
@@ -34,7 +34,7 @@ func (h *Hold) cleanUp() error {
 }
 
 // announce tells a notice of each lock that h is on.
-func (h *Hold) announce(n recipes.Notice) {
+func (h *Hold) announce(n lock.Notice) {
 	for _, l := range h.locks() {
 		l.mu.Lock()
 		l.stream.note(n)

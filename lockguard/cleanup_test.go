@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // preempted is work that is preempted, and ends.
@@ -65,7 +65,7 @@ func TestHooksRunForEveryKindOfInterruption(t *testing.T) {
 		"preempted": func(g *fakeGrant, _ func()) { g.preempt(time.Minute) },
 		"lease":     func(g *fakeGrant, _ func()) { g.ask("lease", time.Minute) },
 		"shutdown":  func(_ *fakeGrant, cancel func()) { cancel() },
-		"lost":      func(g *fakeGrant, _ func()) { g.lose(recipes.LossDeleted) },
+		"lost":      func(g *fakeGrant, _ func()) { g.lose(lock.LossDeleted) },
 	} {
 		runVirtual(t, name, func(t *testing.T, s setup) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -111,7 +111,7 @@ func TestLossDuringTheCleanupCancelsTheHooksThatRunAndFollow(t *testing.T) {
 			},
 			func(ctx context.Context) error {
 				ran = append(ran, "first")
-				lost := s.locker.last().lose(recipes.LossTaken)
+				lost := s.locker.last().lose(lock.LossTaken)
 				require.Same(t, lost, context.Cause(ctx))
 				time.Sleep(time.Hour)
 				return nil
@@ -195,7 +195,7 @@ func TestTimeOfHooksIsTheShortestThatWasPromised(t *testing.T) {
 	preempt := func(grace time.Duration) func(*fakeGrant) { return func(g *fakeGrant) { g.preempt(grace) } }
 	withdrawn := func(g *fakeGrant) {
 		g.preempt(10 * time.Second)
-		g.request.Notify(recipes.PreemptionWithdrawn{})
+		g.request.Notify(lock.PreemptionWithdrawn{})
 	}
 	late := func(g *fakeGrant) {
 		time.Sleep(30 * time.Second)

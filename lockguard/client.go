@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // New returns a Guard that takes its locks through client. The client is the
 // caller's to close, after all work has ended.
-func New(client *recipes.Client, options ...Option) (*Guard, error) {
+func New(client *lock.Client, options ...Option) (*Guard, error) {
 	if client == nil {
-		return nil, errors.New("lockguard: New: the client is nil; make one with recipes.NewClient")
+		return nil, errors.New("lockguard: New: the client is nil; make one with lock.NewClient")
 	}
 	return newGuard(clientLocker{locks: client, home: client}, options...)
 }
@@ -25,9 +25,9 @@ func New(client *recipes.Client, options ...Option) (*Guard, error) {
 // be they wanted at once (DoAll, AcquireAll) or one under the other: a deadlock
 // of two holders across ensembles would not be detected, and while one ensemble is away,
 // locks of the other one would be held for nothing.
-func NewRouted(router *recipes.Router, options ...Option) (*Guard, error) {
+func NewRouted(router *lock.Router, options ...Option) (*Guard, error) {
 	if router == nil {
-		return nil, errors.New("lockguard: NewRouted: the router is nil; make one with recipes.NewRouter")
+		return nil, errors.New("lockguard: NewRouted: the router is nil; make one with lock.NewRouter")
 	}
 	return newGuard(clientLocker{locks: router, home: router.Home(), router: router}, options...)
 }
@@ -35,13 +35,13 @@ func NewRouted(router *recipes.Router, options ...Option) (*Guard, error) {
 // clientLocker is the locker that a real Guard has.
 type clientLocker struct {
 	locks interface {
-		PriorityLock(scope string) (*recipes.PriorityLock, error)
+		PriorityLock(scope string) (*lock.PriorityLock, error)
 	}
-	home   *recipes.Client
-	router *recipes.Router // nil: home has all locks
+	home   *lock.Client
+	router *lock.Router // nil: home has all locks
 }
 
-func (l clientLocker) acquire(ctx context.Context, scope string, request recipes.Request) (grant, error) {
+func (l clientLocker) acquire(ctx context.Context, scope string, request lock.Request) (grant, error) {
 	lock, err := l.locks.PriorityLock(scope)
 	if err != nil {
 		return nil, err
@@ -53,16 +53,16 @@ func (l clientLocker) acquire(ctx context.Context, scope string, request recipes
 	return g, nil
 }
 
-func (l clientLocker) join(ctx context.Context, ref Reference, request recipes.Request) (grant, error) {
-	return l.accede(ctx, ref, request, (*recipes.PriorityLock).Join)
+func (l clientLocker) join(ctx context.Context, ref Reference, request lock.Request) (grant, error) {
+	return l.accede(ctx, ref, request, (*lock.PriorityLock).Join)
 }
 
-func (l clientLocker) adopt(ctx context.Context, ref Reference, request recipes.Request) (grant, error) {
-	return l.accede(ctx, ref, request, (*recipes.PriorityLock).Adopt)
+func (l clientLocker) adopt(ctx context.Context, ref Reference, request lock.Request) (grant, error) {
+	return l.accede(ctx, ref, request, (*lock.PriorityLock).Adopt)
 }
 
-func (l clientLocker) accede(ctx context.Context, ref Reference, request recipes.Request,
-	how func(*recipes.PriorityLock, context.Context, Reference, recipes.Request) (*recipes.Grant, error),
+func (l clientLocker) accede(ctx context.Context, ref Reference, request lock.Request,
+	how func(*lock.PriorityLock, context.Context, Reference, lock.Request) (*lock.Grant, error),
 ) (grant, error) {
 	lock, err := l.locks.PriorityLock(ref.Scope)
 	if err != nil {
@@ -76,7 +76,7 @@ func (l clientLocker) accede(ctx context.Context, ref Reference, request recipes
 }
 
 // showFrozen shows it where overrides are, whatever ensemble has the lock.
-func (l clientLocker) showFrozen(ctx context.Context, r recipes.FrozenRequest) error {
+func (l clientLocker) showFrozen(ctx context.Context, r lock.FrozenRequest) error {
 	return l.home.ShowFrozen(ctx, r)
 }
 
@@ -106,5 +106,5 @@ func ensemble(prefix string) string {
 var (
 	_ locker  = clientLocker{}
 	_ freezer = clientLocker{}
-	_ grant   = (*recipes.Grant)(nil)
+	_ grant   = (*lock.Grant)(nil)
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 var shop = Reference{Scope: scope, Hold: "shop/order-17", ID: "4e1c", Token: 7}
@@ -51,8 +51,8 @@ func TestMemberHasTheTermsOfTheHold(t *testing.T) {
 func TestHoldThatIsAskedToGoIsNotJoined(t *testing.T) {
 	s := newSetup(t)
 	s.locker.before = func(context.Context, *fakeGrant) error {
-		return &recipes.PreemptPendingError{Scope: scope, Hold: shop.Hold, By: recipes.PreemptRequested{
-			By: recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}}, Grace: time.Minute,
+		return &lock.PreemptPendingError{Scope: scope, Hold: shop.Hold, By: lock.PreemptRequested{
+			By: lock.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}}, Grace: time.Minute,
 		}}
 	}
 	_, err := s.Join(t.Context(), Requirement{}, shop)
@@ -87,7 +87,7 @@ func TestCompanionForCleanupWorksUntilTheGraceIsOver(t *testing.T) {
 			require.ErrorIs(t, context.Cause(nested.Context()), context.DeadlineExceeded)
 			require.NoError(t, nested.Release(t.Context()))
 			require.NoError(t, hold.Release(t.Context()))
-			require.Equal(t, "hotfix", only[recipes.PreemptRequested](t, s.events).By.Owner)
+			require.Equal(t, "hotfix", only[lock.PreemptRequested](t, s.events).By.Owner)
 		})
 	}
 }
@@ -133,8 +133,8 @@ func TestTicketGoesOnInTheBackground(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		turn := make(chan struct{})
 		s.locker.before = func(ctx context.Context, g *fakeGrant) error {
-			g.request.Notify(recipes.Joined{ID: "first"})
-			g.request.Notify(recipes.Joined{ID: "second"}) // it had to queue again
+			g.request.Notify(lock.Joined{ID: "first"})
+			g.request.Notify(lock.Joined{ID: "second"}) // it had to queue again
 			select {
 			case <-turn:
 				return nil

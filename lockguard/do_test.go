@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestWorkRunsUnderTheLockAndGivesItBack(t *testing.T) {
@@ -122,7 +122,7 @@ func TestLossCancelsTheWorkWithItsCause(t *testing.T) {
 		var lost *LostError
 
 		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
-			lost = s.locker.last().lose(recipes.LossDeleted)
+			lost = s.locker.last().lose(lock.LossDeleted)
 			require.Same(t, lost, context.Cause(ctx))
 			return errWork
 		})
@@ -174,12 +174,12 @@ func TestWorkMayReleaseTheLockItself(t *testing.T) {
 func TestWorkIsNotStartedWhenTheLockIsWantedBack(t *testing.T) {
 	for name, happens := range map[string]func(g *fakeGrant) error{
 		"preempted": func(g *fakeGrant) error { g.preempt(time.Minute); return new(PreemptedError) },
-		"lost":      func(g *fakeGrant) error { g.lose(recipes.LossTaken); return new(LostError) },
+		"lost":      func(g *fakeGrant) error { g.lose(lock.LossTaken); return new(LostError) },
 	} {
 		runVirtual(t, name, func(t *testing.T, s setup) {
 			var want error
 			s.locker.prepare = func(g *fakeGrant) {
-				g.token = func(context.Context) (recipes.Token, error) {
+				g.token = func(context.Context) (lock.Token, error) {
 					want = happens(g)
 					return 101, nil
 				}
@@ -201,8 +201,8 @@ func TestLockThatIsLostBeforeItsTokenIsKnownIsNotAcquired(t *testing.T) {
 	s := newSetup(t)
 	var lost *LostError
 	s.locker.prepare = func(g *fakeGrant) {
-		g.token = func(context.Context) (recipes.Token, error) {
-			lost = g.lose(recipes.LossSession)
+		g.token = func(context.Context) (lock.Token, error) {
+			lost = g.lose(lock.LossSession)
 			return 0, errWork // whatever it says
 		}
 	}
@@ -261,7 +261,7 @@ func TestUnconfirmedReleaseIsNoErrorOfTheWork(t *testing.T) {
 func TestSessionThatEndsDuringTheReleaseIsNoErrorOfTheWork(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		s.locker.prepare = func(g *fakeGrant) {
-			g.release = func(context.Context) error { return g.lose(recipes.LossSession) }
+			g.release = func(context.Context) error { return g.lose(lock.LossSession) }
 		}
 		require.NoError(t, s.Do(t.Context(), required(), func(context.Context) error { return nil }))
 		require.ErrorAs(t, only[Released](t, s.events).Err, new(*LostError))
@@ -273,7 +273,7 @@ func TestReleaseThatZooKeeperConfirmsWasARelease(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		s.locker.prepare = func(g *fakeGrant) {
 			g.release = func(context.Context) error {
-				g.lose(recipes.LossDeleted) // it sees its own node go
+				g.lose(lock.LossDeleted) // it sees its own node go
 				return nil
 			}
 		}
@@ -285,10 +285,10 @@ func TestReleaseThatZooKeeperConfirmsWasARelease(t *testing.T) {
 func TestLossThatOnlyTheReleaseFindsIsAnErrorOfDo(t *testing.T) {
 	for name, found := range map[string]func(g *fakeGrant) error{
 		"told": func(g *fakeGrant) error {
-			g.lose(recipes.LossTaken)
+			g.lose(lock.LossTaken)
 			return errWork
 		},
-		"returned": func(*fakeGrant) error { return &LostError{Scope: scope, Reason: recipes.LossDeleted} },
+		"returned": func(*fakeGrant) error { return &LostError{Scope: scope, Reason: lock.LossDeleted} },
 	} {
 		runVirtual(t, name, func(t *testing.T, s setup) {
 			s.locker.prepare = func(g *fakeGrant) {
@@ -310,7 +310,7 @@ func TestPreemptedAndThenLostSaysBoth(t *testing.T) {
 	s := newSetup(t)
 	err := s.Do(t.Context(), required(), func(ctx context.Context) error {
 		s.locker.last().preempt(time.Minute)
-		s.locker.last().lose(recipes.LossTaken)
+		s.locker.last().lose(lock.LossTaken)
 		requirePreempted(t, context.Cause(ctx)) // which came first
 		return nil
 	})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -44,7 +44,7 @@ func (g *Guard) Override(ctx context.Context, o override.Override, work func(ctx
 	}.withDefaults("")
 	q := newRequest(ctx, g, r)
 	q.claim.about.Job = "" // a person's
-	q.claim.mark = &recipes.Mark{ID: o.ID, By: o.By, Reason: o.Reason}
+	q.claim.mark = &lock.Mark{ID: o.ID, By: o.By, Reason: o.Reason}
 	q.errand.under = heldBy(ctx)
 	hold, err := q.beginOverride(ctx, o)
 	if err != nil {
@@ -76,7 +76,7 @@ func (g *Guard) refuseOverride(ctx context.Context, o override.Override, left ti
 	refuse := func(field, reason string) {
 		problems = append(problems, &RequestError{Field: field, Reason: reason})
 	}
-	if _, err := recipes.EscapeScope(o.Match.Scope); err != nil {
+	if _, err := lock.EscapeScope(o.Match.Scope); err != nil {
 		problems = append(problems, err)
 	}
 	for _, text := range []struct{ field, value string }{{"id", o.ID}, {"by", o.By}, {"reason", o.Reason}} {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -47,7 +47,7 @@ func TestOverrideTakesTheLockForAPerson(t *testing.T) {
 			require.Equal(t, 5*time.Second, *r.WaitingTimeout)
 			require.Equal(t, time.Hour, r.LeaseTimeout)
 			require.Equal(t, time.Hour, *r.AcquireTimeout)
-			require.Equal(t, &recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}, r.Override)
+			require.Equal(t, &lock.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}, r.Override)
 			require.Equal(t, "ana", r.Owner)
 			require.Equal(t, "override INC-7: failing disks", r.Message)
 
@@ -133,6 +133,6 @@ func TestOverrideEndsByTheServersClock(t *testing.T) {
 }
 
 func TestRefusalOfEmergencyPrioritySaysOnceThatTheLockIsNotAcquired(t *testing.T) {
-	err := notAcquired(t.Context(), scope, &recipes.EmergencyError{Scope: scope})
+	err := notAcquired(t.Context(), scope, &lock.EmergencyError{Scope: scope})
 	require.Equal(t, 1, strings.Count(err.Error(), "not acquired"), err.Error())
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // An ending is what came of a Hold.
@@ -44,7 +44,7 @@ func (d departure) loss() error {
 	if d.lost != nil {
 		return d.lost
 	}
-	if lost := (*LostError)(nil); errors.As(d.release, &lost) && lost.Reason != recipes.LossSession {
+	if lost := (*LostError)(nil); errors.As(d.release, &lost) && lost.Reason != lock.LossSession {
 		return lost
 	}
 	return nil

@@ -9,12 +9,12 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // ErrReleased is returned when a Hold is used or released after its Release.
 // It is also the cause of a Hold's context after a release in good order.
-var ErrReleased = recipes.ErrReleased
+var ErrReleased = lock.ErrReleased
 
 // ErrStopped is wrapped by the error of work that was stopped before its end
 // without a preemption: because its time was over, say, or
@@ -30,13 +30,13 @@ var ErrShutdown = errors.New("lockkeeper: shutting down")
 type (
 	// LostError says that the lock is no longer held. It is the cause of the
 	// context of a Hold that was lost, and of the context of its hooks.
-	LostError = recipes.LostError
+	LostError = lock.LostError
 
 	// RequestError says what is wrong with one field of a Requirement.
-	RequestError = recipes.RequestError
+	RequestError = lock.RequestError
 
 	// Token is a fencing token.
-	Token = recipes.Token
+	Token = lock.Token
 )
 
 // PreemptedError is the cause of the context of a Hold whose holder was asked
@@ -91,7 +91,7 @@ func (e *LeaseExpiredError) Info() priority.CauseInfo {
 // returned, or until it is lost.
 type OverriddenError struct {
 	Scope    string
-	Override recipes.Mark  // who, why
+	Override lock.Mark     // who, why
 	Grace    time.Duration // for work and hooks together
 	Deadline time.Time     // end of the grace on the local clock
 	Forceful bool          // the lock is taken when the grace is over
@@ -112,7 +112,7 @@ func (e *OverriddenError) Info() priority.CauseInfo {
 type FrozenError struct {
 	Scope    string
 	Override override.Override // who, why, until when
-	Err      error             // *recipes.NotAcquiredError, or why the context ended; nil while it is waited for
+	Err      error             // *lock.NotAcquiredError, or why the context ended; nil while it is waited for
 }
 
 func (e *FrozenError) Error() string {
@@ -120,7 +120,7 @@ func (e *FrozenError) Error() string {
 	what := fmt.Sprintf("lock %q", e.Scope)
 	end := ""
 	switch {
-	case errors.As(e.Err, new(*recipes.NotAcquiredError)):
+	case errors.As(e.Err, new(*lock.NotAcquiredError)):
 		what = e.Err.Error()
 	case e.Err != nil:
 		what += " not acquired"
@@ -207,7 +207,7 @@ func notAcquired(ctx context.Context, scope string, err error) error {
 			err = fmt.Errorf("%w: %w", err, why)
 		}
 	}
-	if _, said := errors.AsType[*recipes.EmergencyError](err); said {
+	if _, said := errors.AsType[*lock.EmergencyError](err); said {
 		return err
 	}
 	return fmt.Errorf("lock %q not acquired: %w", scope, err)

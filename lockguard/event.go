@@ -5,14 +5,14 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // An Event is a notice with its subject: one step in the life of a lock request.
 // A reader switches over the type of its Notice. The notices that the lock itself
 // tells are those of package recipes, passed on as they are. This file declares
 // what only the Guard and the layers above it know. The set of both is closed.
-// Not passed on are Joined, Revised, CleanupPending and PendingOver; recipes.Lost
+// Not passed on are Joined, Revised, CleanupPending and PendingOver; lock.Lost
 // becomes Lost.
 //
 // Every request begins with Waiting and ends with exactly one of NotAcquired,
@@ -29,7 +29,7 @@ import (
 // is frozen before.
 type Event struct {
 	Subject
-	recipes.Notice
+	lock.Notice
 }
 
 // Subject is what all events of one request have in common.
@@ -75,7 +75,7 @@ type (
 	// ApprovalPending: the waiting timeout of a polite request is over, its
 	// holders have not finished, and a decision is needed. An alert.
 	ApprovalPending struct {
-		Holders []recipes.Contender
+		Holders []lock.Contender
 		Waited  time.Duration // since the first of them was preempted
 	}
 

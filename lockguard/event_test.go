@@ -15,21 +15,21 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
-		holder := recipes.Contender{Identity: priority.Identity{Owner: "backup"}, Terms: priority.Terms{Priority: 1}}
+		holder := lock.Contender{Identity: priority.Identity{Owner: "backup"}, Terms: priority.Terms{Priority: 1}}
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
-			for _, notice := range []recipes.Notice{
-				recipes.Queued{Position: 1, Holders: []recipes.Contender{holder}},
-				recipes.Blocked{Holders: []recipes.Contender{holder}},
-				recipes.Delayed{After: []recipes.Delay{{Owner: "backup"}}},
-				recipes.Displaced{By: recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}}},
-				recipes.Requeued{Cause: errWork},
-				recipes.PreemptSent{Holder: holder, Reason: priority.Outranked, Grace: time.Second},
-				recipes.TakenOver{From: []recipes.Contender{holder}},
+			for _, notice := range []lock.Notice{
+				lock.Queued{Position: 1, Holders: []lock.Contender{holder}},
+				lock.Blocked{Holders: []lock.Contender{holder}},
+				lock.Delayed{After: []lock.Delay{{Owner: "backup"}}},
+				lock.Displaced{By: lock.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}}},
+				lock.Requeued{Cause: errWork},
+				lock.PreemptSent{Holder: holder, Reason: priority.Outranked, Grace: time.Second},
+				lock.TakenOver{From: []lock.Contender{holder}},
 			} {
 				time.Sleep(time.Second)
 				g.request.Notify(notice)
@@ -40,11 +40,11 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 		require.NoError(t, hold.OnCleanup(func(context.Context) error { return nil }))
 		require.NoError(t, hold.Extend(t.Context(), time.Hour))
 		g := s.locker.last()
-		g.request.Notify(recipes.AtRisk{Deadline: time.Now().Add(time.Second)})
-		g.request.Notify(recipes.RiskOver{})
+		g.request.Notify(lock.AtRisk{Deadline: time.Now().Add(time.Second)})
+		g.request.Notify(lock.RiskOver{})
 		time.Sleep(time.Minute)
 		g.preempt(time.Second)
-		g.request.Notify(recipes.PreemptionWithdrawn{})
+		g.request.Notify(lock.PreemptionWithdrawn{})
 		require.NoError(t, hold.Release(t.Context()))
 
 		require.Equal(t, []string{
@@ -62,14 +62,14 @@ func TestEventsOfARequestTellItsWholeStory(t *testing.T) {
 			}
 			require.Equal(t, want, about)
 		}
-		require.Zero(t, about[recipes.TakenOver](t, s.events).Token)
+		require.Zero(t, about[lock.TakenOver](t, s.events).Token)
 		require.Equal(t, Token(101), about[Acquired](t, s.events).Token)
 		require.Equal(t, 7*time.Second, only[Acquired](t, s.events).Waited)
 		require.Equal(t, time.Minute, only[Released](t, s.events).Held)
-		asked := only[recipes.PreemptRequested](t, s.events)
+		asked := only[lock.PreemptRequested](t, s.events)
 		require.Equal(t, "hotfix", asked.By.Owner)
 		require.True(t, asked.Forceful)
-		at = about[recipes.PreemptRequested](t, s.events).At
+		at = about[lock.PreemptRequested](t, s.events).At
 		require.Equal(t, at, only[Released](t, s.events).Since, "its context has ended then")
 		require.Equal(t, at, only[CleanupStarted](t, s.events).Since)
 	})
@@ -120,7 +120,7 @@ func TestSlowObserverDoesNotDelayTheEndOfTheContextNorTheLayerBelow(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		blocked := make(chan struct{})
 		s := newSetup(t, WithObserver(func(_ context.Context, event Event) {
-			if _, ok := event.Notice.(recipes.PreemptRequested); ok {
+			if _, ok := event.Notice.(lock.PreemptRequested); ok {
 				<-blocked
 			}
 		}))
@@ -144,7 +144,7 @@ func TestObserverThatHangsDelaysReleaseOnlyForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hold *Hold
 		s := newSetup(t, WithObserver(func(_ context.Context, event Event) {
-			if _, ok := event.Notice.(recipes.PreemptRequested); ok {
+			if _, ok := event.Notice.(lock.PreemptRequested); ok {
 				require.NoError(t, hold.Release(t.Context())) // forbidden, and survived
 			}
 		}))
@@ -166,8 +166,8 @@ func TestNoticesThatComeTooLateAreNotTold(t *testing.T) {
 		require.NoError(t, hold.Release(t.Context()))
 		told := len(s.events.list())
 
-		for _, notice := range []recipes.Notice{
-			recipes.Queued{}, recipes.PreemptionWithdrawn{}, recipes.AtRisk{}, recipes.Lost{Err: &LostError{}},
+		for _, notice := range []lock.Notice{
+			lock.Queued{}, lock.PreemptionWithdrawn{}, lock.AtRisk{}, lock.Lost{Err: &LostError{}},
 		} {
 			g.request.Notify(notice)
 		}
@@ -191,32 +191,32 @@ func TestLayerAboveCanTellOfSkippedJobs(t *testing.T) {
 
 // oneOfEach is every notice that an event can have, with what its log line must say.
 var oneOfEach = []struct {
-	notice recipes.Notice
+	notice lock.Notice
 	level  slog.Level
 	says   []string
 }{
 	{Waiting{}, slog.LevelDebug, []string{"lock requested"}},
-	{recipes.Queued{Position: 2, Holders: []recipes.Contender{{Identity: priority.Identity{Owner: "a"}}, {Identity: priority.Identity{Owner: "b"}}}}, slog.LevelInfo, []string{"waiting for lock", "position=2", `holder="a, b"`}},
-	{recipes.Delayed{After: []recipes.Delay{{Owner: "a"}, {Owner: "b"}}}, slog.LevelInfo, []string{"delayed", `after="a, b"`, "until="}},
-	{recipes.Displaced{By: recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}}}, slog.LevelInfo, []string{"displaced", "by=hotfix", "by_priority=9"}},
-	{recipes.Requeued{Cause: errWork}, slog.LevelWarn, []string{"back of the queue", "disk full"}},
-	{recipes.PreemptSent{Holder: recipes.Contender{Identity: priority.Identity{Owner: "a", Host: "h1", PID: 7}}, Reason: "lease", Grace: time.Second}, slog.LevelInfo, []string{"asked the holder to go", "holder=a", "holder_host=h1", "holder_pid=7", "reason=lease", "grace=1s"}},
+	{lock.Queued{Position: 2, Holders: []lock.Contender{{Identity: priority.Identity{Owner: "a"}}, {Identity: priority.Identity{Owner: "b"}}}}, slog.LevelInfo, []string{"waiting for lock", "position=2", `holder="a, b"`}},
+	{lock.Delayed{After: []lock.Delay{{Owner: "a"}, {Owner: "b"}}}, slog.LevelInfo, []string{"delayed", `after="a, b"`, "until="}},
+	{lock.Displaced{By: lock.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}}}, slog.LevelInfo, []string{"displaced", "by=hotfix", "by_priority=9"}},
+	{lock.Requeued{Cause: errWork}, slog.LevelWarn, []string{"back of the queue", "disk full"}},
+	{lock.PreemptSent{Holder: lock.Contender{Identity: priority.Identity{Owner: "a", Host: "h1", PID: 7}}, Reason: "lease", Grace: time.Second}, slog.LevelInfo, []string{"asked the holder to go", "holder=a", "holder_host=h1", "holder_pid=7", "reason=lease", "grace=1s"}},
 	{Frozen{Override: incident(override.Freeze)}, slog.LevelWarn, []string{"frozen", "override=INC-7", "by=ana", `why="failing disks"`, "until="}},
 	{Thawed{}, slog.LevelInfo, []string{"not frozen any more"}},
 	{Overridden{Effect: override.Effect{Terms: priority.Terms{WaitingTimeout: new(time.Second), LeaseTimeout: time.Minute}, Applied: []override.Override{incident(override.Boost), incident(override.Cap)}}}, slog.LevelInfo, []string{"overrides change", `override="INC-7, INC-7"`, "forceful=false", "waiting=1s", "lease=1m0s"}},
 	{Bypassed{Override: incident(override.Bypass)}, slog.LevelWarn, []string{"without the lock", "override=INC-7"}},
-	{ApprovalPending{Holders: []recipes.Contender{{Identity: priority.Identity{Owner: "a"}}}, Waited: time.Second}, slog.LevelWarn, []string{"has to decide", "holder=a", "waited=1s"}},
+	{ApprovalPending{Holders: []lock.Contender{{Identity: priority.Identity{Owner: "a"}}}, Waited: time.Second}, slog.LevelWarn, []string{"has to decide", "holder=a", "waited=1s"}},
 	{ApprovalDecided{Decision: Decision{ID: "a-7", By: "ana", Reason: "month's end"}}, slog.LevelInfo, []string{"may take the lock", "approval=a-7", "by=ana", `why="month's end"`}},
 	{ApprovalDecided{Err: errWork}, slog.LevelWarn, []string{"may not take", "disk full"}},
-	{recipes.TakenOver{From: []recipes.Contender{{Identity: priority.Identity{Owner: "a"}}}}, slog.LevelWarn, []string{"took the lock", "from=a"}},
+	{lock.TakenOver{From: []lock.Contender{{Identity: priority.Identity{Owner: "a"}}}}, slog.LevelWarn, []string{"took the lock", "from=a"}},
 	{NotAcquired{Err: errWork, Waited: 1500 * time.Microsecond}, slog.LevelInfo, []string{"not acquired", "disk full", "waited=2ms"}},
 	{Acquired{Waited: time.Second}, slog.LevelInfo, []string{"lock acquired", "waited=1s", "token=12"}},
-	{recipes.PreemptRequested{By: recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}}, Reason: "outranked", Grace: time.Second, Forceful: true}, slog.LevelInfo, []string{"asked to give", "by=hotfix", "reason=outranked", "grace=1s", "forceful=true"}},
-	{recipes.PreemptRequested{Override: &recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}}, slog.LevelInfo, []string{"asked to give", "override=INC-7", "override_by=ana"}},
-	{recipes.PreemptionWithdrawn{}, slog.LevelInfo, []string{"preemption withdrawn"}},
-	{recipes.Blocked{Holders: []recipes.Contender{{Identity: priority.Identity{Owner: "a"}}}}, slog.LevelInfo, []string{"next in line", "holder=a"}},
-	{recipes.RiskOver{}, slog.LevelInfo, []string{"answers again"}},
-	{recipes.AtRisk{}, slog.LevelWarn, []string{"ZooKeeper is silent", "deadline="}},
+	{lock.PreemptRequested{By: lock.Contender{Identity: priority.Identity{Owner: "hotfix"}}, Reason: "outranked", Grace: time.Second, Forceful: true}, slog.LevelInfo, []string{"asked to give", "by=hotfix", "reason=outranked", "grace=1s", "forceful=true"}},
+	{lock.PreemptRequested{Override: &lock.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}}, slog.LevelInfo, []string{"asked to give", "override=INC-7", "override_by=ana"}},
+	{lock.PreemptionWithdrawn{}, slog.LevelInfo, []string{"preemption withdrawn"}},
+	{lock.Blocked{Holders: []lock.Contender{{Identity: priority.Identity{Owner: "a"}}}}, slog.LevelInfo, []string{"next in line", "holder=a"}},
+	{lock.RiskOver{}, slog.LevelInfo, []string{"answers again"}},
+	{lock.AtRisk{}, slog.LevelWarn, []string{"ZooKeeper is silent", "deadline="}},
 	{CleanupStarted{Cause: errWork, Hooks: 2}, slog.LevelInfo, []string{"cleanup started", `cause="disk full"`, "hooks=2"}},
 	{CleanupDone{Took: time.Second}, slog.LevelInfo, []string{"cleanup done", "took=1s"}},
 	{CleanupDone{Err: errWork}, slog.LevelWarn, []string{"cleanup done", "disk full"}},
@@ -225,18 +225,18 @@ var oneOfEach = []struct {
 	{Downgraded{}, slog.LevelInfo, []string{"shared from now on"}},
 	{Released{Held: time.Second, Cause: errWork}, slog.LevelInfo, []string{"released", "held=1s", `cause="disk full"`}},
 	{Released{Err: errWork}, slog.LevelWarn, []string{"not confirmed", "disk full"}},
-	{Lost{Err: &LostError{Scope: scope, Reason: recipes.LossTaken, By: "hotfix"}, Held: time.Second}, slog.LevelWarn, []string{"lock lost", "hotfix", "held=1s"}},
+	{Lost{Err: &LostError{Scope: scope, Reason: lock.LossTaken, By: "hotfix"}, Held: time.Second}, slog.LevelWarn, []string{"lock lost", "hotfix", "held=1s"}},
 	{Skipped{Job: "compact", Reason: "still running"}, slog.LevelInfo, []string{"job skipped", "job=compact", "still running"}},
 	{Stuck{Job: "compact", Cause: ErrShutdown, For: time.Minute, Stack: "main.go:7"}, slog.LevelError, []string{"job=compact", "for=1m0s", "main.go:7"}},
 }
 
 // keptNotices are those of the lock that no event has.
 var keptNotices = map[string]string{
-	"recipes.Joined":         "is for the Ticket",
-	"recipes.Revised":        "is reported as Overridden",
-	"recipes.CleanupPending": "is reported as ApprovalPending",
-	"recipes.PendingOver":    "ends what ApprovalPending tells",
-	"recipes.Lost":           "is reported as Lost",
+	"lock.Joined":         "is for the Ticket",
+	"lock.Revised":        "is reported as Overridden",
+	"lock.CleanupPending": "is reported as ApprovalPending",
+	"lock.PendingOver":    "ends what ApprovalPending tells",
+	"lock.Lost":           "is reported as Lost",
 }
 
 func TestSetOfNoticesIsClosedAndEachOneThatIsToldHasAKindAndALogLine(t *testing.T) {
@@ -258,7 +258,7 @@ func TestSetOfNoticesIsClosedAndEachOneThatIsToldHasAKindAndALogLine(t *testing.
 			kinds[c.notice.Kind()] = name
 		})
 	}
-	for _, name := range noticesOf(t, ".", "../recipes") {
+	for _, name := range noticesOf(t, ".", "../recipes/lock") {
 		require.NotEqual(t, tested[name], keptNotices[name] != "", "%s is a notice: give it a row in oneOfEach, or say in keptNotices why no event has it", name)
 	}
 }
@@ -295,8 +295,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}{
 		{&PreemptedError{Scope: scope, By: "hotfix", Priority: 9}, `lock "cluster/orders" preempted by "hotfix" (priority 9), no time to clean up`},
 		{&LeaseExpiredError{Scope: scope, By: "b", Lease: time.Minute, Grace: time.Second}, `lease of 1m0s on lock "cluster/orders" ran out and "b" (priority 0) asks for it, 1s to clean up`},
-		{&OverriddenError{Scope: scope, Override: recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}, Grace: time.Second}, `lock "cluster/orders" overridden by ana (INC-7: failing disks), 1s to clean up`},
-		{&FrozenError{Scope: scope, Override: incident(override.Freeze), Err: &recipes.NotAcquiredError{Scope: scope, Waited: time.Second}}, `lock "cluster/orders" not acquired within 1s: frozen by ana until 2000-01-01T01:00:00Z (INC-7: failing disks)`},
+		{&OverriddenError{Scope: scope, Override: lock.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}, Grace: time.Second}, `lock "cluster/orders" overridden by ana (INC-7: failing disks), 1s to clean up`},
+		{&FrozenError{Scope: scope, Override: incident(override.Freeze), Err: &lock.NotAcquiredError{Scope: scope, Waited: time.Second}}, `lock "cluster/orders" not acquired within 1s: frozen by ana until 2000-01-01T01:00:00Z (INC-7: failing disks)`},
 		{&FrozenError{Scope: scope, Override: incident(override.Freeze), Err: ErrShutdown}, `lock "cluster/orders" not acquired: frozen by ana until 2000-01-01T01:00:00Z (INC-7: failing disks): lockkeeper: shutting down`},
 		{&ShutdownError{Scope: scope, Err: ErrShutdown}, `work under lock "cluster/orders" was shut down: lockkeeper: shutting down`},
 		{&UpgradeError{Scope: scope}, `ask for exclusive at the outer level`},

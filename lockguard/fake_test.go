@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,9 +34,9 @@ type fakeLocker struct {
 	prepare func(g *fakeGrant)
 }
 
-func (l *fakeLocker) acquire(ctx context.Context, scope string, request recipes.Request) (grant, error) {
+func (l *fakeLocker) acquire(ctx context.Context, scope string, request lock.Request) (grant, error) {
 	g := &fakeGrant{scope: scope, request: request, deadline: time.Now().Add(15 * time.Second)}
-	g.token = func(context.Context) (recipes.Token, error) { return g.number, nil }
+	g.token = func(context.Context) (lock.Token, error) { return g.number, nil }
 	g.extend = func(context.Context, time.Duration) error { return nil }
 	g.protect = func(context.Context, time.Duration) error { return nil }
 	g.release = func(context.Context) error { return nil }
@@ -49,18 +49,18 @@ func (l *fakeLocker) acquire(ctx context.Context, scope string, request recipes.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.grants = append(l.grants, g)
-	g.number = recipes.Token(100 + len(l.grants))
+	g.number = lock.Token(100 + len(l.grants))
 	if l.prepare != nil {
 		l.prepare(g)
 	}
 	return g, nil
 }
 
-func (l *fakeLocker) join(ctx context.Context, ref Reference, request recipes.Request) (grant, error) {
+func (l *fakeLocker) join(ctx context.Context, ref Reference, request lock.Request) (grant, error) {
 	return l.acquire(ctx, ref.Scope, request)
 }
 
-func (l *fakeLocker) adopt(ctx context.Context, ref Reference, request recipes.Request) (grant, error) {
+func (l *fakeLocker) adopt(ctx context.Context, ref Reference, request lock.Request) (grant, error) {
 	return l.acquire(ctx, ref.Scope, request)
 }
 
@@ -86,10 +86,10 @@ func (l *fakeLocker) of(t *testing.T, scope string) *fakeGrant {
 
 type fakeGrant struct {
 	scope    string
-	request  recipes.Request
-	number   recipes.Token
+	request  lock.Request
+	number   lock.Token
 	deadline time.Time
-	token    func(ctx context.Context) (recipes.Token, error)
+	token    func(ctx context.Context) (lock.Token, error)
 	extend   func(ctx context.Context, lease time.Duration) error
 	protect  func(ctx context.Context, least time.Duration) error
 	release  func(ctx context.Context) error
@@ -107,12 +107,12 @@ func (g *fakeGrant) Reference() Reference {
 	return Reference{Scope: g.scope, Hold: g.request.Hold, ID: g.ID(), Token: g.number, Mode: g.request.Mode}
 }
 
-func (g *fakeGrant) Terms() priority.Terms                            { return g.request.Terms }
-func (g *fakeGrant) Mode() priority.Mode                              { return g.request.Mode }
-func (g *fakeGrant) LeaseDeadline() time.Time                         { return time.Now().Add(g.request.LeaseTimeout) }
-func (g *fakeGrant) Token(ctx context.Context) (recipes.Token, error) { return g.token(ctx) }
-func (g *fakeGrant) Deadline() time.Time                              { return g.deadline }
-func (g *fakeGrant) Check() error                                     { return g.check() }
+func (g *fakeGrant) Terms() priority.Terms                         { return g.request.Terms }
+func (g *fakeGrant) Mode() priority.Mode                           { return g.request.Mode }
+func (g *fakeGrant) LeaseDeadline() time.Time                      { return time.Now().Add(g.request.LeaseTimeout) }
+func (g *fakeGrant) Token(ctx context.Context) (lock.Token, error) { return g.token(ctx) }
+func (g *fakeGrant) Deadline() time.Time                           { return g.deadline }
+func (g *fakeGrant) Check() error                                  { return g.check() }
 func (g *fakeGrant) Extend(ctx context.Context, lease time.Duration) error {
 	return g.extend(ctx, lease)
 }
@@ -148,8 +148,8 @@ func (g *fakeGrant) released() int {
 func (g *fakeGrant) preempt(grace time.Duration) { g.ask(priority.Outranked, grace) }
 
 func (g *fakeGrant) ask(reason priority.Reason, grace time.Duration) {
-	g.request.Notify(recipes.PreemptRequested{
-		By:       recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}},
+	g.request.Notify(lock.PreemptRequested{
+		By:       lock.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}},
 		Reason:   reason,
 		Grace:    grace,
 		Deadline: time.Now().Add(grace),
@@ -157,10 +157,10 @@ func (g *fakeGrant) ask(reason priority.Reason, grace time.Duration) {
 	})
 }
 
-func (g *fakeGrant) lose(reason recipes.LossReason) *LostError {
+func (g *fakeGrant) lose(reason lock.LossReason) *LostError {
 	lost := &LostError{Scope: g.scope, Token: g.number, Reason: reason}
 	g.release = func(context.Context) error { return lost }
-	g.request.Notify(recipes.Lost{Err: lost})
+	g.request.Notify(lock.Lost{Err: lost})
 	return lost
 }
 
@@ -203,13 +203,13 @@ func (e *events) of(scope string) []string {
 }
 
 // only returns the one notice of type N.
-func only[N recipes.Notice](t *testing.T, e *events) N { return event[N](t, e).Notice.(N) }
+func only[N lock.Notice](t *testing.T, e *events) N { return event[N](t, e).Notice.(N) }
 
 // about returns the subject of the one notice of type N.
-func about[N recipes.Notice](t *testing.T, e *events) Subject { return event[N](t, e).Subject }
+func about[N lock.Notice](t *testing.T, e *events) Subject { return event[N](t, e).Subject }
 
 // event returns the one event with a notice of type N.
-func event[N recipes.Notice](t *testing.T, e *events) Event {
+func event[N lock.Notice](t *testing.T, e *events) Event {
 	t.Helper()
 	var found []Event
 	for _, event := range e.list() {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -116,19 +116,19 @@ type queue struct {
 
 type queuePlace struct {
 	scope   string
-	request recipes.Request
+	request lock.Request
 	open    chan struct{} // closed to grant
 	done    chan struct{} // closed when it has left the queue
 
 	mu    sync.Mutex
-	terms recipes.Revision
+	terms lock.Revision
 }
 
 // wait is for fakeLocker.before.
 func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
 	p := &queuePlace{scope: g.scope, request: g.request, open: make(chan struct{}), done: make(chan struct{})}
 	defer close(p.done)
-	terms, changed := recipes.Revision{Terms: priority.Terms{Priority: g.request.Priority}}, (<-chan struct{})(nil)
+	terms, changed := lock.Revision{Terms: priority.Terms{Priority: g.request.Priority}}, (<-chan struct{})(nil)
 	if g.request.Revise != nil {
 		terms, changed = g.request.Revise()
 	}
@@ -139,7 +139,7 @@ func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
 	q.mu.Lock()
 	q.places = append(q.places, p)
 	q.mu.Unlock()
-	g.request.Notify(recipes.Queued{Position: 1})
+	g.request.Notify(lock.Queued{Position: 1})
 	var over <-chan time.Time
 	if d := g.request.AcquireTimeout; d != nil {
 		timer := time.NewTimer(*d)
@@ -154,13 +154,13 @@ func (q *queue) wait(ctx context.Context, g *fakeGrant) error {
 		case <-ctx.Done():
 			why = context.Cause(ctx)
 		case <-over:
-			why = &recipes.NotAcquiredError{Scope: g.scope, Waited: *g.request.AcquireTimeout}
+			why = &lock.NotAcquiredError{Scope: g.scope, Waited: *g.request.AcquireTimeout}
 		case <-changed:
 			terms, changed = g.request.Revise()
 			if terms.Withdraw != nil {
 				why = withdrawn(terms.Withdraw)
 			} else if p.revise(terms) {
-				g.request.Notify(recipes.Revised{Revision: terms})
+				g.request.Notify(lock.Revised{Revision: terms})
 			}
 		}
 		if why != nil && q.leave(p) {
@@ -209,7 +209,7 @@ func (q *queue) only() *queuePlace {
 }
 
 // revise reports false for one that was granted before, and for terms that it has.
-func (p *queuePlace) revise(terms recipes.Revision) bool {
+func (p *queuePlace) revise(terms lock.Revision) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if isClosed(p.open) || sameTerms(terms, p.terms) {
@@ -220,7 +220,7 @@ func (p *queuePlace) revise(terms recipes.Revision) bool {
 }
 
 // asks returns the terms with which the request stands in the queue.
-func (p *queuePlace) asks() recipes.Revision {
+func (p *queuePlace) asks() lock.Revision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.terms

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // endure waits until no override keeps the request from being granted. It
@@ -21,7 +21,7 @@ func (r *request) endure(ctx context.Context, effect override.Effect, changed <-
 			return &FrozenError{Scope: r.claim.about.Scope, Override: *effect.Frozen, Err: err}
 		}
 		if r.limit.isTry() {
-			return effect, nil, frozen(&recipes.NotAcquiredError{Scope: r.claim.about.Scope})
+			return effect, nil, frozen(&lock.NotAcquiredError{Scope: r.claim.about.Scope})
 		}
 		shown.by(*effect.Frozen)
 		if left := r.left(); left != nil && over == nil {
@@ -34,7 +34,7 @@ func (r *request) endure(ctx context.Context, effect override.Effect, changed <-
 		case <-ctx.Done():
 			return effect, nil, frozen(context.Cause(ctx))
 		case <-over:
-			return effect, nil, frozen(&recipes.NotAcquiredError{Scope: r.claim.about.Scope, Waited: time.Since(r.limit.start)})
+			return effect, nil, frozen(&lock.NotAcquiredError{Scope: r.claim.about.Scope, Waited: time.Since(r.limit.start)})
 		}
 	}
 	return effect, changed, nil
@@ -62,7 +62,7 @@ func (r *request) tellFrozen(by override.Override) {
 // A freezer shows in ZooKeeper which requests wait for the end of a freeze: a
 // locker that can do so. It returns when ctx ends.
 type freezer interface {
-	showFrozen(ctx context.Context, r recipes.FrozenRequest) error
+	showFrozen(ctx context.Context, r lock.FrozenRequest) error
 }
 
 // shownFrozen is what others see of a request while it is frozen.
@@ -85,10 +85,10 @@ func (s *shownFrozen) by(o override.Override) {
 	s.now, s.stop = o, stop
 	of := s.of
 	about := of.stream.subject()
-	r := recipes.FrozenRequest{
+	r := lock.FrozenRequest{
 		ID: about.ID, Scope: of.claim.about.Scope, Identity: about.Identity, Job: of.claim.about.Job,
 		Priority: of.claim.asked.Priority, Mode: of.requirement.Mode,
-		Override: recipes.Mark{ID: o.ID, By: o.By, Reason: o.Reason}, Until: o.Until,
+		Override: lock.Mark{ID: o.ID, By: o.By, Reason: o.Reason}, Until: o.Until,
 	}
 	go func() {
 		if err := locker.showFrozen(ctx, r); err != nil {

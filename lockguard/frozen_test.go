@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -89,7 +89,7 @@ func TestGrantThatRacesWithAFreezeIsReleasedUnstarted(t *testing.T) {
 				g.release = func(context.Context) error {
 					// a preemption and a takeover then find no holder
 					g.preempt(time.Second)
-					g.request.Notify(recipes.Lost{Err: &LostError{Scope: scope}})
+					g.request.Notify(lock.Lost{Err: &LostError{Scope: scope}})
 					return nil
 				}
 			}
@@ -116,7 +116,7 @@ func TestTryOfAFrozenLockFailsAtOnceAndSaysWhy(t *testing.T) {
 	underOverrides(t, func(t *testing.T, o operated) {
 		o.overrides.put(freeze())
 		err := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{AcquireTimeout: new(time.Duration(0))}}).returned(t)
-		require.True(t, recipes.IsNotAcquired(err))
+		require.True(t, lock.IsNotAcquired(err))
 		frozen := as[*FrozenError](t, err)
 		require.Equal(t, freeze(), frozen.Override)
 		require.EqualError(t, err, `lock "cluster/orders" not acquired: frozen by ana until 2000-01-01T01:00:00Z (INC-7: failing disks)`)
@@ -137,7 +137,7 @@ func TestRequestWhoseTimeEndsWhileItIsFrozenSaysWhatKeptItOut(t *testing.T) {
 		<-c.done
 		require.Equal(t, time.Minute, time.Since(start))
 		require.EqualError(t, c.err, `lock "cluster/orders" not acquired within 1m0s: frozen by ana until 2000-01-01T01:00:00Z (INC-7: failing disks)`)
-		require.ErrorAs(t, c.err, new(*recipes.NotAcquiredError))
+		require.ErrorAs(t, c.err, new(*lock.NotAcquiredError))
 
 		ctx, cancel := context.WithCancelCause(t.Context())
 		c = o.do(ctx, Requirement{Scope: scope})
@@ -289,13 +289,13 @@ func TestSeveralLocksOneOfWhichStaysFrozenFailInTime(t *testing.T) {
 
 		// also when what thaws cannot be acquired any more
 		o.locker.before = func(_ context.Context, g *fakeGrant) error {
-			return &recipes.NotAcquiredError{Scope: g.scope, Waited: time.Second}
+			return &lock.NotAcquiredError{Scope: g.scope, Waited: time.Second}
 		}
 		c = o.do(t.Context(), Requirement{Scope: "a"}, Requirement{Scope: "b"})
 		o.overrides.put()
 		<-c.done
 		synctest.Wait()
-		require.ErrorAs(t, c.err, new(*recipes.NotAcquiredError))
+		require.ErrorAs(t, c.err, new(*lock.NotAcquiredError))
 		require.Equal(t, []string{"Waiting", "NotAcquired"}, o.events.of("a"))
 		require.Equal(t, []string{"Waiting", "Frozen", "NotAcquired", "Waiting", "Frozen", "Thawed", "NotAcquired"}, o.events.of("b"))
 	})

@@ -162,8 +162,8 @@ func (g *Guard) DoAll(ctx context.Context, requirements []Requirement, work func
 // the cause, except in a hook.
 //
 // The error is, or wraps: *RequestError (all problems at once),
-// *recipes.NotAcquiredError, *recipes.CleanupPendingError,
-// *recipes.QueueFullError, *recipes.EvictedError, *recipes.UnavailableError, *UpgradeError, the cause of
+// *lock.NotAcquiredError, *lock.CleanupPendingError,
+// *lock.QueueFullError, *lock.EvictedError, *lock.UnavailableError, *UpgradeError, the cause of
 // ctx, or why the lock had to be given away before work could start.
 // Whatever the error, the lock is not granted later.
 func (g *Guard) Acquire(ctx context.Context, requirement Requirement) (*Hold, error) {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // releaseTimeout is how long a release waits for ZooKeeper's confirmation, and
@@ -89,7 +89,7 @@ func (l *heldLock) release(ctx context.Context, limit time.Duration, cause error
 	}
 	switch {
 	case told:
-	case err != nil && lost != nil && lost.Reason != recipes.LossSession:
+	case err != nil && lost != nil && lost.Reason != lock.LossSession:
 		l.markLostLocked(lost)
 		l.stream.note(Lost{held, lost})
 	default:

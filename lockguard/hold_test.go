@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // acquire acquires what is granted. It is released at the end of the test, if it was not before.
@@ -55,7 +55,7 @@ func TestSilentServerDoesNotHoldUpACallThatIsCancelledOnceItIsGranted(t *testing
 	virtual(t, func(t *testing.T, s setup) {
 		s.locker.prepare = func(g *fakeGrant) {
 			silence := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-			g.token = func(ctx context.Context) (recipes.Token, error) { return 0, silence(ctx) }
+			g.token = func(ctx context.Context) (lock.Token, error) { return 0, silence(ctx) }
 			g.release = silence
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -127,7 +127,7 @@ func TestExtendIsRefusedToWhoWasAskedToGo(t *testing.T) {
 	s.locker.last().preempt(time.Minute)
 
 	requirePreempted(t, hold.Extend(t.Context(), time.Hour))
-	s.locker.last().request.Notify(recipes.PreemptionWithdrawn{})
+	s.locker.last().request.Notify(lock.PreemptionWithdrawn{})
 	s.locker.last().preempt(time.Second)
 	require.Same(t, context.Cause(hold.Context()), hold.Extend(t.Context(), time.Hour))
 }
@@ -142,8 +142,8 @@ func TestExtendSaysWhoAsksEvenBeforeTheNoticeComes(t *testing.T) {
 				if told {
 					g.preempt(time.Minute)
 				}
-				return &recipes.PreemptPendingError{Scope: scope, By: recipes.PreemptRequested{
-					By: recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}}, Reason: priority.Outranked,
+				return &lock.PreemptPendingError{Scope: scope, By: lock.PreemptRequested{
+					By: lock.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 9}}, Reason: priority.Outranked,
 				}}
 			}
 			err := hold.Extend(t.Context(), time.Hour)
@@ -165,7 +165,7 @@ func TestLossNeverShowsBeforeTheContextHasEnded(t *testing.T) {
 			require.False(t, hold.Context().Err() == nil && isClosed(hold.Lost()))
 			end(cause)
 		}
-		lost := s.locker.last().lose(recipes.LossDeleted)
+		lost := s.locker.last().lose(lock.LossDeleted)
 
 		require.Same(t, lost, context.Cause(hold.Context()))
 		require.True(t, isClosed(hold.Lost()))
@@ -178,7 +178,7 @@ func TestLossNeverShowsBeforeTheContextHasEnded(t *testing.T) {
 		runVirtual(t, name, func(t *testing.T, s setup) {
 			outer := acquire(t.Context(), t, s, required())
 			hold := acquire(outer.Context(), t, s, required())
-			lost := &LostError{Scope: scope, Reason: recipes.LossTaken}
+			lost := &LostError{Scope: scope, Reason: lock.LossTaken}
 			s.locker.last().extend = func(context.Context, time.Duration) error { return lost }
 			s.locker.last().check = func() error { return lost }
 
@@ -241,7 +241,7 @@ func TestLostHoldReturnsTheLossOnEveryLevel(t *testing.T) {
 	s := newSetup(t)
 	outer := acquire(t.Context(), t, s, required())
 	inner := acquire(outer.Context(), t, s, required())
-	lost := s.locker.last().lose(recipes.LossTaken)
+	lost := s.locker.last().lose(lock.LossTaken)
 	for _, hold := range []*Hold{inner, outer} {
 		require.Same(t, lost, hold.Check())
 		require.Same(t, lost, hold.Extend(t.Context(), time.Hour))

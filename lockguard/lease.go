@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A lease bounds how long a lock is held once another request wants it.
@@ -68,7 +68,7 @@ func (l *heldLock) refusal(err error) error {
 	if why := l.standing(); why != nil {
 		return why
 	}
-	if pending := (*recipes.PreemptPendingError)(nil); errors.As(err, &pending) {
+	if pending := (*lock.PreemptPendingError)(nil); errors.As(err, &pending) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return causeOf(pending.By, l.requirement.Scope, l.lease.length) // the notice has not come yet

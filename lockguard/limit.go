@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A limit bounds the acquisition of several locks.
@@ -45,7 +45,7 @@ func (l limit) explain(err error) error {
 		inAll.Err = l.explain(e.Err)
 		return &inAll
 	}
-	e, ok := errors.AsType[*recipes.NotAcquiredError](err)
+	e, ok := errors.AsType[*lock.NotAcquiredError](err)
 	if !ok || e.Waited == 0 {
 		return err
 	}
@@ -57,7 +57,7 @@ func (l limit) explain(err error) error {
 // during does what is left to do at one lock.
 func (l limit) during(ctx context.Context, held *heldLock, do func(context.Context) error) error {
 	if left := l.left(); left != nil && !l.isTry() {
-		over := &recipes.NotAcquiredError{Scope: held.requirement.Scope, Waited: *l.timeout}
+		over := &lock.NotAcquiredError{Scope: held.requirement.Scope, Waited: *l.timeout}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, *left, over)
 		defer cancel()

@@ -5,19 +5,19 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// A locker grants locks: what a Guard needs of a *recipes.Client.
+// A locker grants locks: what a Guard needs of a *lock.Client.
 type locker interface {
-	acquire(ctx context.Context, scope string, request recipes.Request) (grant, error)
+	acquire(ctx context.Context, scope string, request lock.Request) (grant, error)
 
 	// join and adopt are about the hold that ref names.
-	join(ctx context.Context, ref Reference, request recipes.Request) (grant, error)
-	adopt(ctx context.Context, ref Reference, request recipes.Request) (grant, error)
+	join(ctx context.Context, ref Reference, request lock.Request) (grant, error)
+	adopt(ctx context.Context, ref Reference, request lock.Request) (grant, error)
 }
 
-// A grant is what a Guard needs of a *recipes.Grant.
+// A grant is what a Guard needs of a *lock.Grant.
 type grant interface {
 	// ID returns under what the grant stands in ZooKeeper.
 	ID() string
@@ -32,7 +32,7 @@ type grant interface {
 	LeaseDeadline() time.Time
 
 	// Token returns the fencing token, waiting for it if it has to be read.
-	Token(ctx context.Context) (recipes.Token, error)
+	Token(ctx context.Context) (lock.Token, error)
 
 	// Deadline returns until when the lock is certainly held if ZooKeeper does
 	// not answer any more.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // LogObserver writes one line for every event to logger: Debug for Waiting,
@@ -61,18 +61,18 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 	switch e := event.Notice.(type) {
 	case Waiting:
 		return slog.LevelDebug, "lock requested", nil
-	case recipes.Queued:
+	case lock.Queued:
 		return slog.LevelInfo, "waiting for lock", append(
 			[]slog.Attr{slog.Int("position", e.Position)}, contenders("holder", e.Holders)...)
-	case recipes.Blocked:
+	case lock.Blocked:
 		return slog.LevelInfo, "next in line for lock, others hold it now", contenders("holder", e.Holders)
-	case recipes.Delayed:
+	case lock.Delayed:
 		return slog.LevelInfo, "lock is free, and delayed after the unclean end of a hold", delays(e)
-	case recipes.Displaced:
+	case lock.Displaced:
 		return slog.LevelInfo, "displaced by a more important request", contender("by", e.By)
-	case recipes.Requeued:
+	case lock.Requeued:
 		return slog.LevelWarn, "session ended, waiting for lock again from the back of the queue", failure(e.Cause)
-	case recipes.PreemptSent:
+	case lock.PreemptSent:
 		return slog.LevelInfo, "asked the holder to go", append(contender("holder", e.Holder),
 			slog.String("reason", string(e.Reason)), duration("grace", e.Grace))
 	case Frozen:
@@ -92,20 +92,20 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 			return slog.LevelWarn, "may not take the lock by force", attrs
 		}
 		return slog.LevelInfo, "may take the lock by force", attrs
-	case recipes.TakenOver:
+	case lock.TakenOver:
 		return slog.LevelWarn, "took the lock from a holder whose grace was over", contenders("from", e.From)
 	case NotAcquired:
 		return slog.LevelInfo, "lock not acquired", append(failure(e.Err), duration("waited", e.Waited))
 	case Acquired:
 		return slog.LevelInfo, "lock acquired", []slog.Attr{duration("waited", e.Waited)}
-	case recipes.PreemptRequested:
+	case lock.PreemptRequested:
 		return slog.LevelInfo, "asked to give the lock away", append(contender("by", e.By),
 			slog.String("reason", string(e.Reason)), duration("grace", e.Grace), slog.Bool("forceful", e.Forceful), markAttr(e.Override))
-	case recipes.PreemptionWithdrawn:
+	case lock.PreemptionWithdrawn:
 		return slog.LevelInfo, "preemption withdrawn, the lock is released all the same", nil
-	case recipes.AtRisk:
+	case lock.AtRisk:
 		return slog.LevelWarn, "ZooKeeper is silent, the lock will be lost unless it answers", []slog.Attr{slog.Time("deadline", e.Deadline)}
-	case recipes.RiskOver:
+	case lock.RiskOver:
 		return slog.LevelInfo, "ZooKeeper answers again, the lock is still held", nil
 	case CleanupStarted:
 		return slog.LevelInfo, "cleanup started", append(reason(e.Cause), slog.Int("hooks", e.Hooks))
@@ -179,7 +179,7 @@ func overriding(o override.Override) []slog.Attr {
 }
 
 // markAttr names an override; without one it is an empty group, which is left out.
-func markAttr(m *recipes.Mark) slog.Attr {
+func markAttr(m *lock.Mark) slog.Attr {
 	if m == nil {
 		return slog.Group("")
 	}
@@ -216,7 +216,7 @@ func deciding(d Decision) []slog.Attr {
 	return attrs
 }
 
-func contender(key string, c recipes.Contender) []slog.Attr {
+func contender(key string, c lock.Contender) []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String(key, c.Owner),
 		slog.Int64(key+"_priority", int64(c.Priority)),
@@ -227,16 +227,16 @@ func contender(key string, c recipes.Contender) []slog.Attr {
 	return attrs
 }
 
-func delays(e recipes.Delayed) []slog.Attr {
-	return []slog.Attr{slog.String("after", words.Join(e.After, ", ", func(d recipes.Delay) string { return d.Owner })), slog.Time("until", e.Until)}
+func delays(e lock.Delayed) []slog.Attr {
+	return []slog.Attr{slog.String("after", words.Join(e.After, ", ", func(d lock.Delay) string { return d.Owner })), slog.Time("until", e.Until)}
 }
 
-func contenders(key string, all []recipes.Contender) []slog.Attr {
+func contenders(key string, all []lock.Contender) []slog.Attr {
 	switch len(all) {
 	case 0:
 		return nil
 	case 1:
 		return contender(key, all[0])
 	}
-	return []slog.Attr{slog.String(key, words.Join(all, ", ", func(c recipes.Contender) string { return c.Owner }))}
+	return []slog.Attr{slog.String(key, words.Join(all, ", ", func(c lock.Contender) string { return c.Owner }))}
 }

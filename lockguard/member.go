@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Reference names a Hold, or a request for one, across processes: see
 // Hold.Reference, Ticket.Reference, Guard.Join and Guard.Adopt.
-type Reference = recipes.Reference
+type Reference = lock.Reference
 
 // Reference names the Hold for others, who can join or adopt it; of several locks
 // the first, of a nested Hold the outer one. It is of use if the requirement has a
@@ -47,14 +47,14 @@ func ForCleanup() JoinOption { return func(j *joining) { j.cleanup = true } }
 //
 // A preempted hold is not joined, with the cause: *PreemptedError,
 // *LeaseExpiredError or *OverriddenError. See ForCleanup. Other errors are
-// *RequestError, *recipes.NotThereError, *recipes.UnavailableError, or the cause of
+// *RequestError, *lock.NotThereError, *lock.UnavailableError, or the cause of
 // ctx.
 func (g *Guard) Join(ctx context.Context, requirement Requirement, ref Reference, options ...JoinOption) (*Hold, error) {
 	var j joining
 	for _, option := range options {
 		option(&j)
 	}
-	return g.accede(ctx, requirement, ref, func(r recipes.Request) (grant, error) {
+	return g.accede(ctx, requirement, ref, func(r lock.Request) (grant, error) {
 		r.ForCleanup = j.cleanup
 		return g.locker.join(ctx, ref, r)
 	}, j.cleanup)
@@ -62,27 +62,27 @@ func (g *Guard) Join(ctx context.Context, requirement Requirement, ref Reference
 
 // Adopt takes a hold over from a process that has ended, or that is to be relieved:
 // the Hold has its token, and what is left of its lease. The process that had it loses it,
-// with the reason recipes.LossSuperseded. If ref is that of a request that waits,
+// with the reason lock.LossSuperseded. If ref is that of a request that waits,
 // Adopt waits for its grant. Exclusive holds whose processes have all died are
 // resumed, unless another holder has had the lock since: with the same token, and a
-// new lease, that of the requirement. See recipes.PriorityLock.Adopt.
+// new lease, that of the requirement. See lock.PriorityLock.Adopt.
 //
 // A preempted hold can be adopted: the Hold is interrupted from the
 // beginning, and has what is left of the grace.
 //
-// A *recipes.NotThereError says that there is nothing to adopt: the lock has to be
+// A *lock.NotThereError says that there is nothing to adopt: the lock has to be
 // asked for anew, by Acquire; if its Held is set, there are others that can be
 // joined. Scope and Hold of the requirement must be those of ref, or empty; its other
 // terms count if the hold is resumed, Owner, Message, Job, Labels and AcquireTimeout
 // always. Other errors are those of Acquire. No override concerns it.
 func (g *Guard) Adopt(ctx context.Context, requirement Requirement, ref Reference) (*Hold, error) {
-	return g.accede(ctx, requirement, ref, func(r recipes.Request) (grant, error) {
+	return g.accede(ctx, requirement, ref, func(r lock.Request) (grant, error) {
 		return g.locker.adopt(ctx, ref, r)
 	}, false)
 }
 
 // accede acquires a Hold on a lock that is held already.
-func (g *Guard) accede(ctx context.Context, requirement Requirement, ref Reference, acquire func(recipes.Request) (grant, error), cleanup bool) (*Hold, error) {
+func (g *Guard) accede(ctx context.Context, requirement Requirement, ref Reference, acquire func(lock.Request) (grant, error), cleanup bool) (*Hold, error) {
 	requirement, err := requirement.of(ref)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (r Requirement) of(ref Reference) (Requirement, error) {
 	return r, errors.Join(append(problems, r.Validate())...)
 }
 
-func (r *request) accede(ctx context.Context, acquire func(recipes.Request) (grant, error), cleanup bool) (*Hold, error) {
+func (r *request) accede(ctx context.Context, acquire func(lock.Request) (grant, error), cleanup bool) (*Hold, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (r *request) accede(ctx context.Context, acquire func(recipes.Request) (gra
 	r.attempt = a
 	r.mu.Unlock()
 	g, err := acquire(r.declared(a))
-	if pending := (*recipes.PreemptPendingError)(nil); errors.As(err, &pending) {
+	if pending := (*lock.PreemptPendingError)(nil); errors.As(err, &pending) {
 		err = causeOf(pending.By, r.requirement.Scope, r.requirement.LeaseTimeout)
 		r.mu.Lock()
 		r.asked = err

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // three are three locks with a minute of cleanup, given out of order.
@@ -171,7 +171,7 @@ func TestLossOfAnyLockEndsTheWorkAndTheHooks(t *testing.T) {
 			ran := false
 			err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
 				hold, _ := FromContext(ctx)
-				lost = s.locker.of(t, victim).lose(recipes.LossTaken)
+				lost = s.locker.of(t, victim).lose(lock.LossTaken)
 				require.Same(t, lost, context.Cause(ctx))
 				<-hold.Lost()
 				require.ErrorIs(t, hold.Check(), lost)
@@ -229,7 +229,7 @@ func TestLockThatIsNotAcquiredGivesTheOthersBack(t *testing.T) {
 		var steps diary
 		steps.keep(s)
 		record := s.locker.before
-		refusal := &recipes.NotAcquiredError{Scope: "c"}
+		refusal := &lock.NotAcquiredError{Scope: "c"}
 		s.locker.before = func(ctx context.Context, g *fakeGrant) error {
 			if err := record(ctx, g); err != nil || g.scope != "c" {
 				return err
@@ -251,7 +251,7 @@ func TestLockThatHasToGoWhileOthersAreWaitedForGivesAllBackAndBeginsAnew(t *test
 	}{
 		"preempted": {func(g *fakeGrant) { g.preempt(time.Minute) }, []string{"PreemptRequested", "Released"}},
 		"lease":     {func(g *fakeGrant) { g.ask(priority.LeaseExpired, time.Minute) }, []string{"PreemptRequested", "Released"}},
-		"lost":      {func(g *fakeGrant) { g.lose(recipes.LossDeleted) }, []string{"Lost"}},
+		"lost":      {func(g *fakeGrant) { g.lose(lock.LossDeleted) }, []string{"Lost"}},
 	} {
 		runVirtual(t, name, func(t *testing.T, s setup) {
 			// given a request that holds a and b, and waits for c
@@ -317,7 +317,7 @@ func TestTimeOfARefusalCountsFromTheCall(t *testing.T) {
 				return nil
 			}
 			time.Sleep(*g.request.AcquireTimeout)
-			return &recipes.NotAcquiredError{Scope: g.scope, Waited: *g.request.AcquireTimeout}
+			return &lock.NotAcquiredError{Scope: g.scope, Waited: *g.request.AcquireTimeout}
 		}
 		_, err := s.AcquireAll(t.Context(), three(func(r *Requirement) { r.AcquireTimeout = new(time.Minute) }))
 		require.EqualError(t, err, `lock "b" not acquired within 1m0s`)
@@ -329,13 +329,13 @@ func TestSilentReleaseDoesNotHoldUpACallThatHasFailed(t *testing.T) {
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			g.release = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 			if g.scope == "c" {
-				return &recipes.UnavailableError{}
+				return &lock.UnavailableError{}
 			}
 			return nil
 		}
 		start := time.Now()
 		_, err := s.AcquireAll(t.Context(), three())
-		require.ErrorAs(t, err, new(*recipes.UnavailableError))
+		require.ErrorAs(t, err, new(*lock.UnavailableError))
 		require.Equal(t, giveBackLimit, time.Since(start))
 	})
 }
@@ -453,7 +453,7 @@ func TestWorkThatStopsItselfHasItsHooksRunUnderAllLocks(t *testing.T) {
 		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {
 			hold, _ := FromContext(ctx)
 			for _, g := range s.locker.grants { // they share a session
-				g.request.Notify(recipes.AtRisk{Deadline: g.deadline})
+				g.request.Notify(lock.AtRisk{Deadline: g.deadline})
 			}
 			<-hold.AtRisk()
 			return ErrStopped
@@ -495,13 +495,13 @@ func TestRequirementsThatDoNotGoTogetherAreRefusedAllAtOnce(t *testing.T) {
 }
 
 func TestLocksOneOfWhichHasToGoBeforeTheWorkBeginsAreAcquiredAnew(t *testing.T) {
-	mark := &recipes.Mark{ID: "INC-7"}
-	pending := func(g *fakeGrant, asked recipes.PreemptRequested) error {
-		return &recipes.PreemptPendingError{Scope: g.scope, By: asked}
+	mark := &lock.Mark{ID: "INC-7"}
+	pending := func(g *fakeGrant, asked lock.PreemptRequested) error {
+		return &lock.PreemptPendingError{Scope: g.scope, By: asked}
 	}
 	for name, first := range map[string]func(a, g *fakeGrant){ // what happens to each grant of the first round
 		"when the last one is granted": func(a, g *fakeGrant) {
-			g.token = func(context.Context) (recipes.Token, error) {
+			g.token = func(context.Context) (lock.Token, error) {
 				if g.scope == "c" {
 					a.preempt(time.Minute)
 				}
@@ -509,16 +509,16 @@ func TestLocksOneOfWhichHasToGoBeforeTheWorkBeginsAreAcquiredAnew(t *testing.T) 
 			}
 		},
 		"when the last one is granted, for an override": func(a, g *fakeGrant) {
-			g.token = func(context.Context) (recipes.Token, error) {
+			g.token = func(context.Context) (lock.Token, error) {
 				if g.scope == "c" {
-					a.request.Notify(recipes.PreemptRequested{Override: mark})
+					a.request.Notify(lock.PreemptRequested{Override: mark})
 				}
 				return g.number, nil
 			}
 		},
 		"its lease is not given again": func(_, g *fakeGrant) {
 			g.extend = func(context.Context, time.Duration) error {
-				return pending(g, recipes.PreemptRequested{Reason: priority.LeaseExpired})
+				return pending(g, lock.PreemptRequested{Reason: priority.LeaseExpired})
 			}
 		},
 		"while the lease of another is given again": func(a, g *fakeGrant) {
@@ -531,12 +531,12 @@ func TestLocksOneOfWhichHasToGoBeforeTheWorkBeginsAreAcquiredAnew(t *testing.T) 
 		},
 		"before its minimum runtime begins": func(_, g *fakeGrant) {
 			g.protect = func(context.Context, time.Duration) error {
-				return pending(g, recipes.PreemptRequested{Reason: priority.Outranked})
+				return pending(g, lock.PreemptRequested{Reason: priority.Outranked})
 			}
 		},
 		"before its minimum runtime begins, for an override": func(_, g *fakeGrant) {
 			g.protect = func(context.Context, time.Duration) error {
-				return pending(g, recipes.PreemptRequested{Override: mark})
+				return pending(g, lock.PreemptRequested{Override: mark})
 			}
 		},
 	} {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestSameScopeInTheContextOfAHoldIsTheSameLock(t *testing.T) {
@@ -167,9 +167,9 @@ func TestInterruptedHoldCannotBeNested(t *testing.T) {
 		"preempted": func(g *fakeGrant, _ func()) { g.preempt(time.Minute) },
 		"withdrawn": func(g *fakeGrant, _ func()) {
 			g.preempt(time.Minute)
-			g.request.Notify(recipes.PreemptionWithdrawn{})
+			g.request.Notify(lock.PreemptionWithdrawn{})
 		},
-		"lost":      func(g *fakeGrant, _ func()) { g.lose(recipes.LossTaken) },
+		"lost":      func(g *fakeGrant, _ func()) { g.lose(lock.LossTaken) },
 		"shut down": func(_ *fakeGrant, cancel func()) { cancel() },
 	} {
 		runVirtual(t, name, func(t *testing.T, s setup) {

@@ -4,12 +4,12 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // notice is called by the layer below with what happens to a request, and then to the
 // lock that it was granted. It must not block.
-func (r *request) notice(a *attempt, n recipes.Notice) {
+func (r *request) notice(a *attempt, n lock.Notice) {
 	r.mu.Lock()
 	current, held := r.attempt == a, r.held
 	if current {
@@ -22,25 +22,25 @@ func (r *request) notice(a *attempt, n recipes.Notice) {
 	r.stream.deliverSoon()
 }
 
-func (r *request) noticeLocked(notice recipes.Notice) {
+func (r *request) noticeLocked(notice lock.Notice) {
 	if r.held == nil && (r.over || r.lost != nil) || r.held != nil && r.held.isOver() {
 		return // it comes too late to change anything
 	}
 	switch n := notice.(type) {
-	case recipes.Queued, recipes.Blocked, recipes.Delayed, recipes.Displaced, recipes.Requeued, recipes.TakenOver:
+	case lock.Queued, lock.Blocked, lock.Delayed, lock.Displaced, lock.Requeued, lock.TakenOver:
 		r.stream.note(n)
-	case recipes.Joined:
+	case lock.Joined:
 		if ticket := r.guard.ticket; ticket != nil {
 			about := r.stream.subject()
 			ticket.at(Reference{Scope: about.Scope, Hold: about.Hold, ID: n.ID, Mode: about.Mode})
 		}
-	case recipes.Revised:
+	case lock.Revised:
 		r.attempt.revisedLocked(n.Revision)
-	case recipes.CleanupPending:
+	case lock.CleanupPending:
 		r.attempt.seekApprovalLocked(n)
-	case recipes.PendingOver:
+	case lock.PendingOver:
 		r.attempt.voidApprovalLocked()
-	case recipes.PreemptSent:
+	case lock.PreemptSent:
 		r.attempt.askedLocked(n)
 		r.stream.note(n)
 	}
@@ -50,25 +50,25 @@ func (r *request) noticeLocked(notice recipes.Notice) {
 }
 
 // noticeOfGrantLocked remembers what happens to a grant on which no Hold is open.
-func (r *request) noticeOfGrantLocked(notice recipes.Notice) {
+func (r *request) noticeOfGrantLocked(notice lock.Notice) {
 	switch n := notice.(type) {
-	case recipes.Lost:
+	case lock.Lost:
 		r.lost = n.Err
-	case recipes.PreemptRequested:
+	case lock.PreemptRequested:
 		if r.asked == nil {
 			r.asked = causeOf(n, r.requirement.Scope, r.requirement.LeaseTimeout)
 		}
 		r.asks = append(r.asks, n)
-	case recipes.AtRisk:
+	case lock.AtRisk:
 		r.risk.mark(n.Deadline)
 	}
 }
 
 // notice is what happens to the lock.
-func (l *heldLock) notice(notice recipes.Notice) {
+func (l *heldLock) notice(notice lock.Notice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if lost, ok := notice.(recipes.Lost); ok {
+	if lost, ok := notice.(lock.Lost); ok {
 		l.loseLocked(lost.Err)
 		return
 	}
@@ -76,11 +76,11 @@ func (l *heldLock) notice(notice recipes.Notice) {
 		return // it comes too late to change anything
 	}
 	switch n := notice.(type) {
-	case recipes.PreemptRequested:
+	case lock.PreemptRequested:
 		l.askLocked(n)
-	case recipes.PreemptionWithdrawn, recipes.RiskOver:
+	case lock.PreemptionWithdrawn, lock.RiskOver:
 		l.stream.note(n)
-	case recipes.AtRisk:
+	case lock.AtRisk:
 		l.risk.mark(n.Deadline)
 		l.stream.note(n)
 	}
@@ -88,7 +88,7 @@ func (l *heldLock) notice(notice recipes.Notice) {
 
 // askLocked interrupts the work. The first request is the cause, also when it
 // is withdrawn; later ones can only shorten the grace.
-func (l *heldLock) askLocked(n recipes.PreemptRequested) {
+func (l *heldLock) askLocked(n lock.PreemptRequested) {
 	if l.asked == nil {
 		l.asked = causeOf(n, l.requirement.Scope, l.lease.length)
 	}
@@ -99,7 +99,7 @@ func (l *heldLock) askLocked(n recipes.PreemptRequested) {
 }
 
 // causeOf is the cause with which preempted work is interrupted.
-func causeOf(n recipes.PreemptRequested, scope string, lease time.Duration) error {
+func causeOf(n lock.PreemptRequested, scope string, lease time.Duration) error {
 	if n.Override != nil {
 		return &OverriddenError{
 			Scope: scope, Override: *n.Override,

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // An Observer gets every event. The events of one request come in order
@@ -77,7 +77,7 @@ func (s *stream) change(f func(about *Subject)) {
 }
 
 // note adds an event that happens now; deliver or deliverSoon must follow.
-func (s *stream) note(n recipes.Notice) { s.add(Event{s.now(), n}) }
+func (s *stream) note(n lock.Notice) { s.add(Event{s.now(), n}) }
 
 // add puts an event into the queue; deliver or deliverSoon must follow.
 func (s *stream) add(event Event) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // errWithdrawn is why a request leaves the queue that is made again, or is not
@@ -14,13 +14,13 @@ var errWithdrawn = errors.New("withdrawn: overrides have changed")
 
 // An offer is what a request asks for by now, and by which overrides.
 type offer struct {
-	terms  recipes.Revision
+	terms  lock.Revision
 	effect override.Effect
 }
 
 // offerLocked makes an offer of an effect, and of what was decided about the request.
 func (a *attempt) offerLocked(effect override.Effect) offer {
-	o := offer{effect: effect, terms: recipes.Revision{Terms: effect.Terms, Override: a.request.claim.mark}}
+	o := offer{effect: effect, terms: lock.Revision{Terms: effect.Terms, Override: a.request.claim.mark}}
 	switch {
 	case a.request.errand.early():
 		o.terms.MinRuntime = 0
@@ -45,10 +45,10 @@ func (a *attempt) offerLocked(effect override.Effect) offer {
 // markOf names the override in whose name the request asks holders to go: the
 // last boost that made it more than it was. With caps and extensions alone it
 // asks of its own accord.
-func markOf(effect override.Effect) *recipes.Mark {
+func markOf(effect override.Effect) *lock.Mark {
 	for _, o := range slices.Backward(effect.Applied) {
 		if o.Kind == override.Boost {
-			return &recipes.Mark{ID: o.ID, By: o.By, Reason: o.Reason}
+			return &lock.Mark{ID: o.ID, By: o.By, Reason: o.Reason}
 		}
 	}
 	return nil
@@ -77,8 +77,8 @@ func (a *attempt) publishLocked(effect override.Effect) {
 	a.revised = make(chan struct{})
 }
 
-// terms says what the request asks for by now. See recipes.Request.Revise.
-func (a *attempt) terms() (recipes.Revision, <-chan struct{}) {
+// terms says what the request asks for by now. See lock.Request.Revise.
+func (a *attempt) terms() (lock.Revision, <-chan struct{}) {
 	a.request.mu.Lock()
 	defer a.request.stream.deliverSoon()
 	defer a.request.mu.Unlock()
@@ -91,7 +91,7 @@ func (a *attempt) terms() (recipes.Revision, <-chan struct{}) {
 }
 
 // revisedLocked is called with the terms that the request has in ZooKeeper.
-func (a *attempt) revisedLocked(terms recipes.Revision) {
+func (a *attempt) revisedLocked(terms lock.Revision) {
 	for i, o := range slices.Backward(a.offers) {
 		if sameTerms(o.terms, terms) {
 			a.offers = a.offers[i:]
@@ -113,7 +113,7 @@ func (a *attempt) reviseLocked(o offer) {
 	}
 }
 
-func sameTerms(a, b recipes.Revision) bool {
+func sameTerms(a, b lock.Revision) bool {
 	return a.Equal(b.Terms) && same(a.Override, b.Override) && (a.Withdraw == nil) == (b.Withdraw == nil)
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // An Outcome says in one word how the wait of a request ended, for metrics.
@@ -50,7 +50,7 @@ func (e NotAcquired) Outcome() Outcome {
 		return Outcome(kind)
 	case errors.Is(err, context.Canceled):
 		return OutcomeCancelled
-	case errors.As(err, new(*recipes.UnavailableError)):
+	case errors.As(err, new(*lock.UnavailableError)):
 		return OutcomeUnavailable
 	case errors.Is(err, context.DeadlineExceeded):
 		return OutcomeTimeout
@@ -108,7 +108,7 @@ func (e Lost) End() End { return endOf(e.Err) }
 
 func endOf(lost *LostError) End {
 	switch {
-	case lost == nil, lost.Reason == recipes.LossSession:
+	case lost == nil, lost.Reason == lock.LossSession:
 		return EndSessionLost
 	case slices.Contains(Ends(), End(lost.Reason)):
 		return End(lost.Reason)

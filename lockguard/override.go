@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -50,7 +50,7 @@ func WithOverrides(overrides Overrides) Option {
 
 // vouch says whether an override is in force: what recipes asks of requests at
 // emergency priority. Where there are no overrides it looks at the board itself.
-func (g *Guard) vouch(_ context.Context, m recipes.Mark) error {
+func (g *Guard) vouch(_ context.Context, m lock.Mark) error {
 	set, _ := g.overrides.InForce()
 	if slices.ContainsFunc(set, func(o override.Override) bool { return o.ID == m.ID }) {
 		return nil
@@ -125,8 +125,8 @@ type Pending struct {
 	Subject Subject // of the request
 	Job     string
 	Labels  map[string]string
-	Holders []recipes.Contender
-	Err     *recipes.CleanupPendingError // what the request fails with unless it is approved
+	Holders []lock.Contender
+	Err     *lock.CleanupPendingError // what the request fails with unless it is approved
 }
 
 // A Question is a Pending request that is put before people.
@@ -193,7 +193,7 @@ func AnswerOf(id string, d opstore.Decision) Answer {
 // WithApprover lets a person decide when the waiting timeout of a polite request
 // is over. The request keeps its place in the queue meanwhile, and gets the
 // lock if the holder goes; the acquire timeout bounds this too. Approved, it takes
-// the lock by force, at once or as Decision.AfterGrace says. Denied, it fails with a *recipes.CleanupPendingError
+// the lock by force, at once or as Decision.AfterGrace says. Denied, it fails with a *lock.CleanupPendingError
 // and the reason. Defaults to none: it fails with that error at once.
 func WithApprover(approver Approver) Option {
 	return func(g *Guard) error {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A request is one call to acquire a lock, until the grant or the refusal.
@@ -33,8 +33,8 @@ type request struct {
 	held    *heldLock       // what it was granted
 
 	// Of a grant that the layer below has not returned yet.
-	asked error                      // the first *PreemptedError, *LeaseExpiredError or *OverriddenError
-	asks  []recipes.PreemptRequested // all of them
+	asked error                   // the first *PreemptedError, *LeaseExpiredError or *OverriddenError
+	asks  []lock.PreemptRequested // all of them
 	risk  risk
 	lost  *LostError
 }
@@ -180,7 +180,7 @@ func (r *request) heldSince(since time.Time, g grant) *heldLock {
 }
 
 // openLocked makes the first Hold.
-func (r *request) openLocked(caller context.Context, l *heldLock, hooks []Hook, opened recipes.Notice) *Hold {
+func (r *request) openLocked(caller context.Context, l *heldLock, hooks []Hook, opened lock.Notice) *Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.held, r.over = l, true

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Requirement declares the lock that a piece of work needs. Only Scope has
@@ -46,7 +46,7 @@ type Requirement struct {
 // Validate returns everything that is wrong with r, joined (errors.Join); each
 // problem is a *RequestError that says what to write instead.
 func (r Requirement) Validate() error {
-	_, err := recipes.EscapeScope(r.Scope)
+	_, err := lock.EscapeScope(r.Scope)
 	return errors.Join(err, r.Terms.Validate(), r.identity().Validate())
 }
 
@@ -58,7 +58,7 @@ func (r Requirement) identity() priority.Identity {
 
 // Plan returns what would become of r if it were made when s was seen, see
 // inspect.Plan.
-func (r Requirement) Plan(s recipes.LockState) inspect.Plan {
+func (r Requirement) Plan(s lock.State) inspect.Plan {
 	return inspect.PlanFor(s, r.withDefaults("").request("", nil))
 }
 
@@ -89,10 +89,10 @@ func (r Requirement) withDefaults(owner string) Requirement {
 	return r
 }
 
-func (r Requirement) request(trace string, notify func(recipes.Notice)) recipes.Request {
+func (r Requirement) request(trace string, notify func(lock.Notice)) lock.Request {
 	identity := r.identity()
 	identity.Trace = trace
-	return recipes.Request{Terms: r.Terms, Identity: identity, Notify: notify}
+	return lock.Request{Terms: r.Terms, Identity: identity, Notify: notify}
 }
 
 // refuseSeveral returns everything that is wrong with these requirements

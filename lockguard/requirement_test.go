@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestEachBadFieldSaysWhatToWriteInstead(t *testing.T) {
@@ -91,7 +91,7 @@ func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 
 	got := s.locker.last().request
 	got.Notify = nil
-	require.Equal(t, recipes.Request{
+	require.Equal(t, lock.Request{
 		Identity: priority.Identity{Owner: "compact", Message: "nightly", Trace: "trace of " + scope}, Terms: priority.Terms{
 			Priority: 5, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Second,
 			WaitingTimeout: requirement.WaitingTimeout, AcquireTimeout: requirement.AcquireTimeout,
@@ -104,7 +104,7 @@ func TestRequestCarriesTheWholeRequirementWithItsDefaults(t *testing.T) {
 }
 
 func TestPlanOfARequirementIsThatOfItsRequest(t *testing.T) {
-	state := recipes.LockState{Scope: scope, Holders: []recipes.Contender{{
+	state := lock.State{Scope: scope, Holders: []lock.Contender{{
 		Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{Priority: 5, CleanupTimeout: time.Second}, Remaining: priority.Remaining{LeaseLeft: time.Hour, MinRuntimeLeft: time.Minute},
 	}}}
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Retry says how a Guard tries again to acquire what it could not: see
@@ -147,5 +147,5 @@ func (r *Retry) within(requirements []Requirement, start time.Time) []Requiremen
 }
 
 func isWorthRetrying(err error) bool {
-	return recipes.IsNotAcquired(err) || errors.As(err, new(*recipes.UnavailableError))
+	return lock.IsNotAcquired(err) || errors.As(err, new(*lock.UnavailableError))
 }

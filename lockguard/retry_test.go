@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func (s setup) retrying(t *testing.T, r Retry) *Guard {
@@ -32,9 +32,9 @@ func (s setup) refusing(n int, err error) (requests *int) {
 
 func TestAcquisitionIsTriedAgainAndWorkRunsOnce(t *testing.T) {
 	for name, refusal := range map[string]error{
-		"not acquired":    &recipes.NotAcquiredError{Scope: scope},
-		"cleanup pending": &recipes.CleanupPendingError{Scope: scope},
-		"unavailable":     &recipes.UnavailableError{},
+		"not acquired":    &lock.NotAcquiredError{Scope: scope},
+		"cleanup pending": &lock.CleanupPendingError{Scope: scope},
+		"unavailable":     &lock.UnavailableError{},
 	} {
 		runVirtual(t, name, func(t *testing.T, s setup) {
 			// given a lock that is refused twice
@@ -65,8 +65,8 @@ func TestAcquisitionIsTriedAgainAndWorkRunsOnce(t *testing.T) {
 func TestWhatCannotGetBetterIsNotTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, refusal := range []error{
-			&RequestError{Field: "mode"}, &UpgradeError{Scope: scope}, recipes.ErrClosed, &recipes.EvictedError{Scope: scope},
-			&recipes.AccessError{Node: "/"},
+			&RequestError{Field: "mode"}, &UpgradeError{Scope: scope}, lock.ErrClosed, &lock.EvictedError{Scope: scope},
+			&lock.AccessError{Node: "/"},
 		} {
 			s := newSetup(t)
 			requests := s.refusing(1, refusal)
@@ -84,7 +84,7 @@ func TestWhatCannotGetBetterIsNotTriedAgain(t *testing.T) {
 
 func TestRetriesEndWithTheLastErrorAndWhatTheyTook(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
-		refusal := &recipes.NotAcquiredError{Scope: scope}
+		refusal := &lock.NotAcquiredError{Scope: scope}
 		requests := s.refusing(100, refusal)
 
 		// by attempts
@@ -123,7 +123,7 @@ func TestRequestIsWithdrawnWhenTheTimeForAllRetriesIsOver(t *testing.T) {
 		s.locker.before = func(_ context.Context, g *fakeGrant) error {
 			waits = append(waits, *g.request.AcquireTimeout)
 			time.Sleep(*g.request.AcquireTimeout)
-			return &recipes.NotAcquiredError{Scope: scope}
+			return &lock.NotAcquiredError{Scope: scope}
 		}
 		r := required()
 		r.AcquireTimeout = new(40 * time.Second)
@@ -138,7 +138,7 @@ func TestRequestIsWithdrawnWhenTheTimeForAllRetriesIsOver(t *testing.T) {
 
 func TestSeveralLocksAreTriedAgainTogether(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
-		requests := s.refusing(1, &recipes.NotAcquiredError{Scope: "a"})
+		requests := s.refusing(1, &lock.NotAcquiredError{Scope: "a"})
 		hold, err := s.retrying(t, Retry{}).AcquireAll(t.Context(), three())
 		require.NoError(t, err)
 		require.Equal(t, 4, *requests)

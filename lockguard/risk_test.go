@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestCheckFindsALossBeforeItIsTold(t *testing.T) {
@@ -19,13 +19,13 @@ func TestCheckFindsALossBeforeItIsTold(t *testing.T) {
 		g.preempt(time.Minute)
 		require.NoError(t, hold.Check(), "a preempted holder still holds")
 
-		lost := &LostError{Scope: scope, Token: hold.Token(), Reason: recipes.LossSession}
+		lost := &LostError{Scope: scope, Token: hold.Token(), Reason: lock.LossSession}
 		g.check = func() error { return lost } // the process was stopped; no notice yet
 		g.release = func(context.Context) error { return lost }
 
 		require.Equal(t, error(lost), hold.Check())
 		require.True(t, isClosed(hold.Lost()))
-		g.request.Notify(recipes.Lost{Err: lost}) // here it is
+		g.request.Notify(lock.Lost{Err: lost}) // here it is
 		require.Equal(t, error(lost), hold.Check())
 		require.ErrorIs(t, hold.Release(t.Context()), lost)
 		require.ErrorIs(t, hold.Check(), ErrReleased)
@@ -39,14 +39,14 @@ func TestAnswerEndsTheRiskForWhateverStartsLater(t *testing.T) {
 		hold := acquire(t.Context(), t, s, required())
 		g := s.locker.last()
 		before := hold.AtRisk()
-		g.request.Notify(recipes.AtRisk{Deadline: g.deadline})
+		g.request.Notify(lock.AtRisk{Deadline: g.deadline})
 
 		g.deadline = g.deadline.Add(10 * time.Second) // an answer
 
 		after := hold.AtRisk()
 		require.True(t, isClosed(before), "work that was told to stop is not called back")
 		require.False(t, isClosed(after))
-		g.request.Notify(recipes.AtRisk{Deadline: g.deadline})
+		g.request.Notify(lock.AtRisk{Deadline: g.deadline})
 		require.True(t, isClosed(after), "the next silence")
 	})
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // askedLocked remembers why a holder was preempted, for the audit trail.
-func (a *attempt) askedLocked(n recipes.PreemptSent) {
+func (a *attempt) askedLocked(n lock.PreemptSent) {
 	if a.request.guard.auditor == nil {
 		return
 	}
@@ -23,8 +23,8 @@ func (a *attempt) askedLocked(n recipes.PreemptSent) {
 }
 
 // authorize puts on record that holders are about to be evicted. See
-// recipes.Request.Authorize.
-func (a *attempt) authorize(ctx context.Context, holders []recipes.Contender) error {
+// lock.Request.Authorize.
+func (a *attempt) authorize(ctx context.Context, holders []lock.Contender) error {
 	r := a.request
 	r.mu.Lock()
 	about := r.stream.subject()
@@ -51,7 +51,7 @@ func (a *attempt) authorize(ctx context.Context, holders []recipes.Contender) er
 }
 
 // whyLocked is by what right holders are evicted.
-func (a *attempt) whyLocked(holders []recipes.Contender) string {
+func (a *attempt) whyLocked(holders []lock.Contender) string {
 	var reasons []string
 	for _, h := range holders {
 		reason, known := a.asks[h.ID]

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // An operated setup is a Guard in the hands of operators, with a queue.
@@ -128,9 +128,9 @@ func TestNewRequestAsksForWhatOverridesMakeOfIt(t *testing.T) {
 		require.Equal(t, priority.Emergency, r.Priority)
 		require.True(t, r.Forceful)
 		require.Equal(t, 5*time.Second, *r.WaitingTimeout)
-		require.Equal(t, &recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}, r.Override)
+		require.Equal(t, &lock.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}, r.Override)
 		terms, _ := r.Revise()
-		require.Equal(t, recipes.Revision{
+		require.Equal(t, lock.Revision{
 			Terms: priority.Terms{
 				Priority: priority.Emergency, Forceful: true, WaitingTimeout: r.WaitingTimeout,
 				LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
@@ -243,7 +243,7 @@ func TestAcquireTimeoutOfAWaitingRequestStays(t *testing.T) {
 		c := o.do(t.Context(), Requirement{Scope: scope, Terms: priority.Terms{AcquireTimeout: new(10 * time.Second)}})
 		o.overrides.put(incident(override.Extend, func(o *override.Override) { o.AcquireTimeout = new(time.Hour) }))
 		<-c.done
-		require.ErrorAs(t, c.err, new(*recipes.NotAcquiredError))
+		require.ErrorAs(t, c.err, new(*lock.NotAcquiredError))
 		require.Equal(t, 10*time.Second, time.Since(start))
 	})
 }
@@ -414,10 +414,10 @@ func TestRequestSaysUnderWhichGrantsItsWorkWaits(t *testing.T) {
 func TestHolderThatHasToGoForAnOverrideIsToldByWhom(t *testing.T) {
 	for _, reason := range []priority.Reason{priority.Outranked, priority.LeaseExpired} {
 		virtual(t, func(t *testing.T, s setup) {
-			mark := recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}
+			mark := lock.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}
 			err := s.Do(t.Context(), required(), func(ctx context.Context) error {
-				s.locker.last().request.Notify(recipes.PreemptRequested{
-					By: recipes.Contender{Identity: priority.Identity{Owner: "ana"}, Terms: priority.Terms{Priority: priority.Emergency}}, Reason: reason,
+				s.locker.last().request.Notify(lock.PreemptRequested{
+					By: lock.Contender{Identity: priority.Identity{Owner: "ana"}, Terms: priority.Terms{Priority: priority.Emergency}}, Reason: reason,
 					Grace: time.Second, Deadline: time.Now().Add(time.Second), Forceful: true, Override: &mark,
 				})
 				return untilCancelled(ctx)
@@ -426,7 +426,7 @@ func TestHolderThatHasToGoForAnOverrideIsToldByWhom(t *testing.T) {
 			require.Equal(t, OverriddenError{Scope: scope, Override: mark, Grace: time.Second, Deadline: time.Now().Add(time.Second), Forceful: true}, *overridden)
 			require.NotErrorAs(t, err, new(*PreemptedError))
 			require.NotErrorAs(t, err, new(*LeaseExpiredError))
-			require.Equal(t, &mark, only[recipes.PreemptRequested](t, s.events).Override)
+			require.Equal(t, &mark, only[lock.PreemptRequested](t, s.events).Override)
 		})
 	}
 }

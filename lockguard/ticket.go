@@ -28,7 +28,7 @@ type Ticket struct {
 //
 // If the requirement has a Hold, another process can adopt the request by its
 // Reference, now or when it is granted: Guard.Adopt. The Hold of the ticket is lost
-// then, with the reason recipes.LossSuperseded, or the request fails with that.
+// then, with the reason lock.LossSuperseded, or the request fails with that.
 func (g *Guard) Enqueue(ctx context.Context, requirement Requirement) *Ticket {
 	t := &Ticket{joined: make(chan struct{}), done: make(chan struct{})}
 	mine := *g

@@ -361,7 +361,7 @@ func refuseID(id string) string {
 	return ""
 }
 
-// refuseScope says why a pattern can fit no scope: see recipes.EscapeScope.
+// refuseScope says why a pattern can fit no scope: see lock.EscapeScope.
 func refuseScope(pattern string) string {
 	switch {
 	case pattern == "":

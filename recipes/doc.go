@@ -8,9 +8,9 @@
 // it decided on, so that a late, repeated or misinformed step fails at the
 // server instead of making a second holder.
 //
-//	client, err := recipes.NewClient(recipes.Config{Servers: []string{"zk1:2181"}})
+//	client, err := lock.NewClient(lock.Config{Servers: []string{"zk1:2181"}})
 //	lock, err := client.PriorityLock("cluster/orders/resource/users")
-//	grant, err := lock.Acquire(ctx, recipes.Request{Terms: priority.Terms{Priority: 50, LeaseTimeout: time.Minute}})
+//	grant, err := lock.Acquire(ctx, lock.Request{Terms: priority.Terms{Priority: 50, LeaseTimeout: time.Minute}})
 //	token, err := grant.Token(ctx) // give it to whatever you write to
 //	...
 //	err = grant.Release(ctx)

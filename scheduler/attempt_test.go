@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // script is work whose attempts return these errors, one after the other, and
@@ -109,7 +109,7 @@ func TestAPauseIsAsLongAsTheServerAsksFor(t *testing.T) {
 func TestWhatOverridesDoDoesNotCountAsAPreemptionTooMany(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		var began []time.Time
-		overridden := &lockguard.OverriddenError{Scope: "db", Override: recipes.Mark{ID: "INC-7", By: "ana"}}
+		overridden := &lockguard.OverriddenError{Scope: "db", Override: lock.Mark{ID: "INC-7", By: "ana"}}
 		preempted := &lockguard.PreemptedError{Scope: "db", By: "somebody"}
 		j := locked(job("a", "0 1 * * *", 0))
 		j.OnPreempt = jobs.OnPreempt{Then: jobs.PreemptedRequeue, MaxPreemptions: 1}

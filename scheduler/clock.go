@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -54,7 +54,7 @@ func (s *Scheduler) awaitServerTime(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		if errors.As(err, new(*recipes.AccessError)) {
+		if errors.As(err, new(*lock.AccessError)) {
 			s.log.Warn("ZooKeeper's clock cannot be asked for: schedules go by this machine's clock until a tick is claimed", "error", err)
 			return
 		}

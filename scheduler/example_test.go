@@ -8,12 +8,12 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
 func Example() {
-	run := func(ctx context.Context, client *recipes.Client) error {
+	run := func(ctx context.Context, client *lock.Client) error {
 		guard, err := lockguard.New(client)
 		if err != nil {
 			return err

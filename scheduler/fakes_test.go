@@ -21,7 +21,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -158,12 +158,12 @@ func (l *ledger) reach(ctx context.Context) error {
 }
 
 // ServerTime knows the leader's clock to 20ms.
-func (l *ledger) ServerTime() (now recipes.ServerTime, ok bool) {
+func (l *ledger) ServerTime() (now lock.ServerTime, ok bool) {
 	if l.server == nil {
 		return now, false
 	}
 	at := time.Now().Add(time.Duration(l.server.Load())).Round(0)
-	return recipes.ServerTime{Earliest: at.Add(-10 * time.Millisecond), Latest: at.Add(10 * time.Millisecond)}, true
+	return lock.ServerTime{Earliest: at.Add(-10 * time.Millisecond), Latest: at.Add(10 * time.Millisecond)}, true
 }
 
 func (l *ledger) AwaitServerTime(ctx context.Context) error {
@@ -424,7 +424,7 @@ func (g *guard) DoAll(ctx context.Context, requirements []lockguard.Requirement,
 	case fail != nil:
 		return fail
 	case wait < all:
-		return &recipes.NotAcquiredError{Scope: r.Scope, Waited: wait}
+		return &lock.NotAcquiredError{Scope: r.Scope, Waited: wait}
 	}
 	err := work(ctx)
 	if cause := context.Cause(ctx); cause != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -76,7 +76,7 @@ func (s *Scheduler) awaitRequests(known ticks.Requests) (ticks.Requests, error) 
 
 // tellUnreadable logs each request that cannot be read, once: it is unknown for
 // which job it is.
-func (s *Scheduler) tellUnreadable(before, now []recipes.Unreadable) {
+func (s *Scheduler) tellUnreadable(before, now []lock.Unreadable) {
 	for _, u := range now {
 		if !slices.Contains(before, u) {
 			s.log.Warn("a request to run a job by hand is left out", "node", u.Path, "why", u.Reason)
@@ -120,7 +120,7 @@ func (s *Scheduler) serve(request ticks.Request) (had bool) {
 			s.log.Info("job is run by hand", "job", def.Name, "by", request.By, "reason", request.Reason)
 			l.start(claim, false)
 			return true
-		case err == nil && claim.Verdict == ticks.Taken, errors.As(err, new(*recipes.RequestError)):
+		case err == nil && claim.Verdict == ticks.Taken, errors.As(err, new(*lock.RequestError)):
 			return true
 		case !pause.wait(s.firing):
 			return true

@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -251,7 +251,7 @@ func (r *run) whyNotStarted(err error) SkipReason {
 		return SkipDraining
 	case r.ctx.Err() != nil && errors.Is(err, context.Cause(r.ctx)):
 		return skipCancelled
-	case errors.As(err, new(*recipes.UnavailableError)):
+	case errors.As(err, new(*lock.UnavailableError)):
 		return SkipUnavailable
 	case kind.EndsHold(), kind.IsRefusal():
 		return SkipLock

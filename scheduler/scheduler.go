@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -99,7 +99,7 @@ type Ledger interface {
 
 	// ServerTime is the clock of ZooKeeper, as far as it is known; it must not
 	// block. No tick comes due before AwaitServerTime has returned.
-	ServerTime() (now recipes.ServerTime, ok bool)
+	ServerTime() (now lock.ServerTime, ok bool)
 	AwaitServerTime(ctx context.Context) error
 }
 
@@ -145,7 +145,7 @@ type Scheduler struct {
 // New validates cfg.
 func New(cfg Config) (*Scheduler, error) {
 	if cfg.Ledger == nil {
-		return nil, errors.New("scheduler: Config.Ledger is nil; give the TickLedger of a recipes.Client")
+		return nil, errors.New("scheduler: Config.Ledger is nil; give the TickLedger of a lock.Client")
 	}
 	cfg.Drain = cfg.Drain.withDefaults()
 	cfg.Lateness = max(0, cmp.Or(cfg.Lateness, 5*time.Second))

@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -148,7 +148,7 @@ func TestSeveralLocksOfAJobHaveOneAcquireTimeout(t *testing.T) {
 		hasty.Requirements = slices.Clone(j.Requirements)
 		hasty.Requirements[1].AcquireTimeout = new(3 * time.Second)
 		d := start(t, newCluster().daemon("one"), []jobs.Job{patient, hasty})
-		d.guard.set(0, &recipes.NotAcquiredError{Scope: "web"})
+		d.guard.set(0, &lock.NotAcquiredError{Scope: "web"})
 
 		// when a tick comes, then that one counts; if none says it, the next tick
 		time.Sleep(11 * time.Second)
@@ -187,13 +187,13 @@ func TestHowARunEndedIsRecorded(t *testing.T) {
 		{"preempted", nil, func(context.Context, jobs.Run) error { return &lockguard.PreemptedError{By: "x"} }, "preempted"},
 		{"lease", nil, func(context.Context, jobs.Run) error { return &lockguard.LeaseExpiredError{By: "x"} }, "preempted"},
 		{"lost", nil, func(context.Context, jobs.Run) error {
-			return errors.Join(&lockguard.PreemptedError{}, &lockguard.LostError{Reason: recipes.LossTaken})
+			return errors.Join(&lockguard.PreemptedError{}, &lockguard.LostError{Reason: lock.LossTaken})
 		}, "lost"},
-		{"busy", &recipes.NotAcquiredError{}, never, "lock"},
-		{"cleanup", &recipes.CleanupPendingError{}, never, "lock"},
-		{"evicted", &recipes.EvictedError{}, never, "lock"},
-		{"frozen", &lockguard.FrozenError{Override: freeze, Err: &recipes.NotAcquiredError{}}, never, "lock"},
-		{"unavailable", &recipes.UnavailableError{}, never, "unavailable"},
+		{"busy", &lock.NotAcquiredError{}, never, "lock"},
+		{"cleanup", &lock.CleanupPendingError{}, never, "lock"},
+		{"evicted", &lock.EvictedError{}, never, "lock"},
+		{"frozen", &lockguard.FrozenError{Override: freeze, Err: &lock.NotAcquiredError{}}, never, "lock"},
+		{"unavailable", &lock.UnavailableError{}, never, "unavailable"},
 		{"refused", &lockguard.RequestError{Field: "x", Reason: "y"}, never, "failed"},
 	}
 	for _, tc := range cases {

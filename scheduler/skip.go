@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -104,5 +104,5 @@ func (l *lane) tellSkip(ctx context.Context, id string, instant time.Time, reaso
 // isUnreadable reports whether err is about a record that this daemon cannot read,
 // or must not: trying again is of no use until it is corrected.
 func isUnreadable(err error) bool {
-	return errors.As(err, new(*recipes.RecordError)) || errors.As(err, new(*recipes.AccessError))
+	return errors.As(err, new(*lock.RecordError)) || errors.As(err, new(*lock.AccessError))
 }

@@ -11,15 +11,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Spreader makes the daemon take part in a group of locks, one for each job.
 // [SpreadOver] returns one.
 type Spreader interface {
 	// Join takes part until leave is called. handler gets what is this
-	// daemon's, notify the events of the group. *recipes.RequestError and
+	// daemon's, notify the events of the group. *lock.RequestError and
 	// *group.NotParticipantError end the scheduler; after other errors it
 	// tries again.
 	Join(ctx context.Context, spec group.Spec, handler group.Handler, notify func(group.Notice)) (leave func(context.Context) error, err error)
@@ -29,7 +29,7 @@ type Spreader interface {
 // and root. The name of this daemon has to be one that no other one has at the
 // same time; one that comes back under its name soon keeps its jobs. Defaults to
 // "host:pid".
-func SpreadOver(client *recipes.Client, name string) Spreader {
+func SpreadOver(client *lock.Client, name string) Spreader {
 	if name == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -41,7 +41,7 @@ func SpreadOver(client *recipes.Client, name string) Spreader {
 }
 
 type clientSpreader struct {
-	client *recipes.Client
+	client *lock.Client
 	name   string
 }
 
@@ -132,7 +132,7 @@ func (s *Scheduler) spreadAnew() {
 
 // isPermanent reports whether a group refuses this daemon as it is configured.
 func isPermanent(err error) bool {
-	_, refused := errors.AsType[*recipes.RequestError](err)
+	_, refused := errors.AsType[*lock.RequestError](err)
 	_, stranger := errors.AsType[*group.NotParticipantError](err)
 	return refused || stranger
 }

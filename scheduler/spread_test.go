@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // seat is one daemon's part in a group whose locks the test hands out.
@@ -127,8 +127,8 @@ func TestDaemonThatCannotJoinRunsNothingAndGoesOnTrying(t *testing.T) {
 
 func TestDaemonThatItsGroupRefusesStopsAndSaysWhy(t *testing.T) {
 	for name, refusal := range map[string]error{
-		"bad name":  &recipes.RequestError{Field: "participant", Reason: "is too long"},
-		"a request": fmt.Errorf("group not joined: %w", errors.Join(&recipes.RequestError{Field: "limit"})),
+		"bad name":  &lock.RequestError{Field: "participant", Reason: "is too long"},
+		"a request": fmt.Errorf("group not joined: %w", errors.Join(&lock.RequestError{Field: "limit"})),
 		"stranger":  &group.NotParticipantError{Group: "g", Name: "x", Participants: []string{"y"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestAJobWhoseRecordCannotBeReadIsToldOnceAndOthersRun(t *testing.T) {
@@ -23,7 +23,7 @@ func TestAJobWhoseRecordCannotBeReadIsToldOnceAndOthersRun(t *testing.T) {
 			if job != "bad" || mended.Load() {
 				return nil
 			}
-			return &recipes.RecordError{Node: "/lockkeeper/ticks/bad", Err: errors.New("it is empty")}
+			return &lock.RecordError{Node: "/lockkeeper/ticks/bad", Err: errors.New("it is empty")}
 		}
 		d := start(t, l, []jobs.Job{job("bad", "* * * * * *", 0), job("good", "* * * * * *", 0)})
 

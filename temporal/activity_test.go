@@ -15,7 +15,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -93,7 +93,7 @@ func awaitWaiter(t *testing.T, g *lockguard.Guard) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		err := g.Do(t.Context(), lockguard.Requirement{Scope: "s", Terms: priority.Terms{AcquireTimeout: new(time.Duration(0))}}, func(context.Context) error { return nil })
-		var busy *recipes.NotAcquiredError
+		var busy *lock.NotAcquiredError
 		return errors.As(err, &busy) && busy.Ahead == 1
 	}, patience, 10*time.Millisecond)
 }

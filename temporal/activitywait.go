@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const (
@@ -67,8 +67,8 @@ func (a *locked) trying() []lockguard.Requirement {
 
 // isBusy reports whether another holder has the lock.
 func isBusy(err error) bool {
-	late, ok := errors.AsType[*recipes.NotAcquiredError](err)
-	return ok && late.Err == nil || errors.As(err, new(*recipes.QueueFullError)) || errors.As(err, new(*lockguard.FrozenError))
+	late, ok := errors.AsType[*lock.NotAcquiredError](err)
+	return ok && late.Err == nil || errors.As(err, new(*lock.QueueFullError)) || errors.As(err, new(*lockguard.FrozenError))
 }
 
 // firstBid goes on where the attempt before has yielded, or asks anew.

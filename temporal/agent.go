@@ -15,7 +15,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A lockService is what an agent needs of a Guard.
@@ -235,7 +235,7 @@ func (a *agent) releaseElsewhere(ctx context.Context, id string, in releaseInput
 	p := newPossession(ctx)
 	err := p.adopt(ctx, a.locks, in.Requirement, in.Reference)
 	switch {
-	case errors.As(err, new(*recipes.NotThereError)) && in.Keep == 0:
+	case errors.As(err, new(*lock.NotThereError)) && in.Keep == 0:
 		return in.Reference, nil
 	case err != nil:
 		return lockguard.Reference{}, err

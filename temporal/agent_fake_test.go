@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // fakeLocks is a lock service with as much sense as keepers and activities need:
@@ -80,7 +80,7 @@ func (l *fakeLocks) lose(hold string) {
 	delete(l.members, hold)
 	l.mu.Unlock()
 	for _, m := range members {
-		m.lose(recipes.LossSession)
+		m.lose(lock.LossSession)
 	}
 }
 
@@ -111,7 +111,7 @@ func (l *fakeLocks) join(ctx context.Context, _ lockguard.Requirement, r lockgua
 	}
 	there := l.members[r.Hold]
 	if len(there) == 0 || there[0].reference.Token != r.Token {
-		return nil, &recipes.NotThereError{Reference: r}
+		return nil, &lock.NotThereError{Reference: r}
 	}
 	if cause := context.Cause(there[0].ctx); cause != nil && !cleanup {
 		return nil, cause
@@ -130,7 +130,7 @@ func (l *fakeLocks) adopt(ctx context.Context, _ lockguard.Requirement, r lockgu
 		if m.reference.ID == r.ID {
 			l.members[r.Hold] = append(l.members[r.Hold][:i:i], l.members[r.Hold][i+1:]...)
 			asked := context.Cause(m.ctx)
-			m.lose(recipes.LossSuperseded)
+			m.lose(lock.LossSuperseded)
 			r.Token = m.reference.Token
 			r.ID += "'"
 			heir := l.memberLocked(ctx, r)
@@ -140,7 +140,7 @@ func (l *fakeLocks) adopt(ctx context.Context, _ lockguard.Requirement, r lockgu
 			return heir, nil
 		}
 	}
-	return nil, &recipes.NotThereError{Reference: r, Held: len(l.members[r.Hold]) > 0}
+	return nil, &lock.NotThereError{Reference: r, Held: len(l.members[r.Hold]) > 0}
 }
 
 func (l *fakeLocks) enqueue(ctx context.Context, requirement lockguard.Requirement) pendingLock {
@@ -248,7 +248,7 @@ func (m *fakeMember) Release(context.Context) error {
 	return nil
 }
 
-func (m *fakeMember) lose(reason recipes.LossReason) {
+func (m *fakeMember) lose(reason lock.LossReason) {
 	m.reason = &lockguard.LostError{Scope: m.reference.Scope, Token: m.reference.Token, Reason: reason}
 	m.end(m.reason)
 	close(m.lost)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Why a keeper has to end.
@@ -244,13 +244,13 @@ func (k *keeper) advise() {
 // hold returns nil when the lock is lost, and otherwise why it need not be held
 // any more.
 func (k *keeper) hold() error {
-	lock := k.possession.lock
+	l := k.possession.lock
 	limit := time.NewTimer(k.input.MaxHold - k.snapshot().Held)
 	defer limit.Stop()
-	asked := lock.Context().Done()
+	asked := l.Context().Done()
 	if k.possession.asked != nil {
 		asked = nil
-		k.asked(lock, k.possession.asked)
+		k.asked(l, k.possession.asked)
 	}
 	for {
 		select {
@@ -258,21 +258,21 @@ func (k *keeper) hold() error {
 			return context.Cause(k.ctx)
 		case <-limit.C:
 			return errMaxHold
-		case <-lock.Lost():
-			lost, ok := errors.AsType[*lockguard.LostError](lock.Check())
-			if ok && lost.Reason == recipes.LossSuperseded {
+		case <-l.Lost():
+			lost, ok := errors.AsType[*lockguard.LostError](l.Check())
+			if ok && lost.Reason == lock.LossSuperseded {
 				// Another attempt has it, or has given it away: Temporal will say.
 				<-k.ctx.Done()
 				return context.Cause(k.ctx)
 			}
-			k.lostBy = lostBecause(lock.Reference(), "its keeper was told so")
+			k.lostBy = lostBecause(l.Reference(), "its keeper was told so")
 			if ok {
-				k.lostBy, _ = interruptionBy(lost, lock.Reference())
+				k.lostBy, _ = interruptionBy(lost, l.Reference())
 			}
 			return nil
 		case <-asked:
 			asked = nil
-			k.asked(lock, context.Cause(lock.Context()))
+			k.asked(l, context.Cause(l.Context()))
 		}
 	}
 }
@@ -311,7 +311,7 @@ func (k *keeper) lost(by interruption) error {
 // notAcquired is how the activity fails when the lock was not acquired.
 func (k *keeper) notAcquired(err error) error {
 	message := fmt.Sprintf("lock %q not acquired", k.requirement.Scope)
-	timeout, late := errors.AsType[*recipes.NotAcquiredError](err)
+	timeout, late := errors.AsType[*lock.NotAcquiredError](err)
 	switch kind := priority.CauseOf(err).Kind; {
 	case unavailable(err):
 		return err
@@ -328,7 +328,7 @@ func (k *keeper) notAcquired(err error) error {
 
 // unavailable reports whether err is about a ZooKeeper that does not answer.
 func unavailable(err error) bool {
-	return errors.As(err, new(*recipes.UnavailableError)) && !errors.As(err, new(*recipes.NotAcquiredError))
+	return errors.As(err, new(*lock.UnavailableError)) && !errors.As(err, new(*lock.NotAcquiredError))
 }
 
 // end does what there is to do when the keeper ends because of err. It returns

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A possession is a lock that is held for a workflow, or waited for, in this
@@ -179,6 +179,6 @@ func (p *possession) unwanted() <-chan struct{} {
 
 // heldByOthers reports whether others are members of the hold yet.
 func heldByOthers(err error) bool {
-	there, ok := errors.AsType[*recipes.NotThereError](err)
+	there, ok := errors.AsType[*lock.NotThereError](err)
 	return ok && there.Held
 }

@@ -22,7 +22,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // fakeService is a Temporal server as keepers see it.
@@ -702,7 +702,7 @@ func TestKeeperTriesUntilZooKeeperIsBack(t *testing.T) {
 			until := time.Now().Add(10 * time.Second)
 			s.locks.refuse = func(string) error {
 				if time.Now().Before(until) {
-					return &recipes.UnavailableError{}
+					return &lock.UnavailableError{}
 				}
 				return nil
 			}
@@ -722,9 +722,9 @@ func TestKeeperThatDoesNotGetTheLockSaysWhy(t *testing.T) {
 		err  error
 		want string
 	}{
-		"WaitedInVain":   {&recipes.NotAcquiredError{Scope: "cluster/orders", Waited: time.Second}, ErrTypeLockWaitTimeout},
-		"Tried":          {&recipes.NotAcquiredError{Scope: "cluster/orders"}, ErrTypeLockBusy},
-		"CleanupPending": {&recipes.CleanupPendingError{Scope: "cluster/orders"}, ErrTypeLockBusy},
+		"WaitedInVain":   {&lock.NotAcquiredError{Scope: "cluster/orders", Waited: time.Second}, ErrTypeLockWaitTimeout},
+		"Tried":          {&lock.NotAcquiredError{Scope: "cluster/orders"}, ErrTypeLockBusy},
+		"CleanupPending": {&lock.CleanupPendingError{Scope: "cluster/orders"}, ErrTypeLockBusy},
 		"AskedAtOnce":    {&lockguard.PreemptedError{Scope: "cluster/orders", By: "hotfix"}, ErrTypeLockPreempted},
 		"LostAtOnce":     {&lockguard.LostError{Scope: "cluster/orders"}, ErrTypeLockLost},
 		"CannotBe":       {&lockguard.RequestError{Field: "scope", Reason: "is missing"}, ErrTypeLockConfiguration},

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // The same request asks the same question in all versions. payload_test.go has the
@@ -21,8 +21,8 @@ func TestAQuestionIsMadeOfARequestAsBefore(t *testing.T) {
 		Pending: lockguard.Pending{
 			Subject: lockguard.Subject{Scope: "cluster/orders", Identity: priority.Identity{Owner: "payments@h1", Message: "month's <end>"}, Priority: 80},
 			Job:     "payments", Labels: map[string]string{"team": "orders"},
-			Holders: []recipes.Contender{{ID: "c1", Identity: priority.Identity{Owner: "backup", Host: "db1", PID: 41}, Terms: priority.Terms{Priority: 7}, Token: 4294967298}, {ID: "c2", Identity: priority.Identity{Owner: "report"}}},
-			Err:     &recipes.CleanupPendingError{Waited: 1500 * time.Millisecond},
+			Holders: []lock.Contender{{ID: "c1", Identity: priority.Identity{Owner: "backup", Host: "db1", PID: 41}, Terms: priority.Terms{Priority: 7}, Token: 4294967298}, {ID: "c2", Identity: priority.Identity{Owner: "report"}}},
+			Err:     &lock.CleanupPendingError{Waited: 1500 * time.Millisecond},
 		},
 		Patience: 15 * time.Minute,
 	}, []EscalationStep{{AfterMS: 300_000, To: "on-call"}})
@@ -39,7 +39,7 @@ func TestAQuestionIsMadeOfARequestAsBefore(t *testing.T) {
 	// of what is too long there is as much as before
 	long := lockguard.Question{Pending: lockguard.Pending{Subject: lockguard.Subject{Scope: "db", Identity: priority.Identity{Owner: "ana", Message: strings.Repeat("wör\xff", 300)}}}}
 	for i := range 22 {
-		long.Holders = append(long.Holders, recipes.Contender{ID: fmt.Sprint("c", i), Identity: priority.Identity{Owner: strings.Repeat("ö", 501)}})
+		long.Holders = append(long.Holders, lock.Contender{ID: fmt.Sprint("c", i), Identity: priority.Identity{Owner: strings.Repeat("ö", 501)}})
 	}
 	cut := newQuestion("", long, nil)
 	require.Equal(t, "w-9af21208f72ab03b", cut.ID)

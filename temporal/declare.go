@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Lock says which lock an activity needs, and what becomes of the activity
@@ -206,7 +206,7 @@ func (c *compiled) of(args arguments) ([]lockguard.Requirement, error) {
 		if err != nil {
 			return nil, fmt.Errorf("scope %q: %w", requirements[i].Scope, err)
 		}
-		if _, err := recipes.EscapeScope(text); err != nil {
+		if _, err := lock.EscapeScope(text); err != nil {
 			return nil, fmt.Errorf("scope %q became %q: %w", requirements[i].Scope, text, err)
 		}
 		requirements[i].Scope = text

@@ -12,12 +12,12 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
 func ExampleNewPlugin() {
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{"localhost:2181"}})
+	client, err := lock.NewClient(lock.Config{Servers: []string{"localhost:2181"}})
 	if err != nil {
 		log.Fatal(err)
 	}

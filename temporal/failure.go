@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // The types of the *temporal.ApplicationError with which an activity fails for
@@ -152,9 +152,9 @@ func (a *locked) refused(err error) error {
 		return err // the server ignores it
 	case errors.As(err, new(*lockguard.RequestError)), errors.As(err, new(*lockguard.UpgradeError)):
 		return misdeclared(a.info.ActivityType.Name, err)
-	case errors.As(err, new(*recipes.UnavailableError)):
+	case errors.As(err, new(*lock.UnavailableError)):
 		return a.failure(ErrTypeLockUnavailable, "was not acquired", err, loud)
-	case errors.As(err, new(*recipes.NotAcquiredError)) && !a.isTry():
+	case errors.As(err, new(*lock.NotAcquiredError)) && !a.isTry():
 		return a.failure(ErrTypeLockWaitTimeout, "was not acquired", err, forGood)
 	}
 	return a.failure(ErrTypeLockBusy, "was not acquired", err, soon)

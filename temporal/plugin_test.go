@@ -12,7 +12,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -20,7 +20,7 @@ import (
 // newGuard is a process of its own: a client of the server, and a guard.
 func newGuard(t *testing.T, zk *zktest.Server, name string, options ...lockguard.Option) *lockguard.Guard {
 	t.Helper()
-	client, err := recipes.NewClient(recipes.Config{Dialer: zk.Dialer(name)})
+	client, err := lock.NewClient(lock.Config{Dialer: zk.Dialer(name)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
 	guard, err := lockguard.New(client, options...)

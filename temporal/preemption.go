@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A PreemptionReason says why a workflow hold was interrupted.
@@ -166,7 +166,7 @@ func endedBy(hold context.Context, err error, m membership) error {
 	}
 	lost, isLost := errors.AsType[*lockguard.LostError](cause)
 	i, _ := interruptionBy(cause, m.Reference)
-	final := !isLost || lost.Reason != recipes.LossSession
+	final := !isLost || lost.Reason != lock.LossSession
 	if !final {
 		i.Hold = "" // others may hold it yet: the next attempt will know
 	}

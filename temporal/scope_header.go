@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const (
@@ -304,7 +304,7 @@ func refusedToJoin(err error, m membership) error {
 	if i, _ := interruptionBy(err, m.Reference); i.Held() {
 		return i.error(err, true)
 	}
-	if errors.As(err, new(*recipes.NotThereError)) || errors.As(err, new(*lockguard.RequestError)) {
+	if errors.As(err, new(*lock.NotThereError)) || errors.As(err, new(*lockguard.RequestError)) {
 		return lostBecause(m.Reference, "%v", err).error(err, true)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // inScope runs an activity in scope of a hold, as its workflow would.
@@ -75,7 +75,7 @@ func TestActivityInScopeThatIsPreemptedFailsForGoodUnlessItHasCompleted(t *testi
 
 func TestActivityInScopeThatLosesItsSessionIsTriedAgain(t *testing.T) {
 	// others may hold the lock yet: the next attempt finds out
-	for reason, final := range map[recipes.LossReason]bool{recipes.LossSession: false, recipes.LossTaken: true} {
+	for reason, final := range map[lock.LossReason]bool{lock.LossSession: false, lock.LossTaken: true} {
 		locks := newFakeLocks()
 		locks.admit(inHold.Reference)
 		err := inScope(t, locks, inHold, func(_ context.Context, hold *fakeMember) error {
@@ -106,7 +106,7 @@ func TestActivityInScopeIsNotRunWithoutTheHold(t *testing.T) {
 	}{
 		"Gone":        {nil, ErrTypeLockLost, true},
 		"AskedToGo":   {&lockguard.PreemptedError{Scope: "cluster/orders", By: "hotfix"}, ErrTypeLockPreempted, true},
-		"Unavailable": {&recipes.UnavailableError{}, ErrTypeLockUnavailable, false},
+		"Unavailable": {&lock.UnavailableError{}, ErrTypeLockUnavailable, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			locks := newFakeLocks()

@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const (
@@ -71,7 +71,7 @@ type bid interface {
 var _ bid = (*lockguard.Ticket)(nil)
 
 // isNotThere reports whether a place that was kept is gone.
-func isNotThere(err error) bool { return errors.As(err, new(*recipes.NotThereError)) }
+func isNotThere(err error) bool { return errors.As(err, new(*lock.NotThereError)) }
 
 // bidContext is the context of a bid. It ends with that of an attempt until it
 // is loosened from it, and may get a deadline that becomes known later.

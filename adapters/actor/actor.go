@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Guard runs work under locks; *lockguard.Guard does.
@@ -109,5 +109,5 @@ func (a actor) once(ctx context.Context) (over bool, err error) {
 
 // isPassing reports whether a lock that was not acquired may be acquired later.
 func isPassing(err error) bool {
-	return priority.CauseOf(err).Kind != "" || errors.As(err, new(*recipes.UnavailableError))
+	return priority.CauseOf(err).Kind != "" || errors.As(err, new(*lock.UnavailableError))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -211,7 +211,7 @@ func TestLockThatIsNotToBeHad(t *testing.T) {
 		check       func(t *testing.T, err error)
 	}{
 		"ends an actor that serves once": {try, nil, func(t *testing.T, err error) {
-			require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
+			require.ErrorAs(t, err, new(*lock.NotAcquiredError))
 		}},
 		"is asked for again": {try, []actor.Option{actor.Again()}, func(t *testing.T, err error) { require.NoError(t, err) }},
 		"for no good reason": {lockguard.Requirement{Scope: "a//b"}, []actor.Option{actor.Again()}, func(t *testing.T, err error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -64,7 +64,7 @@ func TestTasksOfTwoSchedulersNeverRunAtTheSameTime(t *testing.T) {
 		// then
 		require.EqualValues(t, 10, runs.Load())
 		require.Len(t, refused.All(), 10)
-		require.ErrorAs(t, refused.All()[0], new(*recipes.NotAcquiredError))
+		require.ErrorAs(t, refused.All()[0], new(*lock.NotAcquiredError))
 	})
 }
 
@@ -146,7 +146,7 @@ func TestLockerSkipsAJobWhoseLockIsHeldAndKeepsItsSchedule(t *testing.T) {
 
 		// then
 		require.Len(t, refused.All(), 10)
-		require.ErrorAs(t, refused.All()[0], new(*recipes.NotAcquiredError))
+		require.ErrorAs(t, refused.All()[0], new(*lock.NotAcquiredError))
 		require.EqualValues(t, 5, runs.Load())
 	})
 }

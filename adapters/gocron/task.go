@@ -19,7 +19,7 @@ type Guard interface {
 // scheduler a gocron.WithStopTimeout that the hooks fit in.
 //
 // What lockguard.Guard.Do returns is the error of the run, for listeners such as
-// gocron.AfterJobRunsWithError: *recipes.NotAcquiredError says that work did not
+// gocron.AfterJobRunsWithError: *lock.NotAcquiredError says that work did not
 // run, because another holder has the lock.
 //
 // An acquire timeout that is unset is 0: a run that finds the lock held ends at

@@ -23,7 +23,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/adapters/internal/guardtest"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -223,7 +223,7 @@ func TestRefusalCanBeWrittenByTheProgram(t *testing.T) {
 		// given
 		h := httpguard.Handler(guardtest.New(t, zk, "http"), lockguard.Requirement{Scope: "s"}, wait,
 			httpguard.WithRefusal(func(w http.ResponseWriter, _ *http.Request, err error) {
-				require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
+				require.ErrorAs(t, err, new(*lock.NotAcquiredError))
 				w.WriteHeader(http.StatusTeapot)
 			}))
 		ctx, stop := context.WithCancel(t.Context())

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Refuse answers a request that did not get its lock, or that was interrupted,
@@ -23,9 +23,9 @@ func explain(err error) (status int, detail string) {
 	switch {
 	case errors.As(err, new(*lockguard.RequestError)), errors.As(err, new(*lockguard.UpgradeError)):
 		return http.StatusInternalServerError, "the lock of this request is declared in a way that cannot work"
-	case errors.As(err, new(*recipes.UnavailableError)):
+	case errors.As(err, new(*lock.UnavailableError)):
 		return http.StatusServiceUnavailable, "the locks cannot be reached; try again later"
-	case recipes.IsNotAcquired(err), priority.CauseOf(err).Kind == priority.KindEvicted:
+	case lock.IsNotAcquired(err), priority.CauseOf(err).Kind == priority.KindEvicted:
 		return http.StatusLocked, "somebody else is at it; try again later"
 	}
 	return http.StatusServiceUnavailable, "the request was interrupted; try again later"

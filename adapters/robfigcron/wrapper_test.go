@@ -19,7 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/adapters/robfigcron"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -96,7 +96,7 @@ func TestJobThatDoesNotGetItsLockIsSkipped(t *testing.T) {
 		// then
 		require.EqualValues(t, 1, runs.Load())
 		require.Len(t, skips.All(), 2)
-		require.ErrorAs(t, skips.All()[0], new(*recipes.NotAcquiredError))
+		require.ErrorAs(t, skips.All()[0], new(*lock.NotAcquiredError))
 		require.Contains(t, log.String(), "a tick is skipped")
 	})
 }

@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // tellAccess logs who else than the daemon and the operators may write what the
 // daemon goes by. In an open deployment, that everybody may is no news.
-func tellAccess(ctx context.Context, client *recipes.Client, logger *slog.Logger) {
+func tellAccess(ctx context.Context, client *lock.Client, logger *slog.Logger) {
 	if client.Identity() == "" {
 		return
 	}
@@ -20,7 +20,7 @@ func tellAccess(ctx context.Context, client *recipes.Client, logger *slog.Logger
 	err := client.CheckAccess(ctx)
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range all.Unwrap() {
-			if untrusted, ok := errors.AsType[*recipes.UntrustedError](err); ok {
+			if untrusted, ok := errors.AsType[*lock.UntrustedError](err); ok {
 				logger.Warn("others have access", "node", untrusted.Node, "entry", untrusted.Entry, "problem", untrusted.Error())
 			}
 		}

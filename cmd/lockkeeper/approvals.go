@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -60,11 +60,11 @@ func (p *program) listApprovals(c *cobra.Command, file jobsFile) error {
 	}
 	var (
 		all    []opstore.Approval
-		left   []recipes.Unreadable
+		left   []lock.Unreadable
 		silent error
 		now    time.Time
 	)
-	err = p.withClient(c, client, func(ctx context.Context, locks *recipes.Client) error {
+	err = p.withClient(c, client, func(ctx context.Context, locks *lock.Client) error {
 		all, left, err = locks.Approvals().List(ctx)
 		if err == nil {
 			now, err = locks.Time(ctx)
@@ -190,7 +190,7 @@ func (p *program) approvalsDecide(v verb) *cobra.Command {
 			return p.writeDecided(about, d, err)
 		}
 		if trustsTemporal(cfg, id) {
-			return p.withClient(c, client, func(ctx context.Context, client *recipes.Client) error {
+			return p.withClient(c, client, func(ctx context.Context, client *lock.Client) error {
 				o, err := newOperator(client, cfg)
 				if err != nil {
 					return err

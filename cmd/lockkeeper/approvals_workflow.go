@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/config"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -25,7 +25,7 @@ func trustsTemporal(cfg *config.Config, id string) bool {
 
 // listWorkflows returns the questions about the locks there that are asked in
 // workflows.
-func (p *program) listWorkflows(ctx context.Context, cfg *config.Config, locks recipes.Config) ([]opstore.Approval, error) {
+func (p *program) listWorkflows(ctx context.Context, cfg *config.Config, locks lock.Config) ([]opstore.Approval, error) {
 	w, err := newWorkflowApprovals(cfg, locks, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func temporalSilent(cfg *config.Config, err error) error {
 
 // decideWorkflow sends a decision to the workflow that asks, once it is on record:
 // who asks looks there whether an operator has decided.
-func (p *program) decideWorkflow(ctx context.Context, o *operator, cfg *config.Config, locks recipes.Config, id string, d opstore.Decision) error {
+func (p *program) decideWorkflow(ctx context.Context, o *operator, cfg *config.Config, locks lock.Config, id string, d opstore.Decision) error {
 	if !asksInWorkflows(cfg) {
 		return &usageError{command: "lockkeeper approvals", problems: problems{id + " is asked in a workflow: name the configuration file that says where, with approvals: {temporal: {...}}: -f FILE"}}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -106,7 +106,7 @@ func (p *program) showAudit(c *cobra.Command, q *auditQuery) error {
 	if q.follow.is && p.output.is == "yaml" {
 		p.problems.add("--follow: YAML has no end then; write -o json for one record a line")
 	}
-	return p.inspect(c, q.config, func(ctx context.Context, client *recipes.Client) error {
+	return p.inspect(c, q.config, func(ctx context.Context, client *lock.Client) error {
 		trail, err := client.AuditLog(0)
 		if err != nil {
 			return err

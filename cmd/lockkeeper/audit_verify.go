@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/observability/audit"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -108,7 +108,7 @@ func (p *program) verifyAudit(c *cobra.Command, config jobsFile, file string) er
 		}
 	}
 	var view auditReportView
-	err := p.inspect(c, config, func(ctx context.Context, client *recipes.Client) error {
+	err := p.inspect(c, config, func(ctx context.Context, client *lock.Client) error {
 		trail, err := client.AuditLog(0)
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/doctor/throughput"
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 type benchFlags struct {
@@ -89,7 +89,7 @@ func (p *program) measure(c *cobra.Command, f *benchFlags) error {
 		return err
 	}
 	held := 0
-	if err := p.inspectWith(c.Context(), cfg, func(ctx context.Context, client *recipes.Client) error {
+	if err := p.inspectWith(c.Context(), cfg, func(ctx context.Context, client *lock.Client) error {
 		states, _, err := client.Locks(ctx)
 		for _, s := range states {
 			if s.Held() {

@@ -16,7 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -103,7 +103,7 @@ func (p *program) explainLocks(c *cobra.Command, offline bool, cfg *config.Confi
 	if !offline {
 		view.ZooKeeper = "answers"
 		look, err = p.lookAtJob(c.Context(), cfg, job)
-		if errors.As(err, new(*recipes.UnavailableError)) {
+		if errors.As(err, new(*lock.UnavailableError)) {
 			view.ZooKeeper, err = "silent", nil
 		}
 	}
@@ -118,10 +118,10 @@ func (p *program) explainLocks(c *cobra.Command, offline bool, cfg *config.Confi
 }
 
 // lockPlans foresees the locks of a job; states are those that are known.
-func lockPlans(job jobs.Job, states map[string]recipes.LockState) []lockPlanView {
+func lockPlans(job jobs.Job, states map[string]lock.State) []lockPlanView {
 	plans := make([]lockPlanView, 0, len(job.Requirements))
 	for _, r := range job.Owned() {
-		var known *recipes.LockState
+		var known *lock.State
 		if s, ok := states[r.Scope]; ok {
 			known = &s
 		}
@@ -134,20 +134,20 @@ func lockPlans(job jobs.Job, states map[string]recipes.LockState) []lockPlanView
 
 // jobLook is what ZooKeeper knows of a job.
 type jobLook struct {
-	locks    map[string]recipes.LockState // by scope
-	requests []live.Request               // for these
+	locks    map[string]lock.State // by scope
+	requests []live.Request        // for these
 	ticks    *ticks.State
 }
 
 // lookAtJob looks at the locks of a job, on the ensemble that has them, and at its
-// ticks. When ZooKeeper does not answer soon the error is an *recipes.UnavailableError.
+// ticks. When ZooKeeper does not answer soon the error is an *lock.UnavailableError.
 func (p *program) lookAtJob(ctx context.Context, cfg *config.Config, job jobs.Job) (found jobLook, err error) {
-	err = p.withLock(ctx, cfg, cfg.Client, anyScope(job), func(stopped context.Context, here *ensemble, home *recipes.Client) error {
+	err = p.withLock(ctx, cfg, cfg.Client, anyScope(job), func(stopped context.Context, here *ensemble, home *lock.Client) error {
 		ctx, cancel := context.WithTimeoutCause(stopped, planPatience, noAnswer(planPatience))
 		defer cancel()
-		states := make(map[string]recipes.LockState, len(job.Requirements))
+		states := make(map[string]lock.State, len(job.Requirements))
 		var state ticks.State
-		var frozen []recipes.FrozenRequest
+		var frozen []lock.FrozenRequest
 		asked := cfg.Client
 		look := func() (err error) {
 			if state, err = home.TickLedger("").State(ctx, job.Name); err != nil {
@@ -169,8 +169,8 @@ func (p *program) lookAtJob(ctx context.Context, cfg *config.Config, job jobs.Jo
 			return nil
 		case stopped.Err() != nil:
 			return context.Cause(stopped)
-		case ctx.Err() != nil && !errors.As(err, new(*recipes.UnavailableError)):
-			return &recipes.UnavailableError{Servers: asked.Servers, Err: context.Cause(ctx)}
+		case ctx.Err() != nil && !errors.As(err, new(*lock.UnavailableError)):
+			return &lock.UnavailableError{Servers: asked.Servers, Err: context.Cause(ctx)}
 		default:
 			return err
 		}

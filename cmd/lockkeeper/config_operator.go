@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func (p *program) configOperator() *cobra.Command {
@@ -22,7 +22,7 @@ against it: use a long one. docs/security.md says who can do what.`,
   (umask 077; echo "ana:$(openssl rand -hex 20)" > ana.digest)
   lockkeeper config operator --zk-cert-file ana.pem --zk-key-file ana-key.pem`,
 	}, nil, func(c *cobra.Command, _ []string) error {
-		var cfg recipes.Config
+		var cfg lock.Config
 		p.applyZooKeeper(&cfg)
 		cfg.X509 = cfg.Auth == nil
 		if cfg.X509 && (cfg.TLS == nil || len(cfg.TLS.Certificates) == 0) {

@@ -21,7 +21,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/connlimit"
 	"github.com/lockkeeper/lockkeeper/observability/console"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A consoleServer serves the console. nil serves nothing.
@@ -145,7 +145,7 @@ func (s *consoleServer) options() []lockguard.Option {
 }
 
 // open begins to look at all locks, and serves the console until close.
-func (s *consoleServer) open(ctx context.Context, cfg *config.Config, client *recipes.Client, reloader *config.Reloader, operators *operations, metrics *metricsServer) (*consoleRoom, error) {
+func (s *consoleServer) open(ctx context.Context, cfg *config.Config, client *lock.Client, reloader *config.Reloader, operators *operations, metrics *metricsServer) (*consoleRoom, error) {
 	if s == nil {
 		return nil, nil
 	}
@@ -199,9 +199,9 @@ func (s *consoleServer) serve(ctx context.Context, cfg *config.Config, board con
 }
 
 // tellOperator logs that the daemon is no operator, so that all actions in its console are refused.
-func (s *consoleServer) tellOperator(ctx context.Context, client *recipes.Client) {
+func (s *consoleServer) tellOperator(ctx context.Context, client *lock.Client) {
 	err := client.CheckOperator(ctx, "what people do in the console is refused")
-	if errors.As(err, new(*recipes.IdentityError)) {
+	if errors.As(err, new(*lock.IdentityError)) {
 		s.log.Warn("actions in the console are refused", "problem", err)
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/observability/console"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // noLocks is a source that sees nothing.
 type noLocks struct{}
 
-func (noLocks) Run(ctx context.Context, _ func(recipes.Sighting)) error {
+func (noLocks) Run(ctx context.Context, _ func(lock.Sighting)) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -21,7 +21,7 @@ import (
 // consoleFacts are what the console shows beside locks. All of it is looked up when
 // a client reads it.
 type consoleFacts struct {
-	client    *recipes.Client
+	client    *lock.Client
 	board     *live.Board
 	config    func() *config.Config // that is in force; it returns nil where there is no file
 	desk      *emergency.Desk       // nil: what is in ZooKeeper is all there is
@@ -32,7 +32,7 @@ func (f *consoleFacts) all() console.Facts {
 	return console.Facts{Approvals: f.approvals, Audit: f.audit, Frozen: f.frozen, Groups: f.groups, Job: f.job, Jobs: f.jobs, Overrides: f.overrides}
 }
 
-func (f *consoleFacts) jobs(ctx context.Context) ([]views.Job, []recipes.Unreadable, error) {
+func (f *consoleFacts) jobs(ctx context.Context) ([]views.Job, []lock.Unreadable, error) {
 	states, left, err := f.client.TickLedger("").States(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -50,7 +50,7 @@ func (f *consoleFacts) requests(ctx context.Context, states ...ticks.State) []li
 }
 
 // frozen are the requests that overrides keep out.
-func (f *consoleFacts) frozen(ctx context.Context) ([]recipes.FrozenRequest, []recipes.Unreadable, error) {
+func (f *consoleFacts) frozen(ctx context.Context) ([]lock.FrozenRequest, []lock.Unreadable, error) {
 	return f.client.Frozen(ctx)
 }
 
@@ -85,7 +85,7 @@ func (f *consoleFacts) job(ctx context.Context, name string) (views.JobDetail, e
 	return j, nil
 }
 
-func (f *consoleFacts) groups(ctx context.Context) ([]views.Group, []recipes.Unreadable, error) {
+func (f *consoleFacts) groups(ctx context.Context) ([]views.Group, []lock.Unreadable, error) {
 	states, left, err := group.All(ctx, f.client.Client)
 	if err != nil {
 		return nil, nil, err
@@ -97,7 +97,7 @@ func (f *consoleFacts) groups(ctx context.Context) ([]views.Group, []recipes.Unr
 	return all, left, nil
 }
 
-func (f *consoleFacts) overrides(ctx context.Context) ([]views.Override, []recipes.Unreadable, error) {
+func (f *consoleFacts) overrides(ctx context.Context) ([]views.Override, []lock.Unreadable, error) {
 	now := f.client.Now()
 	var active []emergency.Active
 	if f.desk != nil {
@@ -125,7 +125,7 @@ func (f *consoleFacts) overrides(ctx context.Context) ([]views.Override, []recip
 	return all, nil, nil
 }
 
-func (f *consoleFacts) approvals(ctx context.Context) ([]views.Approval, []recipes.Unreadable, error) {
+func (f *consoleFacts) approvals(ctx context.Context) ([]views.Approval, []lock.Unreadable, error) {
 	open, left, err := f.client.Approvals().List(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -145,7 +145,7 @@ func (f *consoleFacts) approvals(ctx context.Context) ([]views.Approval, []recip
 	return all, left, nil
 }
 
-func (f *consoleFacts) audit(ctx context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
+func (f *consoleFacts) audit(ctx context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
 	trail, err := f.client.AuditLog(0)
 	if err != nil {
 		return nil, nil, err

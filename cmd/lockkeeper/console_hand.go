@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/observability/console"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -28,7 +28,7 @@ type consoleHand struct {
 	running sync.WaitGroup
 }
 
-func newConsoleHand(client *recipes.Client, cfg *config.Config, facts *consoleFacts, logger *slog.Logger) (*consoleHand, error) {
+func newConsoleHand(client *lock.Client, cfg *config.Config, facts *consoleFacts, logger *slog.Logger) (*consoleHand, error) {
 	o, err := newOperator(client, cfg)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (h *consoleHand) Apply(ctx context.Context, o override.Override) (console.D
 	return console.Done{Text: fmt.Sprintf("%s is in force until %s.", o.ID, o.Until.UTC().Format("2006-01-02 15:04:05 UTC")), Act: acts[0]}, nil
 }
 
-func (h *consoleHand) Break(ctx context.Context, scope string, token recipes.Token, by console.By) (console.Done, error) {
+func (h *consoleHand) Break(ctx context.Context, scope string, token lock.Token, by console.By) (console.Done, error) {
 	if err := h.client.CheckOperator(ctx, fmt.Sprintf("lock %q not broken", scope)); err != nil {
 		return console.Done{}, err
 	}

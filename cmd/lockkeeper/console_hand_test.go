@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/observability/console"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -34,7 +34,7 @@ func (s *slowTrail) Append(ctx context.Context, e opstore.AuditEntry) (opstore.A
 }
 
 // handOn is what a console works with, and a lock that is held.
-func handOn(t *testing.T) (*consoleHand, *slowTrail, *recipes.Grant) {
+func handOn(t *testing.T) (*consoleHand, *slowTrail, *lock.Grant) {
 	t.Helper()
 	zk := zktest.RunT(t)
 	client := connect(t, zk, ana)
@@ -46,7 +46,7 @@ func handOn(t *testing.T) (*consoleHand, *slowTrail, *recipes.Grant) {
 	h.Operator, err = emergency.NewOperator(client, trail)
 	require.NoError(t, err)
 	t.Cleanup(h.end)
-	return h, trail, acquire(t, client, "cluster/orders", recipes.Request{Identity: priority.Identity{Owner: "batch"}})
+	return h, trail, acquire(t, client, "cluster/orders", lock.Request{Identity: priority.Identity{Owner: "batch"}})
 }
 
 func byForce() console.Preemption {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/examples/nightly"
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // devFlags say what dev starts.
@@ -30,7 +30,7 @@ type devFlags struct {
 
 	timeline string // the file of the picture; "" for none
 
-	client  recipes.Config
+	client  lock.Config
 	scratch *scratch // where the credentials are that end with the run
 }
 
@@ -171,8 +171,8 @@ func (p *problems) addListen(address string) {
 
 // devClient returns how to reach ZooKeeper. The address of a server that is
 // still to be started is missing.
-func (p *program) devClient(elsewhere bool) recipes.Config {
-	var cfg recipes.Config
+func (p *program) devClient(elsewhere bool) lock.Config {
+	var cfg lock.Config
 	if elsewhere {
 		p.zookeeper.root = cmp.Or(p.zookeeper.root, devRoot)
 		cfg = p.clientConfig()

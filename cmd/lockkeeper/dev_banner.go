@@ -135,11 +135,11 @@ func (b banner) commands() []string {
 
 // inGo connects a Go program to our server.
 func (b banner) inGo() []string {
-	lines := []string{"cfg := recipes.Config{Servers: []string{" + strconv.Quote(b.flags.client.Servers[0]) + "}}"}
+	lines := []string{"cfg := lock.Config{Servers: []string{" + strconv.Quote(b.flags.client.Servers[0]) + "}}"}
 	if root := b.flags.client.Root; root != "/lockkeeper" {
 		lines = append(lines, "cfg.Root = "+strconv.Quote(root))
 	}
-	return append(lines, "client, err := recipes.NewClient(cfg)")
+	return append(lines, "client, err := lock.NewClient(cfg)")
 }
 
 const digestVariable = "LOCKKEEPER_ZK_DIGEST_FILE"

@@ -10,16 +10,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
-	local := recipes.Config{Servers: []string{"127.0.0.1:2181"}, Root: "/lockkeeper"}
+	local := lock.Config{Servers: []string{"127.0.0.1:2181"}, Root: "/lockkeeper"}
 	for _, name := range []string{"DIGEST_FILE", "CA_FILE", "CERT_FILE", "KEY_FILE", "X509", "OPERATORS"} {
 		t.Setenv("LOCKKEEPER_ZK_"+name, "")
 	}
 	secured := local
-	secured.Auth = &recipes.Digest{User: devUser, Password: "secret"}
+	secured.Auth = &lock.Digest{User: devUser, Password: "secret"}
 	tests := map[string]struct {
 		banner banner
 		want   []string
@@ -30,7 +30,7 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 			[]string{
 				"An embedded ZooKeeper listens at 127.0.0.1:2181.\n", "in memory", "    export LOCKKEEPER_ZK=127.0.0.1:2181 LOCKKEEPER_ROOT=/lockkeeper\n",
 				"    lockkeeper exec --scope shop/orders --priority 99 -- sleep 3\n",
-				"  In Go:\n\n    cfg := recipes.Config{Servers: []string{\"127.0.0.1:2181\"}}\n    client, err := recipes.NewClient(cfg)\n",
+				"  In Go:\n\n    cfg := lock.Config{Servers: []string{\"127.0.0.1:2181\"}}\n    client, err := lock.NewClient(cfg)\n",
 			},
 			[]string{"taken", "anyone", "unset", "override", "browser"},
 		},
@@ -70,7 +70,7 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 			[]string{"in memory"},
 		},
 		"for everybody": {
-			banner{flags: &devFlags{client: recipes.Config{Servers: []string{"[::]:2181"}, Root: "/lockkeeper"}}, embedded: true},
+			banner{flags: &devFlags{client: lock.Config{Servers: []string{"[::]:2181"}, Root: "/lockkeeper"}}, embedded: true},
 			[]string{"and anybody may connect: anyone who reaches that\n  address can hear its password, and change everything in it.\n"},
 			nil,
 		},
@@ -90,7 +90,7 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 			nil,
 		},
 		"elsewhere": {
-			banner{flags: &devFlags{client: recipes.Config{Servers: []string{"zk1:2181", "zk2:2181"}, Chroot: "/a", Root: "/lockkeeper-dev"}}},
+			banner{flags: &devFlags{client: lock.Config{Servers: []string{"zk1:2181", "zk2:2181"}, Chroot: "/a", Root: "/lockkeeper-dev"}}},
 			[]string{"at\n  zk1:2181,zk2:2181/a, under /lockkeeper-dev.\n", "    export LOCKKEEPER_ZK=zk1:2181,zk2:2181/a LOCKKEEPER_ROOT=/lockkeeper-dev\n"},
 			[]string{"embedded"},
 		},
@@ -119,7 +119,7 @@ func TestCommandsWorkInAShellThatIsSetUpOtherwise(t *testing.T) {
 	t.Setenv("LOCKKEEPER_ZK_DIGEST_FILE", "/etc/digest")
 	t.Setenv("LOCKKEEPER_ZK_CA_FILE", "")
 	b := banner{
-		flags:     &devFlags{client: recipes.Config{Servers: []string{"zk:2181"}, Root: "/a b"}},
+		flags:     &devFlags{client: lock.Config{Servers: []string{"zk:2181"}, Root: "/a b"}},
 		zookeeper: &zookeeperFlags{caFile: "/etc/ca", tls: yes{is: true}},
 		start:     startAgain{dir: "/it's here", program: "go run ."},
 	}
@@ -144,7 +144,7 @@ func TestCommandsWorkInAShellThatIsSetUpOtherwise(t *testing.T) {
 
 func TestWhatStaysInZooKeeperIsSaidWithHowToDeleteIt(t *testing.T) {
 	var out bytes.Buffer
-	b := banner{flags: &devFlags{client: recipes.Config{Servers: []string{"zk:2181"}, Chroot: "/a", Root: devRoot}}}
+	b := banner{flags: &devFlags{client: lock.Config{Servers: []string{"zk:2181"}, Chroot: "/a", Root: devRoot}}}
 
 	b.printLeft(&out)
 

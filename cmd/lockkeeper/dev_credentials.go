@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const (
@@ -42,7 +42,7 @@ func (d *devFlags) secure() (file string, err error) {
 	if !found || user == "" || password == "" {
 		return "", fmt.Errorf("--data-dir: %s does not have the form user:password; write those that the data belongs to, or name a new directory", file)
 	}
-	d.client.Auth = &recipes.Digest{User: user, Password: password}
+	d.client.Auth = &lock.Digest{User: user, Password: password}
 	return file, nil
 }
 
@@ -52,14 +52,14 @@ func (d *devFlags) isOpen(ctx context.Context) bool {
 	if d.dataDir == "" {
 		return false
 	}
-	client, err := recipes.NewClient(d.client)
+	client, err := lock.NewClient(d.client)
 	if err != nil {
 		return false // the caller that needs one reports why
 	}
 	defer closeClient(client)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	return errors.As(client.CheckAccess(ctx), new(*recipes.UntrustedError))
+	return errors.As(client.CheckAccess(ctx), new(*lock.UntrustedError))
 }
 
 // makeRoot makes the root for everybody to take locks in, with the operator of the run:
@@ -71,7 +71,7 @@ func (d *devFlags) makeRoot(ctx context.Context) (closed bool, err error) {
 		return false, err
 	}
 	d.client.Operators, d.client.Contenders = []string{self}, []string{"world:anyone"}
-	client, err := recipes.NewClient(d.client)
+	client, err := lock.NewClient(d.client)
 	if err != nil {
 		return false, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/doctor"
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 type doctorFlags struct {
@@ -92,7 +92,7 @@ func (p *program) examine(c *cobra.Command, f *doctorFlags) error {
 	if o.File != "" && len(p.problems) == 0 {
 		o.Config, o.ConfigError = config.Load(o.File, config.Options{})
 	}
-	var cfg recipes.Config
+	var cfg lock.Config
 	if o.Config != nil {
 		cfg = o.Config.Client
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // route connects to the ensembles that have the locks of some scopes. Like home, they
 // need not be there: until they are, their locks alone are waited for.
-func route(home *recipes.Client, cfg *config.Config) (_ *recipes.Router, end func(), err error) {
-	var clients []*recipes.Client
+func route(home *lock.Client, cfg *config.Config) (_ *lock.Router, end func(), err error) {
+	var clients []*lock.Client
 	closeAll := func() {
 		for _, client := range clients {
 			closeClient(client)
@@ -30,13 +30,13 @@ func route(home *recipes.Client, cfg *config.Config) (_ *recipes.Router, end fun
 			closeAll()
 		}
 	}()
-	prefixes := make(map[string]*recipes.Client)
+	prefixes := make(map[string]*lock.Client)
 	for _, e := range cfg.Ensembles {
 		settings := e.Client(cfg.Client)
 		if settings.Logger != nil {
 			settings.Logger = settings.Logger.With("ensemble", e.Name)
 		}
-		client, err := recipes.NewClient(settings)
+		client, err := lock.NewClient(settings)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -45,7 +45,7 @@ func route(home *recipes.Client, cfg *config.Config) (_ *recipes.Router, end fun
 			prefixes[prefix] = client
 		}
 	}
-	router, err := recipes.NewRouter(home, prefixes)
+	router, err := lock.NewRouter(home, prefixes)
 	return router, closeAll, err
 }
 
@@ -56,13 +56,13 @@ type ensembles []ensemble
 // An ensemble is one of them.
 type ensemble struct {
 	name   string // "" if there is one alone
-	config recipes.Config
+	config lock.Config
 	is     *config.Ensemble // of the file; nil: that of zookeeper.servers
-	client *recipes.Client  // see withEnsembles
+	client *lock.Client     // see withEnsembles
 }
 
 // ensemblesOf returns the ensembles of a file; cfg may be nil.
-func ensemblesOf(cfg *config.Config, home recipes.Config) ensembles {
+func ensemblesOf(cfg *config.Config, home lock.Config) ensembles {
 	all := ensembles{{config: home}}
 	if cfg == nil || len(cfg.Ensembles) == 0 {
 		return all
@@ -112,7 +112,7 @@ func (e *ensemble) explain(err error) error {
 }
 
 // lock is what JSON has of a lock there.
-func (e *ensemble) lock(s recipes.LockState) live.Lock {
+func (e *ensemble) lock(s lock.State) live.Lock {
 	l := live.NewLock(s)
 	l.Ensemble = e.name
 	return l
@@ -126,7 +126,7 @@ func (p *program) withEnsembles(ctx context.Context, all ensembles, look func(co
 	for i := range all {
 		settings := all[i].config
 		settings.Logger = p.quiet()
-		client, err := recipes.NewClient(settings)
+		client, err := lock.NewClient(settings)
 		if err != nil {
 			return all[i].explain(err)
 		}
@@ -156,8 +156,8 @@ func (all ensembles) each(ctx context.Context, look func(i int, e *ensemble) err
 // ensembleLocks are all locks of an ensemble.
 type ensembleLocks struct {
 	ensemble string // "" if there is one alone
-	states   []recipes.LockState
-	left     []recipes.Unreadable
+	states   []lock.State
+	left     []lock.Unreadable
 	now      time.Time
 }
 
@@ -182,7 +182,7 @@ func (all ensembles) locks(ctx context.Context) ([]ensembleLocks, error) {
 }
 
 // unreadable says which ensemble has nodes that cannot be read.
-func (e *ensemble) unreadable(left []recipes.Unreadable) []recipes.Unreadable {
+func (e *ensemble) unreadable(left []lock.Unreadable) []lock.Unreadable {
 	if e.name == "" {
 		return left
 	}
@@ -203,7 +203,7 @@ func (e *partialError) Error() string {
 func (e *partialError) Unwrap() error { return e.err }
 
 // unreadableIn are the nodes that cannot be read, of all ensembles.
-func unreadableIn(found []ensembleLocks) (left []recipes.Unreadable) {
+func unreadableIn(found []ensembleLocks) (left []lock.Unreadable) {
 	for _, one := range found {
 		left = append(left, one.left...)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -28,14 +28,14 @@ import (
 // has a lock that is held and waited for.
 type pair struct {
 	near, far *zktest.Server
-	clients   map[*zktest.Server]*recipes.Client
+	clients   map[*zktest.Server]*lock.Client
 	file      string
 	dir       string
 }
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{near: zktest.RunT(t), far: zktest.RunT(t), clients: map[*zktest.Server]*recipes.Client{}, dir: t.TempDir()}
+	p := &pair{near: zktest.RunT(t), far: zktest.RunT(t), clients: map[*zktest.Server]*lock.Client{}, dir: t.TempDir()}
 	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "ana"), []byte("ana:secret"), 0o600))
 	p.file = p.fileOf(t, p.near.Addr(), p.far.Addr())
 	for _, server := range []*zktest.Server{p.near, p.far} {
@@ -65,8 +65,8 @@ jobs:
 // contend has a lock held by one and waited for by another.
 func (p *pair) contend(t *testing.T, server *zktest.Server, scope, holder, waiter string) {
 	t.Helper()
-	acquire(t, p.clients[server], scope, recipes.Request{Identity: priority.Identity{Owner: holder}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
-	enqueue(t, p.clients[server], scope, recipes.Request{Identity: priority.Identity{Owner: waiter}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
+	acquire(t, p.clients[server], scope, lock.Request{Identity: priority.Identity{Owner: holder}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
+	enqueue(t, p.clients[server], scope, lock.Request{Identity: priority.Identity{Owner: waiter}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
 }
 
 // lockkeeper runs the program as ana.
@@ -303,7 +303,7 @@ func TestTopWatchesAllEnsembles(t *testing.T) {
 	// when one does not answer, then it is named, and the others go on
 	require.NoError(t, p.far.Close())
 	s.shows(t, "BLIND since", "ensemble europe: ")
-	acquire(t, p.clients[p.near], "near/new", recipes.Request{Identity: priority.Identity{Owner: "newcomer"}})
+	acquire(t, p.clients[p.near], "near/new", lock.Request{Identity: priority.Identity{Owner: "newcomer"}})
 	s.shows(t, "near/new", "newcomer", "far/orders")
 	s.press(t, "q")
 	s.leaves(t, 0)
@@ -338,7 +338,7 @@ func TestRunIsShownAsWaitingForALockOfAnotherEnsemble(t *testing.T) {
 	host, err := os.Hostname()
 	require.NoError(t, err)
 	alive := ticks.State{Job: "far-next", Runs: []ticks.Run{{Alive: true, Host: host, PID: os.Getpid()}}}
-	all := ensemblesOf(cfg, recipes.Config{Servers: cfg.Client.Servers, Root: "/lockkeeper", Auth: ana})
+	all := ensemblesOf(cfg, lock.Config{Servers: cfg.Client.Servers, Root: "/lockkeeper", Auth: ana})
 	program := &program{stderr: io.Discard}
 	require.NoError(t, program.withEnsembles(t.Context(), all, func(ctx context.Context, all ensembles) error {
 		requests, err := requestsOf(ctx, all, alive)

@@ -11,17 +11,17 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestDaemonTakesEachLockWhereTheFileSays(t *testing.T) {
 	near, far := zktest.RunT(t), zktest.RunT(t)
 	cfg := &config.Config{
-		Client:    recipes.Config{Servers: []string{near.Addr()}, Root: "/here"},
+		Client:    lock.Config{Servers: []string{near.Addr()}, Root: "/here"},
 		Ensembles: []config.Ensemble{{Name: "far", Servers: []string{far.Addr()}, Root: "/there", Prefixes: []string{"far", "other/deep"}}},
 	}
-	home, err := recipes.NewClient(cfg.Client)
+	home, err := lock.NewClient(cfg.Client)
 	require.NoError(t, err)
 	defer closeClient(home)
 	router, end, err := route(home, cfg)
@@ -39,9 +39,9 @@ func TestDaemonTakesEachLockWhereTheFileSays(t *testing.T) {
 		"other/deep/b": {far, "/there", "other%2Fdeep%2Fb"},
 		"other/b":      {near, "/here", "other%2Fb"},
 	} {
-		lock, err := router.PriorityLock(scope)
+		l, err := router.PriorityLock(scope)
 		require.NoError(t, err)
-		grant, err := lock.Acquire(ctx, recipes.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}})
+		grant, err := l.Acquire(ctx, lock.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}})
 		require.NoError(t, err)
 		there := slices.ContainsFunc(where.server.Tree(where.root), func(n zktest.Node) bool { return path.Base(n.Path) == where.node })
 		require.True(t, there, "%s on the server that has it", scope)
@@ -50,22 +50,22 @@ func TestDaemonTakesEachLockWhereTheFileSays(t *testing.T) {
 }
 
 func TestNoEnsemblesIsHomeAlone(t *testing.T) {
-	home, err := recipes.NewClient(recipes.Config{Servers: []string{"localhost:1"}})
+	home, err := lock.NewClient(lock.Config{Servers: []string{"localhost:1"}})
 	require.NoError(t, err)
 	defer closeClient(home)
 	router, end, err := route(home, &config.Config{})
 	require.NoError(t, err)
 	defer end()
-	require.Equal(t, []*recipes.Client{home}, router.Clients())
+	require.Equal(t, []*lock.Client{home}, router.Clients())
 }
 
 func TestEnsembleThatCannotBeReachedByItsSettingsIsRefused(t *testing.T) {
-	home, err := recipes.NewClient(recipes.Config{Servers: []string{"localhost:1"}})
+	home, err := lock.NewClient(lock.Config{Servers: []string{"localhost:1"}})
 	require.NoError(t, err)
 	defer closeClient(home)
 	_, _, err = route(home, &config.Config{Ensembles: []config.Ensemble{
 		{Name: "a", Servers: []string{"localhost:1"}, Prefixes: []string{"a"}},
 		{Name: "b", Servers: []string{"localhost:1"}, Root: "no", Prefixes: []string{"b"}},
 	}})
-	require.ErrorAs(t, err, new(*recipes.RequestError))
+	require.ErrorAs(t, err, new(*lock.RequestError))
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // execFlags are what exec needs to know of the lock.
@@ -217,7 +217,7 @@ func (p *program) argv(c *cobra.Command, args []string) []string {
 
 // execute runs argv under the locks. file may be nil; it says which locks are on other
 // ensembles.
-func (p *program) execute(ctx context.Context, file *config.Config, cfg recipes.Config, requirements []lockguard.Requirement, argv []string) (err error) {
+func (p *program) execute(ctx context.Context, file *config.Config, cfg lock.Config, requirements []lockguard.Requirement, argv []string) (err error) {
 	exports := p.telemetry(ctx)
 	defer exports.end() // when the locks are away
 	ctx, ended := exports.root(ctx, "exec", filepath.Base(argv[0]))
@@ -231,7 +231,7 @@ func (p *program) execute(ctx context.Context, file *config.Config, cfg recipes.
 	defer signal.Stop(received)
 
 	cfg.Logger = p.quiet()
-	client, err := recipes.NewClient(cfg)
+	client, err := lock.NewClient(cfg)
 	if err != nil {
 		return err
 	}
@@ -286,7 +286,7 @@ func (p *program) execute(ctx context.Context, file *config.Config, cfg recipes.
 	return finished(result, err)
 }
 
-func (p *program) execGuard(router *recipes.Router, overrides *obedience, exports *telemetry, more ...lockguard.Option) (*lockguard.Guard, error) {
+func (p *program) execGuard(router *lock.Router, overrides *obedience, exports *telemetry, more ...lockguard.Option) (*lockguard.Guard, error) {
 	observer := p.narrate
 	if p.logging.on() {
 		observer = lockguard.LogObserver(p.quiet())

@@ -10,21 +10,21 @@ import (
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/audit"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // An obedience makes a command heed the overrides in ZooKeeper, and puts on
 // record what it does to others. It needs no approval: who has started
 // the command is there.
 type obedience struct {
-	client  *recipes.Client
+	client  *lock.Client
 	auditor *audit.Auditor
 	desk    *emergency.Desk
 	running sync.WaitGroup
 	stop    context.CancelFunc
 }
 
-func (p *program) obey(ctx context.Context, client *recipes.Client) (*obedience, error) {
+func (p *program) obey(ctx context.Context, client *lock.Client) (*obedience, error) {
 	trail, err := client.AuditLog(0)
 	if err != nil {
 		return nil, err
@@ -62,15 +62,15 @@ func (o *obedience) ready(ctx context.Context, requirements []lockguard.Requirem
 	if err := o.unknown(waiting); known && err != nil {
 		return &codeError{exitConfig, fmt.Sprintf("nothing is run, as it is not known whether an operator has frozen it: %s", listFlags.Replace(err.Error()))}
 	}
-	var silent *recipes.UnavailableError
+	var silent *lock.UnavailableError
 	if !known {
-		silent, _ = errors.AsType[*recipes.UnavailableError](o.client.Ready(waiting))
+		silent, _ = errors.AsType[*lock.UnavailableError](o.client.Ready(waiting))
 	}
 	for i, r := range requirements {
 		if t := r.AcquireTimeout; t != nil && *t > 0 {
 			requirements[i].AcquireTimeout = new(max(time.Millisecond, *t-time.Since(start)))
 			if silent != nil && limit == *t {
-				return &recipes.NotAcquiredError{Scope: r.Scope, Waited: *t, Err: silent}
+				return &lock.NotAcquiredError{Scope: r.Scope, Waited: *t, Err: silent}
 			}
 		}
 	}
@@ -89,7 +89,7 @@ func (o *obedience) ready(ctx context.Context, requirements []lockguard.Requirem
 // no nodes gets that error when it asks for the lock.
 func (o *obedience) unknown(ctx context.Context) error {
 	err := o.desk.Status().Err
-	open := o.client.Identity() == "" && errors.As(err, new(*recipes.UntrustedError))
+	open := o.client.Identity() == "" && errors.As(err, new(*lock.UntrustedError))
 	if err != nil && !open && o.client.CheckIdentities(ctx) == nil {
 		return err
 	}

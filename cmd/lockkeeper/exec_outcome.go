@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // refused is what exec says of locks that it did not get.
@@ -20,14 +20,14 @@ func refused(requirements []lockguard.Requirement, err error) error {
 	switch cause := priority.CauseOf(err); {
 	case errors.As(err, &signal):
 		return &codeError{signal.ExitCode(), fmt.Sprintf("%s while waiting for %s: left the queue", signal, locksOf(requirements))}
-	case isOneOf(err, new(*lockguard.RequestError), new(*recipes.AccessError), new(*recipes.NoRootError),
-		new(*recipes.ListsError), new(*recipes.UntrustedError), new(*codeError)):
+	case isOneOf(err, new(*lockguard.RequestError), new(*lock.AccessError), new(*lock.NoRootError),
+		new(*lock.ListsError), new(*lock.UntrustedError), new(*codeError)):
 		return err
 	case cause.Kind == priority.KindLost:
 		return &codeError{exitLost, err.Error() + "; the command was not started"}
 	case cause.Kind.IsPreemption():
 		return &codeError{exitPreempted, err.Error() + "; the command was not started"}
-	case recipes.IsNotAcquired(err) && !errors.As(err, new(*recipes.UnavailableError)):
+	case lock.IsNotAcquired(err) && !errors.As(err, new(*lock.UnavailableError)):
 		return &codeError{exitNotAcquired, fmt.Sprintf("%s; see: lockkeeper locks show %s", err, live.ShellWord(cause.Scope))}
 	}
 	return &codeError{exitNotAcquired, err.Error()}
@@ -75,7 +75,7 @@ func finished(result, err error) error {
 
 // wasTaken reports whether another holder has the lock, by right.
 func wasTaken(lost *lockguard.LostError) bool {
-	return lost.Reason == recipes.LossTaken || lost.Reason == recipes.LossOverridden
+	return lost.Reason == lock.LossTaken || lost.Reason == lock.LossOverridden
 }
 
 // hadToGo reports whether another request was to have the lock.
@@ -84,11 +84,11 @@ func hadToGo(err error) bool { return priority.PreemptionOf(err).Kind != "" }
 // narrate says what a person at the terminal wants to know.
 func (p *program) narrate(_ context.Context, event lockguard.Event) {
 	switch e := event.Notice.(type) {
-	case recipes.Queued:
+	case lock.Queued:
 		p.say("waiting for lock %q%s, place %d in the queue", event.Scope, heldBy(e.Holders), e.Position)
-	case recipes.Delayed:
+	case lock.Delayed:
 		p.say("lock %q is free but delayed until about %s, %s", event.Scope, e.Until.Local().Format(time.TimeOnly), live.UncleanEnds(e.After))
-	case recipes.Requeued:
+	case lock.Requeued:
 		p.say("the ZooKeeper session ended; waiting for lock %q again, from the back of the queue", event.Scope)
 	case lockguard.Frozen:
 		p.say("lock %q is frozen until %s by %s (%s: %s): out of the queue until then", event.Scope, e.Override.Until.Local().Format(time.DateTime), e.Override.By, e.Override.ID, e.Override.Reason)
@@ -105,15 +105,15 @@ func (p *program) narrate(_ context.Context, event lockguard.Event) {
 		p.say("the command runs WITHOUT lock %q, by override %s of %s: %s", event.Scope, e.Override.ID, e.Override.By, e.Override.Reason)
 	case lockguard.ApprovalPending:
 		p.say("lock %q: %s did not finish cleaning up in time; waiting for a decision on taking it by force", event.Scope, owners(e.Holders))
-	case recipes.TakenOver:
+	case lock.TakenOver:
 		p.say("took lock %q from %s, whose time to clean up was over", event.Scope, owners(e.From))
-	case recipes.PreemptRequested:
+	case lock.PreemptRequested:
 		if o := e.Override; o != nil {
 			p.say("override %s of %s (%s) asks for lock %q: the command has %s to clean up", o.ID, o.By, o.Reason, event.Scope, human(e.Grace))
 			break
 		}
 		p.say("%q (priority %d) asks for lock %q: the command has %s to clean up", e.By.Owner, e.By.Priority, event.Scope, human(e.Grace))
-	case recipes.AtRisk:
+	case lock.AtRisk:
 		p.say("ZooKeeper is silent: lock %q will be lost unless it answers soon; the command is stopped", event.Scope)
 	case lockguard.Released:
 		if e.Err != nil {
@@ -122,7 +122,7 @@ func (p *program) narrate(_ context.Context, event lockguard.Event) {
 	}
 }
 
-func heldBy(holders []recipes.Contender) string {
+func heldBy(holders []lock.Contender) string {
 	if len(holders) == 0 {
 		return ""
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestExitCodeOfACommandThatRan(t *testing.T) {
@@ -23,11 +23,11 @@ func TestExitCodeOfACommandThatRan(t *testing.T) {
 		failed    = &jobs.ExitError{Command: "sh", Code: 3}
 		preempted = &lockguard.PreemptedError{Scope: "db", By: "hotfix", Priority: 90, Grace: time.Second}
 		lease     = &lockguard.LeaseExpiredError{Scope: "db", By: "hotfix"}
-		session   = &lockguard.LostError{Scope: "db", Reason: recipes.LossSession}
-		overruled = &lockguard.OverriddenError{Scope: "db", Override: recipes.Mark{ID: "INC-7", By: "ana"}}
-		evicted   = &lockguard.LostError{Scope: "db", Reason: recipes.LossOverridden, By: "ana"}
-		taken     = &lockguard.LostError{Scope: "db", Reason: recipes.LossTaken, By: "hotfix"}
-		deleted   = &lockguard.LostError{Scope: "db", Reason: recipes.LossDeleted}
+		session   = &lockguard.LostError{Scope: "db", Reason: lock.LossSession}
+		overruled = &lockguard.OverriddenError{Scope: "db", Override: lock.Mark{ID: "INC-7", By: "ana"}}
+		evicted   = &lockguard.LostError{Scope: "db", Reason: lock.LossOverridden, By: "ana"}
+		taken     = &lockguard.LostError{Scope: "db", Reason: lock.LossTaken, By: "hotfix"}
+		deleted   = &lockguard.LostError{Scope: "db", Reason: lock.LossDeleted}
 	)
 	stopped := func(cause error) *jobs.StoppedError {
 		return &jobs.StoppedError{Command: "sh", Cause: cause, Exit: failed}
@@ -77,7 +77,7 @@ func TestExitCodeOfACommandThatRan(t *testing.T) {
 }
 
 func TestExitCodeOfACommandThatDidNotRun(t *testing.T) {
-	busy := &recipes.NotAcquiredError{Scope: "db", Holders: []recipes.Contender{{Identity: priority.Identity{Owner: "compact"}, Terms: priority.Terms{Priority: 4}}}}
+	busy := &lock.NotAcquiredError{Scope: "db", Holders: []lock.Contender{{Identity: priority.Identity{Owner: "compact"}, Terms: priority.Terms{Priority: 4}}}}
 	for _, c := range []struct {
 		name string
 		err  error
@@ -85,17 +85,17 @@ func TestExitCodeOfACommandThatDidNotRun(t *testing.T) {
 		says string
 	}{
 		{"busy", busy, 75, `lock "db" not acquired: held by "compact" (priority 4); see: lockkeeper locks show db`},
-		{"frozen", &lockguard.FrozenError{Scope: "db", Override: override.Override{ID: "INC-7", By: "ana", Reason: "disks"}, Err: &recipes.NotAcquiredError{Scope: "db"}}, 75, `lock "db" not acquired: frozen by ana until`},
+		{"frozen", &lockguard.FrozenError{Scope: "db", Override: override.Override{ID: "INC-7", By: "ana", Reason: "disks"}, Err: &lock.NotAcquiredError{Scope: "db"}}, 75, `lock "db" not acquired: frozen by ana until`},
 		{"overridden at once", &lockguard.OverriddenError{Scope: "db"}, 76, "the command was not started"},
-		{"cleanup pending", &recipes.CleanupPendingError{Scope: "db"}, 75, "see: lockkeeper locks show db"},
-		{"evicted", &recipes.EvictedError{Scope: "db"}, 75, "removed from the queue by an administrator"},
-		{"no ZooKeeper", &recipes.UnavailableError{Servers: []string{"zk:2181"}}, 75, "ZooKeeper at zk:2181 does not answer"},
-		{"busy, and no ZooKeeper any more", &recipes.NotAcquiredError{Scope: "db", Err: &recipes.UnavailableError{Servers: []string{"zk:2181"}}}, 75, "zk:2181 does not answer"},
+		{"cleanup pending", &lock.CleanupPendingError{Scope: "db"}, 75, "see: lockkeeper locks show db"},
+		{"evicted", &lock.EvictedError{Scope: "db"}, 75, "removed from the queue by an administrator"},
+		{"no ZooKeeper", &lock.UnavailableError{Servers: []string{"zk:2181"}}, 75, "ZooKeeper at zk:2181 does not answer"},
+		{"busy, and no ZooKeeper any more", &lock.NotAcquiredError{Scope: "db", Err: &lock.UnavailableError{Servers: []string{"zk:2181"}}}, 75, "zk:2181 does not answer"},
 		{"anything else", errors.New("refused"), 75, "refused"},
 		{"preempted before it was started", &lockguard.PreemptedError{Scope: "db"}, 76, "the command was not started"},
 		{"lost before it was started", &lockguard.LostError{Scope: "db"}, 77, "the command was not started"},
 		{"a request that can never work", &lockguard.RequestError{Field: "scope", Reason: "is empty"}, 78, "scope: is empty"},
-		{"no access", fmt.Errorf("lock not acquired: %w", &recipes.AccessError{Node: "/lockkeeper"}), 78, "the ACL of /lockkeeper does not allow it to clients without credentials"},
+		{"no access", fmt.Errorf("lock not acquired: %w", &lock.AccessError{Node: "/lockkeeper"}), 78, "the ACL of /lockkeeper does not allow it to clients without credentials"},
 		{"signal", fmt.Errorf("not acquired: %w", &jobs.SignalError{Signal: syscall.SIGHUP}), 129, `SIGHUP was received while waiting for lock "db": left the queue`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestExitCodeOfACommandThatDidNotRun(t *testing.T) {
 
 func TestRefusalOfSeveralLocksNamesTheOneThatWasMissing(t *testing.T) {
 	two := []lockguard.Requirement{{Scope: "db"}, {Scope: "web"}}
-	for _, busy := range []error{&recipes.NotAcquiredError{Scope: "web"}, &recipes.CleanupPendingError{Scope: "web"}} {
+	for _, busy := range []error{&lock.NotAcquiredError{Scope: "web"}, &lock.CleanupPendingError{Scope: "web"}} {
 		require.ErrorContains(t, refused(two, busy), "see: lockkeeper locks show web")
 	}
 	signal := refused(two, &jobs.SignalError{Signal: syscall.SIGHUP})
@@ -125,14 +125,14 @@ func TestScopeInAHintIsOneWordOfAShell(t *testing.T) {
 		"-o":              "-o",
 	} {
 		require.Equal(t, want, live.ShellWord(scope))
-		err := refused([]lockguard.Requirement{{Scope: scope}}, &recipes.NotAcquiredError{Scope: scope})
+		err := refused([]lockguard.Requirement{{Scope: scope}}, &lock.NotAcquiredError{Scope: scope})
 		require.ErrorContains(t, err, "see: lockkeeper locks show "+want)
 	}
 }
 
 func TestPersonAtTheTerminalIsToldWhatMatters(t *testing.T) {
 	about := lockguard.Subject{Scope: "db"}
-	other := recipes.Contender{Identity: priority.Identity{Owner: "hotfix", Host: "h1", PID: 12}, Terms: priority.Terms{Priority: 90}}
+	other := lock.Contender{Identity: priority.Identity{Owner: "hotfix", Host: "h1", PID: 12}, Terms: priority.Terms{Priority: 90}}
 	for _, c := range []struct {
 		event lockguard.Event
 		says  string
@@ -141,17 +141,17 @@ func TestPersonAtTheTerminalIsToldWhatMatters(t *testing.T) {
 		{lockguard.Event{Subject: about, Notice: lockguard.Acquired{}}, ""},
 		{lockguard.Event{Subject: about, Notice: lockguard.Released{}}, ""},
 		{
-			lockguard.Event{Subject: about, Notice: recipes.Queued{Position: 2, Holders: []recipes.Contender{other}}},
+			lockguard.Event{Subject: about, Notice: lock.Queued{Position: 2, Holders: []lock.Contender{other}}},
 			`waiting for lock "db", held by "hotfix" (priority 90, host h1, pid 12), place 2 in the queue`,
 		},
-		{lockguard.Event{Subject: about, Notice: recipes.Queued{Position: 1}}, `waiting for lock "db", place 1 in the queue`},
-		{lockguard.Event{Subject: about, Notice: recipes.Requeued{}}, `the ZooKeeper session ended; waiting for lock "db" again, from the back of the queue`},
-		{lockguard.Event{Subject: about, Notice: recipes.TakenOver{From: []recipes.Contender{other}}}, `took lock "db" from hotfix, whose time to clean up was over`},
+		{lockguard.Event{Subject: about, Notice: lock.Queued{Position: 1}}, `waiting for lock "db", place 1 in the queue`},
+		{lockguard.Event{Subject: about, Notice: lock.Requeued{}}, `the ZooKeeper session ended; waiting for lock "db" again, from the back of the queue`},
+		{lockguard.Event{Subject: about, Notice: lock.TakenOver{From: []lock.Contender{other}}}, `took lock "db" from hotfix, whose time to clean up was over`},
 		{
-			lockguard.Event{Subject: about, Notice: recipes.PreemptRequested{By: other, Grace: 90 * time.Second}},
+			lockguard.Event{Subject: about, Notice: lock.PreemptRequested{By: other, Grace: 90 * time.Second}},
 			`"hotfix" (priority 90) asks for lock "db": the command has 1m30s to clean up`,
 		},
-		{lockguard.Event{Subject: about, Notice: recipes.AtRisk{}}, `ZooKeeper is silent: lock "db" will be lost unless it answers soon; the command is stopped`},
+		{lockguard.Event{Subject: about, Notice: lock.AtRisk{}}, `ZooKeeper is silent: lock "db" will be lost unless it answers soon; the command is stopped`},
 		{
 			lockguard.Event{Subject: about, Notice: lockguard.Released{Err: errors.New("no answer")}},
 			`ZooKeeper has not confirmed that lock "db" is given back; it is free when the session ends at the latest: no answer`,

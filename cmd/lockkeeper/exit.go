@@ -9,8 +9,8 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -34,7 +34,7 @@ type codeError struct {
 func (e *codeError) Error() string { return e.text }
 
 // A silentError says that ZooKeeper has not answered in the time that it had. Where
-// the client knows why, a *recipes.UnavailableError comes with it.
+// the client knows why, a *lock.UnavailableError comes with it.
 type silentError struct{ within time.Duration }
 
 func (e *silentError) Error() string {
@@ -52,13 +52,13 @@ func (p *program) exit(err error) int {
 		return code
 	}
 	text := err.Error()
-	if _, denied := errors.AsType[*recipes.AccessError](err); denied {
+	if _, denied := errors.AsType[*lock.AccessError](err); denied {
 		text = strings.ReplaceAll(text, "zookeeper.auth", zookeeperFlag("auth"))
 	}
-	if _, unknown := errors.AsType[*recipes.ListsError](err); unknown {
+	if _, unknown := errors.AsType[*lock.ListsError](err); unknown {
 		text = listFlags.Replace(text)
 	}
-	if errors.As(err, new(*silentError)) && !errors.As(err, new(*recipes.UnavailableError)) {
+	if errors.As(err, new(*silentError)) && !errors.As(err, new(*lock.UnavailableError)) {
 		text += "; check that the servers run and can be reached from here: lockkeeper doctor"
 	}
 	for line := range strings.SplitSeq(text, "\n") {
@@ -86,11 +86,11 @@ func exitCode(err error) int {
 		return e.ExitCode()
 	}
 	switch {
-	case isOneOf(err, new(*usageError), new(*config.Errors), new(*recipes.RequestError), new(*recipes.AccessError), new(*group.NotParticipantError),
-		new(*recipes.IdentityError), new(*recipes.ListsError), new(*recipes.UntrustedError), new(*opstore.NoOverrideError), new(*opstore.NoApprovalError),
-		new(*recipes.StaleTokenError), new(*recipes.NotHeldError), new(*recipes.NoRootError), new(*recipes.EmergencyError)):
+	case isOneOf(err, new(*usageError), new(*config.Errors), new(*lock.RequestError), new(*lock.AccessError), new(*group.NotParticipantError),
+		new(*lock.IdentityError), new(*lock.ListsError), new(*lock.UntrustedError), new(*opstore.NoOverrideError), new(*opstore.NoApprovalError),
+		new(*lock.StaleTokenError), new(*lock.NotHeldError), new(*lock.NoRootError), new(*lock.EmergencyError)):
 		return exitConfig
-	case isOneOf(err, new(*recipes.UnavailableError), new(*silentError), new(*group.NameTakenError)):
+	case isOneOf(err, new(*lock.UnavailableError), new(*silentError), new(*group.NameTakenError)):
 		return exitNotAcquired
 	}
 	return exitFailed

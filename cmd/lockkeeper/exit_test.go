@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // What others have written into ZooKeeper is in errors, too.
 func TestErrorsPlayNoTricksOnTheTerminal(t *testing.T) {
 	const trick = "\x1b[2J\x9b2J\nlockkeeper: all is well\r"
 	for _, err := range []error{
-		&recipes.StaleTokenError{Scope: "orders", Token: 7, Holders: []recipes.Contender{{Identity: priority.Identity{Owner: trick, Host: trick}, Token: 9}}},
-		&recipes.LostError{Scope: "orders", Reason: recipes.LossBroken, By: trick, Why: trick},
-		&recipes.LostError{Scope: "orders", Reason: recipes.LossOverridden, By: trick, Override: &recipes.Mark{ID: "INC-7", By: trick, Reason: trick}},
+		&lock.StaleTokenError{Scope: "orders", Token: 7, Holders: []lock.Contender{{Identity: priority.Identity{Owner: trick, Host: trick}, Token: 9}}},
+		&lock.LostError{Scope: "orders", Reason: lock.LossBroken, By: trick, Why: trick},
+		&lock.LostError{Scope: "orders", Reason: lock.LossOverridden, By: trick, Override: &lock.Mark{ID: "INC-7", By: trick, Reason: trick}},
 	} {
 		out := new(bytes.Buffer)
 		(&program{stderr: out}).exit(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 type gcFlags struct {
@@ -96,7 +96,7 @@ func (p *program) scopePattern(pattern string, given bool) func(scope string) bo
 	case strings.HasPrefix(pattern, "/"), strings.HasSuffix(pattern, "/"):
 		p.problems.add(fmt.Sprintf("--scope: %q fits no scope: none begins or ends with a slash; write it like import/*", pattern))
 	case !strings.ContainsAny(pattern, "*?"):
-		_, err := recipes.EscapeScope(pattern)
+		_, err := lock.EscapeScope(pattern)
 		p.problems.addRequest(err, func(string) string { return "--scope" })
 	}
 	match := override.Match{Scope: pattern}
@@ -104,7 +104,7 @@ func (p *program) scopePattern(pattern string, given bool) func(scope string) bo
 }
 
 func (p *program) collectIdle(c *cobra.Command, f *gcFlags) error {
-	o := recipes.IdleOptions{Older: f.older.or(recipes.DefaultIdle), DryRun: f.dryRun.is}
+	o := lock.IdleOptions{Older: f.older.or(lock.DefaultIdle), DryRun: f.dryRun.is}
 	o.Match = p.scopePattern(f.scope, c.Flags().Changed("scope"))
 	cfg, client, err := p.jobsConfig(c, f.file)
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *program) collectIdle(c *cobra.Command, f *gcFlags) error {
 		return fmt.Errorf("not all is done: %w", err)
 	}
 	for _, l := range v.Left {
-		if l.Why == recipes.LeftDenied {
+		if l.Why == lock.LeftDenied {
 			return &codeError{code: exitFailed}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // gcView is what was removed in JSON and YAML. The names of fields are a promise
@@ -28,11 +28,11 @@ type gcView struct {
 // gcDone is what was done on an ensemble.
 type gcDone struct {
 	on *ensemble
-	recipes.Collection
+	lock.Collection
 }
 
 type gcUnreadable struct {
-	recipes.Unreadable
+	lock.Unreadable
 	Ensemble string `json:"ensemble,omitempty"` // "" if there is one alone
 }
 
@@ -46,18 +46,18 @@ type idleView struct {
 
 type gcLeftView struct {
 	idleView
-	Why recipes.LeftReason `json:"why"` // in_use, recent, released, news, unclean, newer, came or denied
+	Why lock.LeftReason `json:"why"` // in_use, recent, released, news, unclean, newer, came or denied
 }
 
 // newGCView joins what was done on ensembles: one at least.
-func newGCView(done []*gcDone, o recipes.IdleOptions) gcView {
+func newGCView(done []*gcDone, o lock.IdleOptions) gcView {
 	first := done[0]
 	v := gcView{
 		DryRun: o.DryRun, Older: first.Older.Milliseconds(), At: first.At.UTC(), Removed: []idleView{}, Left: []gcLeftView{}, several: first.on.name != "",
 	}
 	for _, one := range done {
 		v.Transactions += one.Transactions
-		view := func(x recipes.IdleScope) idleView {
+		view := func(x lock.IdleScope) idleView {
 			return idleView{x.Scope, one.on.name, x.Granted.UTC(), one.At}
 		}
 		for _, x := range one.Removed {
@@ -121,15 +121,15 @@ func writeGC(pg page, v gcView) {
 
 // gcReasons are the reasons to leave a scope, in the order of a table.
 var gcReasons = []struct {
-	why          recipes.LeftReason
+	why          lock.LeftReason
 	words, short string
 }{
-	{recipes.LeftDenied, "its bucket's ACL does not let this user delete it: see lockkeeper doctor", "denied"},
-	{recipes.LeftCame, "somebody came just now", "used just now"},
-	{recipes.LeftNewer, "a newer lockkeeper has written it: upgrade this one", "of a newer lockkeeper"},
-	{recipes.LeftNews, "it tells somebody that he has lost the lock, and to whom, for two minutes", "tells of a loss"},
-	{recipes.LeftUnclean, "its last holder ended uncleanly, and it has a lock-delay", "lock-delay"},
-	{recipes.LeftReleased, "its last request may have ended since", "may have been used since"},
-	{recipes.LeftRecent, "used since", "used since"},
-	{recipes.LeftInUse, "held, or waited for", "held, or waited for"},
+	{lock.LeftDenied, "its bucket's ACL does not let this user delete it: see lockkeeper doctor", "denied"},
+	{lock.LeftCame, "somebody came just now", "used just now"},
+	{lock.LeftNewer, "a newer lockkeeper has written it: upgrade this one", "of a newer lockkeeper"},
+	{lock.LeftNews, "it tells somebody that he has lost the lock, and to whom, for two minutes", "tells of a loss"},
+	{lock.LeftUnclean, "its last holder ended uncleanly, and it has a lock-delay", "lock-delay"},
+	{lock.LeftReleased, "its last request may have ended since", "may have been used since"},
+	{lock.LeftRecent, "used since", "used since"},
+	{lock.LeftInUse, "held, or waited for", "held, or waited for"},
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func (p *program) lockGroup() *cobra.Command {
@@ -55,8 +55,8 @@ many locks have changed hands.`,
 
 func (p *program) listGroups(c *cobra.Command, file jobsFile) error {
 	var states []group.State
-	var left []recipes.Unreadable
-	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
+	var left []lock.Unreadable
+	err := p.inspect(c, file, func(ctx context.Context, client *lock.Client) (err error) {
 		states, left, err = group.All(ctx, client.Client)
 		return err
 	})
@@ -79,11 +79,11 @@ func (p *program) listGroups(c *cobra.Command, file jobsFile) error {
 
 func (p *program) showGroup(c *cobra.Command, file jobsFile, args []string) error {
 	if len(args) == 1 {
-		_, err := recipes.EscapeScope(args[0])
+		_, err := lock.EscapeScope(args[0])
 		p.problems.addRequest(err, func(string) string { return "NAME" })
 	}
 	var state group.State
-	err := p.inspect(c, file, func(ctx context.Context, client *recipes.Client) (err error) {
+	err := p.inspect(c, file, func(ctx context.Context, client *lock.Client) (err error) {
 		state, err = group.StateOf(ctx, client.Client, args[0])
 		return err
 	})

@@ -16,8 +16,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 type groupJoinFlags struct {
@@ -115,7 +115,7 @@ func (p *program) joinGroup(ctx context.Context, cfg *config.Config, spec group.
 	ctx, again, stop := untilSignals(ctx, p.tellDrain, toStop()...)
 	defer stop()
 	cfg.Client.Logger = p.quiet()
-	client, err := recipes.NewClient(cfg.Client)
+	client, err := lock.NewClient(cfg.Client)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func runs(argv []string) string {
 	return filepath.Base(argv[0])
 }
 
-func (p *program) participate(ctx context.Context, client *recipes.Client, handler *participant, argv []string, timeout time.Duration) error {
+func (p *program) participate(ctx context.Context, client *lock.Client, handler *participant, argv []string, timeout time.Duration) error {
 	spec := handler.group
 	group, err := group.New(client.Client, spec, group.Options{Notify: p.groupNotice})
 	if err != nil {
@@ -163,7 +163,7 @@ func (p *program) participate(ctx context.Context, client *recipes.Client, handl
 	joining, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	member, err := group.Join(joining, handler.name, handler)
-	if refused, ok := errors.AsType[*recipes.RequestError](err); ok && refused.Field == "participant" {
+	if refused, ok := errors.AsType[*lock.RequestError](err); ok && refused.Field == "participant" {
 		return &usageError{command: "lockkeeper group join", problems: problems{"--name: " + refused.Reason}}
 	}
 	if err != nil {
@@ -214,13 +214,13 @@ func (h *participant) OnLocked(ctx context.Context, grant group.LockGrant) {
 	h.program.say("%s keeps lock:%s, though its command does nothing for it any more: %s", h.name, grant.Lock, outcome)
 }
 
-func (h *participant) OnReleased(ctx context.Context, lock string) {
-	h.spans.end(lock, group.ReleaseCause(ctx))
-	if _, lost := errors.AsType[*recipes.LostError](group.ReleaseCause(ctx)); lost {
-		h.tell("lost", lock)
+func (h *participant) OnReleased(ctx context.Context, name string) {
+	h.spans.end(name, group.ReleaseCause(ctx))
+	if _, lost := errors.AsType[*lock.LostError](group.ReleaseCause(ctx)); lost {
+		h.tell("lost", name)
 		return
 	}
-	h.tell("releasing", lock)
+	h.tell("releasing", name)
 }
 
 func (h *participant) OnDropped(_ context.Context, lock string) { h.tell("dropping", lock) }

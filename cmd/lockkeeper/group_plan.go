@@ -13,9 +13,9 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 type groupPlanFlags struct {
@@ -96,7 +96,7 @@ func (p *program) plan(c *cobra.Command, f *groupPlanFlags) error {
 // lookAtGroup returns the group as it stands; false if it is unknown.
 func (p *program) lookAtGroup(ctx context.Context, cfg *config.Config, spec group.Spec) (state group.State, known bool, err error) {
 	cfg.Client.Logger = p.quiet()
-	client, err := recipes.NewClient(cfg.Client)
+	client, err := lock.NewClient(cfg.Client)
 	if err != nil {
 		return state, false, err
 	}
@@ -107,7 +107,7 @@ func (p *program) lookAtGroup(ctx context.Context, cfg *config.Config, spec grou
 	defer cancel()
 	state, err = group.StateOf(ctx, client.Client, spec.Name)
 	var missing *group.NotFoundError
-	var unavailable *recipes.UnavailableError
+	var unavailable *lock.UnavailableError
 	switch {
 	case err == nil:
 		return state, true, nil

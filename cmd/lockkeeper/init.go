@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func (p *program) initRoot() *cobra.Command {
@@ -57,10 +57,10 @@ type initView struct {
 }
 
 // makeRoots makes the root, and those of the file's other ensembles. cfg may be nil.
-func (p *program) makeRoots(c *cobra.Command, cfg *config.Config, client recipes.Config) error {
+func (p *program) makeRoots(c *cobra.Command, cfg *config.Config, client lock.Config) error {
 	views := []initView{}
 	for _, e := range ensemblesOf(cfg, client) {
-		err := p.withClient(c, e.config, func(ctx context.Context, client *recipes.Client) error {
+		err := p.withClient(c, e.config, func(ctx context.Context, client *lock.Client) error {
 			nodes, err := client.Init(ctx)
 			for _, n := range nodes {
 				views = append(views, initView{Ensemble: e.name, Node: n.Path, State: string(n.State), Differs: n.Differs})

@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -60,9 +60,9 @@ func (f *jobsFile) addAs(c *cobra.Command, flag, usage string) {
 // is nil without a file. One that was not named must not
 // prevent pausing a job: it is left out when it cannot be used. It says where
 // ZooKeeper is if a file that was not named says so, or if a named one does not.
-func (p *program) jobsConfig(c *cobra.Command, file jobsFile) (*config.Config, recipes.Config, error) {
+func (p *program) jobsConfig(c *cobra.Command, file jobsFile) (*config.Config, lock.Config, error) {
 	cfg, broken := config.Load(file.name, config.Options{})
-	var client recipes.Config
+	var client lock.Config
 	if broken == nil {
 		client = cfg.Client
 	}
@@ -90,7 +90,7 @@ func (p *program) jobsConfig(c *cobra.Command, file jobsFile) (*config.Config, r
 
 // tellCluster says which cluster a command is about, where it is not the obvious one. Another
 // cluster than that of the file has none of its ensembles.
-func (p *program) tellCluster(cfg *config.Config, client recipes.Config, named bool) {
+func (p *program) tellCluster(cfg *config.Config, client lock.Config, named bool) {
 	switch elsewhere := cluster(client) != cluster(cfg.Client); {
 	case elsewhere && len(cfg.Client.Servers) > 0:
 		if named && p.zookeeper.servers == "" && p.zookeeper.root == "" {
@@ -107,15 +107,15 @@ func (p *program) tellCluster(cfg *config.Config, client recipes.Config, named b
 }
 
 // cluster names where locks are, for people.
-func cluster(cfg recipes.Config) string {
+func cluster(cfg lock.Config) string {
 	servers := strings.Join(cfg.Servers, ",")
 	return "ZooKeeper " + cmp.Or(servers, defaultServers) + cfg.Chroot + ", root " + cmp.Or(cfg.Root, "/lockkeeper")
 }
 
 // onJobs lets do change something about jobs, and put it on record. Credentials
 // are not asked for: the right to write the nodes of jobs is enough. cfg may be nil.
-func (p *program) onJobs(c *cobra.Command, cfg *config.Config, client recipes.Config, do func(context.Context, *operator) error) error {
-	return p.untilSignalled(c, client, func(ctx context.Context, client *recipes.Client) error {
+func (p *program) onJobs(c *cobra.Command, cfg *config.Config, client lock.Config, do func(context.Context, *operator) error) error {
+	return p.untilSignalled(c, client, func(ctx context.Context, client *lock.Client) error {
 		o, err := newOperator(client, cfg)
 		if err != nil {
 			return err
@@ -125,8 +125,8 @@ func (p *program) onJobs(c *cobra.Command, cfg *config.Config, client recipes.Co
 }
 
 // untilSignalled lets do work with a client until a signal comes.
-func (p *program) untilSignalled(c *cobra.Command, cfg recipes.Config, do func(context.Context, *recipes.Client) error) error {
-	client, err := recipes.NewClient(cfg)
+func (p *program) untilSignalled(c *cobra.Command, cfg lock.Config, do func(context.Context, *lock.Client) error) error {
+	client, err := lock.NewClient(cfg)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (f *byFlag) check(p *program) {
 
 // as is who does it with that client: what the flag says, or the user that
 // ZooKeeper knows, or else the user of this machine.
-func (f *byFlag) as(client *recipes.Client) emergency.By {
+func (f *byFlag) as(client *lock.Client) emergency.By {
 	who := operatorFlags{by: f.by}
 	return emergency.By{Name: cmp.Or(who.name(client), userAtHost()), Reason: f.reason}
 }

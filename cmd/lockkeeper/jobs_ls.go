@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -59,7 +59,7 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 	}
 	var states []ticks.State
 	var requests []live.Request
-	var left []recipes.Unreadable
+	var left []lock.Unreadable
 	var off time.Duration // this machine's clock
 	err = p.withEnsembles(c.Context(), ensemblesOf(cfg, client), func(ctx context.Context, all ensembles) (err error) {
 		ctx, cancel := shortly(ctx)
@@ -95,14 +95,14 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 
 // jobViews joins the jobs of the file with those of the ledger, by name. Those of
 // which the ledger has what cannot be read are left out: what they do is not known.
-func jobViews(cfg *config.Config, states []ticks.State, requests []live.Request, left []recipes.Unreadable, now time.Time) []views.Job {
+func jobViews(cfg *config.Config, states []ticks.State, requests []live.Request, left []lock.Unreadable, now time.Time) []views.Job {
 	listed := make([]views.Job, 0, len(states))
 	for _, s := range states {
 		listed = append(listed, newJobView(jobOf(cfg, s.Job), s, requests, now))
 	}
 	for _, name := range jobNames(cfg) {
 		if !slices.ContainsFunc(states, func(s ticks.State) bool { return s.Job == name }) &&
-			!slices.ContainsFunc(left, func(u recipes.Unreadable) bool { return u.Name == name }) {
+			!slices.ContainsFunc(left, func(u lock.Unreadable) bool { return u.Name == name }) {
 			listed = append(listed, newJobView(jobOf(cfg, name), ticks.State{Job: name}, requests, now))
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -62,7 +62,7 @@ func TestARequestThatNoDaemonTakesIsWithdrawn(t *testing.T) {
 		"a daemon was faster":   {requested{taken: true}, false, 0, ""},
 		"a signal":              {requested{}, true, 130, "job \"backup\" not started: SIGINT was received; the request is withdrawn"},
 		"a signal, too late":    {requested{taken: true}, true, 130, "the run of the job \"backup\" goes on; see: lockkeeper jobs history backup"},
-		"not withdrawn":         {requested{err: &recipes.UnavailableError{}}, false, 75, ""},
+		"not withdrawn":         {requested{err: &lock.UnavailableError{}}, false, 75, ""},
 		"a signal, in vain":     {requested{err: errors.New("no answer")}, true, 130, "SIGINT was received\nno answer"},
 		"the session has ended": {requested{lost: true}, false, 75, "the request to run job \"backup\" is gone"},
 	} {

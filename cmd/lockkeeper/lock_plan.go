@@ -9,8 +9,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // lockPlanView is what would become of a request for a lock, in JSON and YAML.
@@ -33,7 +33,7 @@ type lockPlanView struct {
 }
 
 // newLockPlan foresees a request; s is nil when the lock's state is unknown.
-func newLockPlan(r lockguard.Requirement, s *recipes.LockState) lockPlanView {
+func newLockPlan(r lockguard.Requirement, s *lock.State) lockPlanView {
 	v := lockPlanView{
 		Scope: r.Scope, Mode: r.Mode, Priority: r.Priority, State: "unknown",
 		Ahead: []live.Waiter{}, Beside: []live.Holder{}, Obstacles: []live.Obstacle{}, requirement: r,

@@ -12,14 +12,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // reindexing is a lock with one holder, at 12:00, who may be preempted.
-func reindexing(level priority.Level, minRuntimeLeft time.Duration) *recipes.LockState {
-	return &recipes.LockState{
+func reindexing(level priority.Level, minRuntimeLeft time.Duration) *lock.State {
+	return &lock.State{
 		Scope: "db/orders", At: at(0),
-		Holders: []recipes.Contender{{
+		Holders: []lock.Contender{{
 			ID: "aaa", Identity: priority.Identity{Owner: "reindex", Host: "h3", PID: 811}, Terms: priority.Terms{
 				Priority:     level,
 				LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
@@ -33,10 +33,10 @@ func reindexing(level priority.Level, minRuntimeLeft time.Duration) *recipes.Loc
 func TestLockPlanSaysWhomItWaitsForAndWhomItPreempts(t *testing.T) {
 	forceful := lockguard.Requirement{Scope: "db/orders", Terms: priority.Terms{Priority: 90, Forceful: true, WaitingTimeout: new(30 * time.Second), CleanupTimeout: 20 * time.Second}}
 	polite := lockguard.Requirement{Scope: "db/orders", Terms: priority.Terms{Priority: 40, AcquireTimeout: new(time.Minute)}}
-	free := &recipes.LockState{Scope: "db/orders"}
+	free := &lock.State{Scope: "db/orders"}
 	for name, c := range map[string]struct {
 		r     lockguard.Requirement
-		state *recipes.LockState
+		state *lock.State
 		want  string
 	}{
 		"unknown": {forceful, nil, `  db/orders: exclusive, priority 90, lease 10m, cleanup 20s

@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func (p *program) locks() *cobra.Command {
@@ -117,17 +117,17 @@ func (p *program) lookAtLocks(ctx context.Context, all ensembles) (found []ensem
 
 func (p *program) showLock(c *cobra.Command, file jobsFile, args []string) error {
 	if len(args) == 1 {
-		_, err := recipes.EscapeScope(args[0])
+		_, err := lock.EscapeScope(args[0])
 		p.problems.addRequest(err, func(string) string { return "SCOPE" })
 	}
 	cfg, client, err := p.jobsConfig(c, file)
 	if err != nil {
 		return err
 	}
-	var state recipes.LockState
+	var state lock.State
 	var frozen []live.Request
 	where := ""
-	err = p.withLock(c.Context(), cfg, client, args[0], func(ctx context.Context, here *ensemble, home *recipes.Client) (err error) {
+	err = p.withLock(c.Context(), cfg, client, args[0], func(ctx context.Context, here *ensemble, home *lock.Client) (err error) {
 		where = here.name
 		if state, err = here.client.Lock(ctx, args[0]); err != nil {
 			return here.explain(err)
@@ -150,7 +150,7 @@ func (p *program) showLock(c *cobra.Command, file jobsFile, args []string) error
 }
 
 // inspect lets look read from the ZooKeeper of the daemons.
-func (p *program) inspect(c *cobra.Command, file jobsFile, look func(context.Context, *recipes.Client) error) error {
+func (p *program) inspect(c *cobra.Command, file jobsFile, look func(context.Context, *lock.Client) error) error {
 	_, cfg, err := p.jobsConfig(c, file)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (p *program) inspect(c *cobra.Command, file jobsFile, look func(context.Con
 
 // withLock lets look read the lock of a scope from the ensemble that has it; home has
 // what is not on that.
-func (p *program) withLock(ctx context.Context, cfg *config.Config, client recipes.Config, scope string, look func(ctx context.Context, here *ensemble, home *recipes.Client) error) error {
+func (p *program) withLock(ctx context.Context, cfg *config.Config, client lock.Config, scope string, look func(ctx context.Context, here *ensemble, home *lock.Client) error) error {
 	all := ensemblesOf(cfg, client)
 	here := all.of(cfg, scope)
 	both := all[:1]
@@ -173,9 +173,9 @@ func (p *program) withLock(ctx context.Context, cfg *config.Config, client recip
 }
 
 // inspectWith is inspect for those who know how to reach ZooKeeper.
-func (p *program) inspectWith(ctx context.Context, cfg recipes.Config, look func(context.Context, *recipes.Client) error) error {
+func (p *program) inspectWith(ctx context.Context, cfg lock.Config, look func(context.Context, *lock.Client) error) error {
 	cfg.Logger = p.quiet()
-	client, err := recipes.NewClient(cfg)
+	client, err := lock.NewClient(cfg)
 	if err != nil {
 		return err
 	}
@@ -207,12 +207,12 @@ func untilSignal(ctx context.Context) (context.Context, func()) {
 func (p *program) forPeople() bool { return p.output.is == "table" || p.output.is == "wide" }
 
 // owners names holders on one line.
-func owners(all []recipes.Contender) string {
-	return words.Join(all, ", ", func(c recipes.Contender) string { return c.Owner })
+func owners(all []lock.Contender) string {
+	return words.Join(all, ", ", func(c lock.Contender) string { return c.Owner })
 }
 
 // fewOwners is owners for a column of a table.
-func fewOwners(all []recipes.Contender) string {
+func fewOwners(all []lock.Contender) string {
 	const few = 5
 	if len(all) <= few+1 {
 		return owners(all)

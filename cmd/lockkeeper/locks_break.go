@@ -14,19 +14,19 @@ import (
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // tokenFlag is the fencing token of a holder.
 type tokenFlag struct {
-	is    recipes.Token
+	is    lock.Token
 	given bool
 	bad   string
 }
 
 func (v *tokenFlag) Set(s string) error {
 	n, err := strconv.ParseInt(s, 10, 64)
-	*v = tokenFlag{is: recipes.Token(n), given: true}
+	*v = tokenFlag{is: lock.Token(n), given: true}
 	if err != nil || n <= 0 {
 		v.bad = fmt.Sprintf("%q is no token; write that of the holder, see lockkeeper locks why", s)
 	}
@@ -91,7 +91,7 @@ type brokenView struct {
 	Act    string      `json:"act"` // what the audit trail calls it; "" for a dry run
 	Now    live.Lock   `json:"now"` // the lock afterwards, or as it is
 
-	before, after recipes.LockState
+	before, after lock.State
 }
 
 func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) error {
@@ -105,11 +105,11 @@ func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) erro
 		return err
 	}
 	var view brokenView
-	err = p.withLock(c.Context(), cfg, reach, args[0], func(ctx context.Context, here *ensemble, home *recipes.Client) error {
+	err = p.withLock(c.Context(), cfg, reach, args[0], func(ctx context.Context, here *ensemble, home *lock.Client) error {
 		client := here.client
 		what := fmt.Sprintf("lock %q not broken", args[0])
 		if !f.dryRun.is && client.Identity() == "" {
-			return &recipes.IdentityError{What: what}
+			return &lock.IdentityError{What: what}
 		}
 		state, victim, err := holderWith(ctx, client, args[0], f.token.is)
 		if err != nil {
@@ -146,23 +146,23 @@ func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) erro
 // checkScope adds what is wrong with the argument SCOPE.
 func (p *program) checkScope(args []string) {
 	if len(args) == 1 {
-		_, err := recipes.EscapeScope(args[0])
+		_, err := lock.EscapeScope(args[0])
 		p.problems.addRequest(err, func(string) string { return "SCOPE" })
 	}
 }
 
 // holderWith returns the lock and its holder with a token, or why there is none.
-func holderWith(ctx context.Context, client *recipes.Client, scope string, token recipes.Token) (recipes.LockState, recipes.Contender, error) {
+func holderWith(ctx context.Context, client *lock.Client, scope string, token lock.Token) (lock.State, lock.Contender, error) {
 	state, err := client.Lock(ctx, scope)
 	if err != nil {
-		return state, recipes.Contender{}, err
+		return state, lock.Contender{}, err
 	}
 	if !state.Held() {
-		return state, recipes.Contender{}, &recipes.NotHeldError{Scope: scope, Token: token}
+		return state, lock.Contender{}, &lock.NotHeldError{Scope: scope, Token: token}
 	}
-	i := slices.IndexFunc(state.Holders, func(h recipes.Contender) bool { return h.Token == token })
+	i := slices.IndexFunc(state.Holders, func(h lock.Contender) bool { return h.Token == token })
 	if i < 0 {
-		return state, recipes.Contender{}, &recipes.StaleTokenError{Scope: scope, Token: token, Holders: state.Holders}
+		return state, lock.Contender{}, &lock.StaleTokenError{Scope: scope, Token: token, Holders: state.Holders}
 	}
 	return state, state.Holders[i], nil
 }
@@ -188,7 +188,7 @@ func writeBroken(pg page, v brokenView) {
 	}
 	pg.paragraph("", "%s: the lock of %s %s", v.Scope, v.Victim.Owner, verb)
 	pg.line("")
-	i := slices.IndexFunc(v.before.Holders, func(h recipes.Contender) bool { return h.ID == v.Victim.ID })
+	i := slices.IndexFunc(v.before.Holders, func(h lock.Contender) bool { return h.ID == v.Victim.ID })
 	if i >= 0 {
 		writeVictim(pg, v.before, v.before.Holders[i])
 		pg.line("")
@@ -206,7 +206,7 @@ func writeOnRecord(pg page, act, scope string) {
 	pg.line(whyMargin + "  " + printable("lockkeeper audit --scope "+live.ShellWord(scope)))
 }
 
-func writeVictim(pg page, s recipes.LockState, h recipes.Contender) {
+func writeVictim(pg page, s lock.State, h lock.Contender) {
 	pg.paragraph(lead("holder"), "%s", live.Who(h))
 	pg.paragraph(whyMargin, "%s, token %s", live.Place(h), h.Token)
 	pg.paragraph(whyMargin, "since %s, %s; %s", short(h.Since, s.At), human(s.At.Sub(h.Since)), live.Words{State: s}.Lease(h))
@@ -215,7 +215,7 @@ func writeVictim(pg page, s recipes.LockState, h recipes.Contender) {
 
 // afterWords says who has a lock; or, before it is taken from its holder, who
 // would get it.
-func afterWords(s recipes.LockState, done bool) string {
+func afterWords(s lock.State, done bool) string {
 	switch {
 	case !done && len(s.Waiters) > 0:
 		return "it goes to " + nameAndPlace(s.Waiters[0])
@@ -228,16 +228,16 @@ func afterWords(s recipes.LockState, done bool) string {
 	case !s.Held():
 		return "free, no waiters"
 	}
-	return "held by " + words.Join(s.Holders, "; ", func(h recipes.Contender) string { return fmt.Sprintf("%s, token %s", nameAndPlace(h), h.Token) })
+	return "held by " + words.Join(s.Holders, "; ", func(h lock.Contender) string { return fmt.Sprintf("%s, token %s", nameAndPlace(h), h.Token) })
 }
 
 // isOneHold reports whether all holders are members of one hold, and go together.
-func isOneHold(holders []recipes.Contender) bool {
-	return !slices.ContainsFunc(holders, func(h recipes.Contender) bool {
+func isOneHold(holders []lock.Contender) bool {
+	return !slices.ContainsFunc(holders, func(h lock.Contender) bool {
 		return h.Hold == "" || h.Hold != holders[0].Hold || h.Token != holders[0].Token
 	})
 }
 
-func nameAndPlace(c recipes.Contender) string {
+func nameAndPlace(c lock.Contender) string {
 	return fmt.Sprintf("%s (%s, %s)", c.Owner, live.LevelWords(c.Priority), live.Place(c))
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestBrokenInWords(t *testing.T) {
-	next := hotfix(func(c *recipes.Contender) { c.Token, c.Position = 7301512, 0 })
+	next := hotfix(func(c *lock.Contender) { c.Token, c.Position = 7301512, 0 })
 	before := orders(one(reindex()), hotfix(), rollup())
-	broken := func(after recipes.LockState, change func(*brokenView)) brokenView {
+	broken := func(after lock.State, change func(*brokenView)) brokenView {
 		v := brokenView{
 			Scope: "db/orders", Broken: true, Victim: live.NewHolder(reindex()), By: "ana", Reason: "its host is gone, it cannot be reached (INC-4411)",
 			Act: "2136f41f79c0b26374f38691", Now: live.NewLock(after), before: before, after: after,
@@ -34,7 +34,7 @@ func TestBrokenInWords(t *testing.T) {
 		return v
 	}
 	dry := func(v *brokenView) { v.Broken, v.Act = false, "" }
-	alone, together := orders(one(reindex())), orders([]recipes.Contender{reindex(reader), rollupHolding()})
+	alone, together := orders(one(reindex())), orders([]lock.Contender{reindex(reader), rollupHolding()})
 	for name, v := range map[string]brokenView{
 		"next":          broken(orders(one(next), rollup(first)), nil),
 		"free":          broken(orders(nil), nil),
@@ -53,8 +53,8 @@ func TestBrokenInWords(t *testing.T) {
 }
 
 func TestPreemptedInWords(t *testing.T) {
-	next := hotfix(func(c *recipes.Contender) { c.Token, c.Position = 7301512, 0 })
-	after := func(s recipes.LockState) func(*preemptedView) {
+	next := hotfix(func(c *lock.Contender) { c.Token, c.Position = 7301512, 0 })
+	after := func(s lock.State) func(*preemptedView) {
 		return func(v *preemptedView) { v.after, v.Now = s, live.NewLock(s) }
 	}
 	preempted := func(outcome string, f preemptFlags, changes ...func(*preemptedView)) preemptedView {
@@ -68,7 +68,7 @@ func TestPreemptedInWords(t *testing.T) {
 			change(&v)
 		}
 		asked := emergency.Preemption{Scope: v.Scope, By: emergency.By{Name: v.By, Reason: v.Reason}, Force: f.force.is, Grace: f.grace.limit(), Waiting: f.waiting.or(emergency.Politeness)}
-		v.plan = inspect.PlanFor(v.before, asked.Request(v.before, &recipes.Mark{ID: v.Mark, By: v.By, Reason: v.Reason}))
+		v.plan = inspect.PlanFor(v.before, asked.Request(v.before, &lock.Mark{ID: v.Mark, By: v.By, Reason: v.Reason}))
 		return v
 	}
 	polite, force := preemptFlags{}, preemptFlags{force: yes{is: true}}
@@ -76,7 +76,7 @@ func TestPreemptedInWords(t *testing.T) {
 	notAtAll := preemptFlags{force: yes{is: true}, grace: duration{given: true}}
 	noAct := func(v *preemptedView) { v.Act, v.Took = "", 0 }
 	highest := func(v *preemptedView) {
-		v.before = orders(one(reindex(func(c *recipes.Contender) { c.Priority = priority.Emergency })))
+		v.before = orders(one(reindex(func(c *lock.Contender) { c.Priority = priority.Emergency })))
 		v.after = v.before
 	}
 	for name, v := range map[string]preemptedView{
@@ -99,26 +99,26 @@ func TestPreemptedInWords(t *testing.T) {
 // batch holds while another one waits.
 type fortress struct {
 	zk      *zktest.Server
-	client  *recipes.Client
+	client  *lock.Client
 	file    string // with the credentials of ana
-	token   recipes.Token
-	notices chan recipes.Notice // of the holder
-	grant   *recipes.Grant
-	next    <-chan *recipes.Grant
+	token   lock.Token
+	notices chan lock.Notice // of the holder
+	grant   *lock.Grant
+	next    <-chan *lock.Grant
 }
 
 func newFortress(t *testing.T, cleanup time.Duration) *fortress {
-	f := &fortress{zk: zktest.RunT(t), file: filepath.Join(t.TempDir(), "ana"), notices: make(chan recipes.Notice, 100)}
+	f := &fortress{zk: zktest.RunT(t), file: filepath.Join(t.TempDir(), "ana"), notices: make(chan lock.Notice, 100)}
 	require.NoError(t, os.WriteFile(f.file, []byte("ana:secret"), 0o600))
 	f.client = connect(t, f.zk, ana)
-	f.grant = acquire(t, f.client, "db/orders", recipes.Request{
+	f.grant = acquire(t, f.client, "db/orders", lock.Request{
 		Identity: priority.Identity{Owner: "batch"}, Terms: priority.Terms{Priority: priority.Emergency - 1, MinRuntime: time.Minute, CleanupTimeout: cleanup},
-		Notify: func(n recipes.Notice) { f.notices <- n },
+		Notify: func(n lock.Notice) { f.notices <- n },
 	})
 	var err error
 	f.token, err = f.grant.Token(t.Context())
 	require.NoError(t, err)
-	f.next = enqueue(t, f.client, "db/orders", recipes.Request{Identity: priority.Identity{Owner: "next"}})
+	f.next = enqueue(t, f.client, "db/orders", lock.Request{Identity: priority.Identity{Owner: "next"}})
 	return f
 }
 
@@ -137,7 +137,7 @@ func (f *fortress) records(t *testing.T) []opstore.AuditRecord {
 }
 
 // told waits for a notice to the holder.
-func told[N recipes.Notice](t *testing.T, f *fortress) N {
+func told[N lock.Notice](t *testing.T, f *fortress) N {
 	t.Helper()
 	late := time.After(time.Minute)
 	for {
@@ -161,8 +161,8 @@ func TestBrokenLockIsOnRecordAndGoesToTheNext(t *testing.T) {
 	// then
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "now       held by next (priority 0, ")
-	lost := told[recipes.Lost](t, f).Err
-	require.Equal(t, recipes.LossBroken, lost.Reason)
+	lost := told[lock.Lost](t, f).Err
+	require.Equal(t, lock.LossBroken, lost.Reason)
 	require.Equal(t, "ana", lost.By)
 	require.Equal(t, "gone", lost.Why)
 	<-f.next
@@ -235,10 +235,10 @@ func TestPreemptedByForceWhateverWasAgreedOn(t *testing.T) {
 	// then
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "the lock was taken from batch by force")
-	asked := told[recipes.PreemptRequested](t, f)
+	asked := told[lock.PreemptRequested](t, f)
 	require.Equal(t, 100*time.Millisecond, asked.Grace)
 	require.Equal(t, "ana (on call)", asked.Override.By)
-	require.Equal(t, recipes.LossOverridden, told[recipes.Lost](t, f).Err.Reason)
+	require.Equal(t, lock.LossOverridden, told[lock.Lost](t, f).Err.Reason)
 	<-f.next
 	var acts []string
 	for _, r := range f.records(t) {
@@ -255,8 +255,8 @@ func TestPreemptedPolitely(t *testing.T) {
 		code, out, errs := f.lockkeeper(t, "locks", "preempt", "db/orders", "--reason", "hotfix", "--waiting", "100ms", "-o", "json")
 		require.Equal(t, exitNotAcquired, code, errs)
 		require.Contains(t, out, `"outcome": "pending"`)
-		require.False(t, told[recipes.PreemptRequested](t, f).Forceful)
-		told[recipes.PreemptionWithdrawn](t, f)
+		require.False(t, told[lock.PreemptRequested](t, f).Forceful)
+		told[lock.PreemptionWithdrawn](t, f)
 		require.NoError(t, f.grant.Check())
 		records := f.records(t)
 		require.Len(t, records, 2)
@@ -266,7 +266,7 @@ func TestPreemptedPolitely(t *testing.T) {
 		f := newFortress(t, time.Minute)
 		go func() {
 			for n := range f.notices {
-				if _, ok := n.(recipes.PreemptRequested); ok {
+				if _, ok := n.(lock.PreemptRequested); ok {
 					_ = f.grant.Release(context.Background())
 					return
 				}

@@ -12,8 +12,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 type preemptFlags struct {
@@ -85,7 +85,7 @@ type preemptedView struct {
 	Act     string        `json:"act"`  // what the audit trail calls it; "" when nothing was done
 	Now     live.Lock     `json:"now"`
 
-	before, after recipes.LockState
+	before, after lock.State
 	plan          inspect.Plan
 	waiting       time.Duration
 }
@@ -107,7 +107,7 @@ func (p *program) preemptLock(c *cobra.Command, f *preemptFlags, args []string) 
 		return err
 	}
 	var view preemptedView
-	err = p.withLock(c.Context(), cfg, reach, args[0], func(ctx context.Context, here *ensemble, home *recipes.Client) error {
+	err = p.withLock(c.Context(), cfg, reach, args[0], func(ctx context.Context, here *ensemble, home *lock.Client) error {
 		var err error
 		view, err = f.preempt(ctx, here, home, cfg, args[0])
 		return err
@@ -122,11 +122,11 @@ func (p *program) preemptLock(c *cobra.Command, f *preemptFlags, args []string) 
 }
 
 // preempt asks the holders to go. Without an outcome nothing was done.
-func (f *preemptFlags) preempt(ctx context.Context, here *ensemble, home *recipes.Client, cfg *config.Config, scope string) (preemptedView, error) {
+func (f *preemptFlags) preempt(ctx context.Context, here *ensemble, home *lock.Client, cfg *config.Config, scope string) (preemptedView, error) {
 	client := here.client
 	what := fmt.Sprintf("lock %q not preempted", scope)
 	if !f.dryRun.is && client.Identity() == "" {
-		return preemptedView{}, &recipes.IdentityError{What: what}
+		return preemptedView{}, &lock.IdentityError{What: what}
 	}
 	state, err := client.Lock(ctx, scope)
 	if err != nil {
@@ -162,27 +162,27 @@ func (f *preemptFlags) preempt(ctx context.Context, here *ensemble, home *recipe
 }
 
 // stale says that the holder that is meant has the lock no longer.
-func (f *preemptFlags) stale(what string, s recipes.LockState) error {
+func (f *preemptFlags) stale(what string, s lock.State) error {
 	text := "it has no holder"
 	if s.Held() {
-		text = afterWords(recipes.LockState{Holders: s.Holders}, true)
+		text = afterWords(lock.State{Holders: s.Holders}, true)
 	}
 	return &codeError{code: exitConfig, text: fmt.Sprintf("%s: none of its holders has the token %s; %s", what, f.token.is, text)}
 }
 
-func hasToken(all []recipes.Contender, token recipes.Token) bool {
-	return slices.ContainsFunc(all, func(h recipes.Contender) bool { return h.Token == token })
+func hasToken(all []lock.Contender, token lock.Token) bool {
+	return slices.ContainsFunc(all, func(h lock.Contender) bool { return h.Token == token })
 }
 
 // carryOut has the holders asked, on record.
-func (f *preemptFlags) carryOut(ctx context.Context, here *ensemble, home *recipes.Client, cfg *config.Config, asked emergency.Preemption, mark *recipes.Mark, view preemptedView) (preemptedView, error) {
+func (f *preemptFlags) carryOut(ctx context.Context, here *ensemble, home *lock.Client, cfg *config.Config, asked emergency.Preemption, mark *lock.Mark, view preemptedView) (preemptedView, error) {
 	o, err := newOperatorAt(here.client, home, cfg)
 	if err != nil {
 		return preemptedView{}, err
 	}
 	done, err := o.Preempt(ctx, asked, view.before, mark)
-	if stale, ok := errors.AsType[*recipes.StaleTokenError](err); ok {
-		return preemptedView{}, f.stale(fmt.Sprintf("lock %q not taken", asked.Scope), recipes.LockState{Holders: stale.Holders})
+	if stale, ok := errors.AsType[*lock.StaleTokenError](err); ok {
+		return preemptedView{}, f.stale(fmt.Sprintf("lock %q not taken", asked.Scope), lock.State{Holders: stale.Holders})
 	}
 	if done.Outcome == "" {
 		return preemptedView{}, err

@@ -11,14 +11,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // writeLocks writes one line for each lock, and in a wide table one for each
 // holder.
 func writeLocks(w io.Writer, found []ensembleLocks, wide bool) {
 	type entry struct {
-		recipes.LockState
+		lock.State
 		ensemble string
 	}
 	var all []entry
@@ -42,7 +42,7 @@ func writeLocks(w io.Writer, found []ensembleLocks, wide bool) {
 		row(w, "SCOPE", "ENSEMBLE", "STATE", "HOLDER", "PRIO", "SINCE", "LEASE LEFT", "WAITERS")
 	}
 	for _, l := range all {
-		s := l.LockState
+		s := l.State
 		if len(s.Holders) == 0 {
 			row(w, s.Scope, l.ensemble, live.StateWord(s), "-", "-", "-", "-", len(s.Waiters))
 			continue
@@ -56,7 +56,7 @@ func writeLocks(w io.Writer, found []ensembleLocks, wide bool) {
 				row(w, s.Scope, l.ensemble, "held", fmt.Sprintf("… and %d more", len(s.Holders)-i), "-", "-", "-", len(s.Waiters))
 				break
 			}
-			one := []recipes.Contender{h}
+			one := []lock.Contender{h}
 			row(w, s.Scope, l.ensemble, "held", h.Owner, levelText(h.Priority), since(s, h.Since), leaseLeft(one), len(s.Waiters),
 				h.Mode, h.Host, h.PID, h.Token, live.ProtectedFor(h), cmp.Or(preemptors(h), "-"), h.Message)
 		}
@@ -64,31 +64,31 @@ func writeLocks(w io.Writer, found []ensembleLocks, wide bool) {
 }
 
 // since says how long ago something was when s was looked at.
-func since(s recipes.LockState, t time.Time) string { return human(s.At.Sub(t)) + " ago" }
+func since(s lock.State, t time.Time) string { return human(s.At.Sub(t)) + " ago" }
 
-func earliest(holders []recipes.Contender) time.Time {
-	return slices.MinFunc(holders, func(a, b recipes.Contender) int { return a.Since.Compare(b.Since) }).Since
+func earliest(holders []lock.Contender) time.Time {
+	return slices.MinFunc(holders, func(a, b lock.Contender) int { return a.Since.Compare(b.Since) }).Since
 }
 
-func highest(holders []recipes.Contender) priority.Level {
-	return slices.MaxFunc(holders, func(a, b recipes.Contender) int { return cmp.Compare(a.Priority, b.Priority) }).Priority
+func highest(holders []lock.Contender) priority.Level {
+	return slices.MaxFunc(holders, func(a, b lock.Contender) int { return cmp.Compare(a.Priority, b.Priority) }).Priority
 }
 
 // leaseLeft is what is left until the first of the leases is over.
-func leaseLeft(holders []recipes.Contender) string {
-	left := slices.MinFunc(holders, func(a, b recipes.Contender) int { return cmp.Compare(a.LeaseLeft, b.LeaseLeft) }).LeaseLeft
+func leaseLeft(holders []lock.Contender) string {
+	left := slices.MinFunc(holders, func(a, b lock.Contender) int { return cmp.Compare(a.LeaseLeft, b.LeaseLeft) }).LeaseLeft
 	if left <= 0 {
 		return "over"
 	}
 	return human(left)
 }
 
-func preemptors(h recipes.Contender) string {
-	return words.Join(h.PreemptedBy, ", ", func(by recipes.Preemptor) string { return by.Owner })
+func preemptors(h lock.Contender) string {
+	return words.Join(h.PreemptedBy, ", ", func(by lock.Preemptor) string { return by.Owner })
 }
 
 // writeLock writes all that is known about one lock.
-func writeLock(w io.Writer, s recipes.LockState, ensemble string, frozen []live.Request, wide bool) {
+func writeLock(w io.Writer, s lock.State, ensemble string, frozen []live.Request, wide bool) {
 	state := live.StateWord(s)
 	if s.Held() {
 		state = "held, " + s.Holders[0].Mode.String()
@@ -162,7 +162,7 @@ func line(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintln(w, text[:lead]+printable(text[lead:]))
 }
 
-func contender(c recipes.Contender) string {
+func contender(c lock.Contender) string {
 	text := fmt.Sprintf("%s  %s  host %s  pid %d", c.Owner, live.LevelWords(c.Priority), c.Host, c.PID)
 	if c.Mode == priority.Shared {
 		text += "  shared"
@@ -170,7 +170,7 @@ func contender(c recipes.Contender) string {
 	return text
 }
 
-func details(w io.Writer, c recipes.Contender, wide bool) {
+func details(w io.Writer, c lock.Contender, wide bool) {
 	if c.Message != "" {
 		line(w, "        message: %s", c.Message)
 	}
@@ -179,7 +179,7 @@ func details(w io.Writer, c recipes.Contender, wide bool) {
 	}
 }
 
-func lease(h recipes.Contender) string {
+func lease(h lock.Contender) string {
 	if h.LeaseLeft <= 0 {
 		return fmt.Sprintf("its lease of %s is over: the next request gets the lock", human(h.LeaseTimeout))
 	}
@@ -187,7 +187,7 @@ func lease(h recipes.Contender) string {
 }
 
 // manner is how a waiter deals with a holder that it outranks.
-func manner(c recipes.Contender) string {
+func manner(c lock.Contender) string {
 	text := ""
 	switch {
 	case c.Forceful:
@@ -205,7 +205,7 @@ func manner(c recipes.Contender) string {
 }
 
 // demand says who asks a holder to go, why, until when, and what then.
-func demand(s recipes.LockState, by recipes.Preemptor) string {
+func demand(s lock.State, by lock.Preemptor) string {
 	why := "outranks it"
 	if by.Reason == priority.LeaseExpired {
 		why = "asks, and its lease is over"
@@ -213,7 +213,7 @@ func demand(s recipes.LockState, by recipes.Preemptor) string {
 	return fmt.Sprintf("must go: %s (%s) %s; %s; %s", by.Owner, live.LevelWords(by.Priority), why, grace(s, by), patience(s, by))
 }
 
-func grace(s recipes.LockState, by recipes.Preemptor) string {
+func grace(s lock.State, by lock.Preemptor) string {
 	end := by.At.Add(by.Grace)
 	switch left := end.Sub(s.At); {
 	case by.Grace <= 0:
@@ -226,11 +226,11 @@ func grace(s recipes.LockState, by recipes.Preemptor) string {
 }
 
 // patience is what happens after the grace.
-func patience(s recipes.LockState, by recipes.Preemptor) string {
+func patience(s lock.State, by lock.Preemptor) string {
 	if by.Forceful || by.Reason == priority.LeaseExpired {
 		return "then the lock is taken"
 	}
-	i := slices.IndexFunc(s.Waiters, func(c recipes.Contender) bool { return c.ID == by.ID })
+	i := slices.IndexFunc(s.Waiters, func(c lock.Contender) bool { return c.ID == by.ID })
 	if i < 0 || s.Waiters[i].WaitingTimeout == nil {
 		return "its release is waited for"
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // at is a moment of the servers' clock, some time after noon.
@@ -18,22 +18,22 @@ func at(d time.Duration) time.Time {
 }
 
 // contended is a lock whose holder two others want to go, at 12:00.
-func contended() recipes.LockState {
-	return recipes.LockState{
+func contended() lock.State {
+	return lock.State{
 		Scope: "db/orders", At: at(0),
-		Holders: []recipes.Contender{{
+		Holders: []lock.Contender{{
 			ID: "aaa", Identity: priority.Identity{Owner: "reindex", Host: "h3", PID: 811, Message: "nightly"}, Terms: priority.Terms{
 				Priority:     40,
 				LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
 			}, Token: 7301444,
 			Remaining: priority.Remaining{LeaseLeft: 228 * time.Second}, Session: 0x1f,
 			Since: at(-372 * time.Second),
-			PreemptedBy: []recipes.Preemptor{
+			PreemptedBy: []lock.Preemptor{
 				{ID: "bbb", Owner: "hotfix", Priority: 90, Reason: priority.Outranked, Forceful: true, Grace: time.Minute, At: at(-41 * time.Second)},
 				{ID: "ccc", Owner: "rollup", Priority: 50, Reason: priority.Outranked, Grace: time.Minute, At: at(-71 * time.Second)},
 			},
 		}},
-		Waiters: []recipes.Contender{
+		Waiters: []lock.Contender{
 			{ID: "bbb", Identity: priority.Identity{Owner: "hotfix", Host: "h1", PID: 12}, Terms: priority.Terms{Priority: 90, Forceful: true}, Joined: at(-42 * time.Second), Position: 1},
 			{ID: "ccc", Identity: priority.Identity{Owner: "rollup", Host: "h2", PID: 13}, Terms: priority.Terms{Priority: 50, WaitingTimeout: new(5 * time.Minute)}, Joined: at(-75 * time.Second), Position: 2},
 		},
@@ -62,9 +62,9 @@ waiter  2. rollup  priority 50  host h2  pid 13
 }
 
 func TestShowNamesTheFrozenAndTheDelayed(t *testing.T) {
-	s := recipes.LockState{
-		Scope: "db/orders", At: at(0), Waiters: []recipes.Contender{hotfix()},
-		Delays: []recipes.Delay{{ID: "gone", Owner: "nightly-reindex", LockDelay: time.Minute, Until: at(20 * time.Second)}},
+	s := lock.State{
+		Scope: "db/orders", At: at(0), Waiters: []lock.Contender{hotfix()},
+		Delays: []lock.Delay{{ID: "gone", Owner: "nightly-reindex", LockDelay: time.Minute, Until: at(20 * time.Second)}},
 	}
 	var out bytes.Buffer
 	writeLock(&out, s, "", live.FrozenFor("db/orders", outside()), false)
@@ -84,7 +84,7 @@ func TestShowOfAHolderPastItsLease(t *testing.T) {
 	s := contended()
 	s.Waiters = nil
 	s.Holders[0].LeaseLeft = 0
-	s.Holders[0].PreemptedBy = []recipes.Preemptor{{Owner: "next", Reason: priority.LeaseExpired, At: at(-time.Second)}}
+	s.Holders[0].PreemptedBy = []lock.Preemptor{{Owner: "next", Reason: priority.LeaseExpired, At: at(-time.Second)}}
 	var out bytes.Buffer
 	writeLock(&out, s, "", nil, true)
 	require.Equal(t, `db/orders: held, exclusive
@@ -110,13 +110,13 @@ func TestShowSaysWhoIsNotPreemptedAndWhoDoesNot(t *testing.T) {
 	require.Contains(t, out.String(), "1m15s ago; waits 5m for a cleanup; preempts those 20 below it\n")
 
 	out.Reset()
-	writeLocks(&out, []ensembleLocks{{states: []recipes.LockState{s}}}, true)
+	writeLocks(&out, []ensembleLocks{{states: []lock.State{s}}}, true)
 	require.Regexp(t, `(?m)TOKEN\tMIN RUNTIME\tPREEMPTED BY`, out.String())
 	require.Contains(t, out.String(), "\t7301444\t48s\t-\tnightly\n")
 
 	s.Holders[0].MinRuntimeLeft = 0
 	out.Reset()
-	writeLocks(&out, []ensembleLocks{{states: []recipes.LockState{s}}}, true)
+	writeLocks(&out, []ensembleLocks{{states: []lock.State{s}}}, true)
 	require.Contains(t, out.String(), "\t7301444\tover\t-\t")
 	s.Holders[0].MinRuntimeLeft, s.Holders[0].LeaseLeft = 48*time.Second, 48*time.Second
 	out.Reset()
@@ -133,7 +133,7 @@ func TestTextOfOthersCannotPlayTricksOnTheTerminal(t *testing.T) {
 	require.Contains(t, out.String(), "message: \uFFFD[2J\uFFFDscope: free\n")
 
 	out.Reset()
-	writeLocks(&out, []ensembleLocks{{states: []recipes.LockState{s}}}, true)
+	writeLocks(&out, []ensembleLocks{{states: []lock.State{s}}}, true)
 	require.NotContains(t, out.String(), "\x1b")
 }
 
@@ -161,7 +161,7 @@ func TestShowSaysWhoHoldsTogether(t *testing.T) {
 	agent.Hold, agent.PreemptedBy = "shop/order-17", nil
 	activity := agent
 	activity.ID, activity.Owner, activity.Host = "ddd", "charge", "h4"
-	s.Holders = []recipes.Contender{agent, activity}
+	s.Holders = []lock.Contender{agent, activity}
 	var out bytes.Buffer
 	writeLock(&out, s, "", nil, false)
 	require.Equal(t, `db/orders: held, exclusive
@@ -181,5 +181,5 @@ holder  charge  priority 40  host h4  pid 811
 	require.Equal(t, "shop/order-17", live.NewLock(s).Holders[1].Hold)
 	require.Equal(t, "no waiters: it is free then", afterWords(s, false))
 	require.Equal(t, "charge lost it to next, who has adopted its hold",
-		live.Words{State: recipes.LockState{At: at(0)}}.Eviction(recipes.Eviction{Owner: "charge", By: "next", Reason: recipes.Superseded}))
+		live.Words{State: lock.State{At: at(0)}}.Eviction(lock.Eviction{Owner: "charge", By: "next", Reason: lock.Superseded}))
 }

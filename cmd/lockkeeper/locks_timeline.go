@@ -14,7 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/picture"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 type timelineFlags struct {
@@ -77,7 +77,7 @@ or is none.`,
 
 func (p *program) timeline(c *cobra.Command, f *timelineFlags, args []string) error {
 	if len(args) == 1 {
-		_, err := recipes.EscapeScope(args[0])
+		_, err := lock.EscapeScope(args[0])
 		p.problems.addRequest(err, func(string) string { return "SCOPE" })
 	}
 	if f.length.or(0) < 0 {
@@ -101,7 +101,7 @@ func (p *program) timeline(c *cobra.Command, f *timelineFlags, args []string) er
 		return err
 	}
 	var t live.Timeline
-	err = p.withLock(c.Context(), cfg, client, args[0], func(ctx context.Context, here *ensemble, _ *recipes.Client) (err error) {
+	err = p.withLock(c.Context(), cfg, client, args[0], func(ctx context.Context, here *ensemble, _ *lock.Client) (err error) {
 		back, _ := time.ParseDuration(f.back.is) // one of those above
 		t, err = p.lookAt(ctx, here.client, args[0], f.length.or(usualLook), back)
 		return here.explain(err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // wholeLook is how long the first look at all locks may take.
@@ -16,12 +16,12 @@ const wholeLook = 30 * time.Second
 
 // lookAt looks at a lock for a while, or until a signal comes, and returns what
 // is known then of the time since back before.
-func (p *program) lookAt(ctx context.Context, client *recipes.Client, scope string, length, back time.Duration) (t live.Timeline, err error) {
+func (p *program) lookAt(ctx context.Context, client *lock.Client, scope string, length, back time.Duration) (t live.Timeline, err error) {
 	// Of a silent ZooKeeper, or one that refuses, this knows at once.
 	if _, err := client.Lock(ctx, scope); err != nil {
 		return t, err
 	}
-	lookout, err := client.Lookout(recipes.LookoutOptions{})
+	lookout, err := client.Lookout(lock.LookoutOptions{})
 	if err != nil {
 		return t, err
 	}

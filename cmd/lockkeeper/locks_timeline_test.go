@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/observability/console"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // timelineOf runs locks timeline without anything of the machine's environment.
@@ -109,7 +109,7 @@ func TestTimelineFlags(t *testing.T) {
 // A lookedAt console shows a fortress, at one moment.
 func lookedAt(t *testing.T, change func(*console.Options)) (*httptest.Server, *fortress) {
 	f := newFortress(t, time.Minute)
-	sees, err := openObservatory(t.Context(), &config.Config{Client: recipes.Config{
+	sees, err := openObservatory(t.Context(), &config.Config{Client: lock.Config{
 		Servers: []string{f.zk.Addr()}, Root: "/lockkeeper", Auth: ana,
 	}}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -70,7 +70,7 @@ func (p *program) why(c *cobra.Command, f *whyFlags, args []string) error {
 	}
 	p.checkArgs(c, args, []string{"SCOPE or JOB"})
 	if len(args) == 1 {
-		_, err := recipes.EscapeScope(args[0])
+		_, err := lock.EscapeScope(args[0])
 		p.problems.addRequest(err, func(string) string { return "SCOPE" })
 	}
 	cfg, reach, err := p.jobsConfig(c, f.file)
@@ -99,26 +99,26 @@ func (p *program) why(c *cobra.Command, f *whyFlags, args []string) error {
 // whyFacts is what an answer follows from.
 type whyFacts struct {
 	about       string
-	states      []recipes.LockState // all that there are
+	states      []lock.State // all that there are
 	graph       inspect.WaitGraph
 	now         time.Time // of the servers; zero: not read, there are no holders and no waiters
 	overrides   override.Set
 	approvals   []opstore.Approval
-	outside     []recipes.FrozenRequest // all that overrides keep out of queues
-	ticks       *ticks.State            // of a job without requests
-	ticksUnread bool                    // its record is there, and cannot be read
-	job         *jobs.Job               // as the configuration file has it; nil: it does not, or there is none
-	unread      []string                // what could not be read, and why
-	ensemble    string                  // that has the lock of that name; "" if there is one alone
-	where       map[string]string       // the ensembles of requests, by ID; nil if there is one alone
-	missing     error                   // the ensembles that may know more, and do not answer
+	outside     []lock.FrozenRequest // all that overrides keep out of queues
+	ticks       *ticks.State         // of a job without requests
+	ticksUnread bool                 // its record is there, and cannot be read
+	job         *jobs.Job            // as the configuration file has it; nil: it does not, or there is none
+	unread      []string             // what could not be read, and why
+	ensemble    string               // that has the lock of that name; "" if there is one alone
+	where       map[string]string    // the ensembles of requests, by ID; nil if there is one alone
+	missing     error                // the ensembles that may know more, and do not answer
 
 	asked    []inspect.WaitNode                     // requests
 	foreseen map[string]map[string]inspect.Prospect // by scope and ID
 }
 
 // newWhyFacts joins what is known about a scope or a job.
-func newWhyFacts(about string, states []recipes.LockState) *whyFacts {
+func newWhyFacts(about string, states []lock.State) *whyFacts {
 	f := &whyFacts{about: about, states: states, graph: inspect.WaitFor(states), foreseen: map[string]map[string]inspect.Prospect{}}
 	f.asked = f.requestsOf(f.graph.Nodes())
 	for _, s := range states {
@@ -137,7 +137,7 @@ func newWhyFacts(about string, states []recipes.LockState) *whyFacts {
 // none.
 func (f *whyFacts) look(ctx context.Context, all ensembles, own *ensemble, cfg *config.Config, about string) error {
 	found, silent := ensembles{*own}.locks(ctx)
-	isAsked := func(s recipes.LockState) bool { return s.Scope == about }
+	isAsked := func(s lock.State) bool { return s.Scope == about }
 	missing := silent
 	if len(all) > 1 && (silent != nil || !slices.ContainsFunc(found[0].states, isAsked)) {
 		others := slices.DeleteFunc(slices.Clone(all), func(e ensemble) bool { return e.client == own.client })
@@ -161,7 +161,7 @@ func (f *whyFacts) look(ctx context.Context, all ensembles, own *ensemble, cfg *
 		f.missing = &partialError{missing}
 		f.unread = append(f.unread, strings.Split(missing.Error(), "\n")...)
 	}
-	var left []recipes.Unreadable
+	var left []lock.Unreadable
 	var err error
 	if f.now.IsZero() {
 		f.now = client.Now()
@@ -183,7 +183,7 @@ func (f *whyFacts) look(ctx context.Context, all ensembles, own *ensemble, cfg *
 }
 
 // joined returns the locks of ensembles.
-func joined(found []ensembleLocks) (states []recipes.LockState) {
+func joined(found []ensembleLocks) (states []lock.State) {
 	for _, one := range found {
 		states = append(states, one.states...)
 	}
@@ -215,11 +215,11 @@ func (f *whyFacts) at(n inspect.WaitNode) string {
 }
 
 // readTicks looks whether it is a job that has run.
-func (f *whyFacts) readTicks(ctx context.Context, client *recipes.Client) error {
+func (f *whyFacts) readTicks(ctx context.Context, client *lock.Client) error {
 	state, err := client.TickLedger("").State(ctx, f.about)
 	switch {
-	case errors.As(err, new(*recipes.RequestError)): // no name of a job
-	case errors.As(err, new(*recipes.RecordError)), errors.As(err, new(*recipes.AccessError)): // of that job alone
+	case errors.As(err, new(*lock.RequestError)): // no name of a job
+	case errors.As(err, new(*lock.RecordError)), errors.As(err, new(*lock.AccessError)): // of that job alone
 		f.ticksUnread, f.unread = true, append(f.unread, err.Error())
 	case err != nil:
 		return err
@@ -232,7 +232,7 @@ func (f *whyFacts) readTicks(ctx context.Context, client *recipes.Client) error 
 // readOverrides reads those that are in force: posted in ZooKeeper, or in the
 // file that cfg names. Of two with one ID that in ZooKeeper counts. What cannot
 // be read is said; the rest of the answer stands without it.
-func (f *whyFacts) readOverrides(ctx context.Context, client *recipes.Client, cfg *config.Config) {
+func (f *whyFacts) readOverrides(ctx context.Context, client *lock.Client, cfg *config.Config) {
 	var all []override.Override
 	if cfg != nil && cfg.Emergency.File != "" {
 		file, err := config.LoadOverrides(cfg.Emergency.File, config.OverridesOptions{Config: cfg, Now: client.Now})
@@ -254,7 +254,7 @@ func (f *whyFacts) readOverrides(ctx context.Context, client *recipes.Client, cf
 }
 
 // readApprovals reads those that are undecided.
-func (f *whyFacts) readApprovals(ctx context.Context, client *recipes.Client) {
+func (f *whyFacts) readApprovals(ctx context.Context, client *lock.Client) {
 	all, left, err := client.Approvals().List(ctx)
 	f.leaveOut(left)
 	if err != nil {
@@ -268,7 +268,7 @@ func (f *whyFacts) readApprovals(ctx context.Context, client *recipes.Client) {
 }
 
 // leaveOut names what could not be read.
-func (f *whyFacts) leaveOut(left []recipes.Unreadable) {
+func (f *whyFacts) leaveOut(left []lock.Unreadable) {
 	for i, u := range left {
 		if i == manyUnreadable {
 			f.unread = append(f.unread, words.Count(len(left)-i, "more node")+"; all of them: lockkeeper doctor")
@@ -279,8 +279,8 @@ func (f *whyFacts) leaveOut(left []recipes.Unreadable) {
 }
 
 // lock returns the lock that is asked about; nil: there is none of that name.
-func (f *whyFacts) lock() *recipes.LockState {
-	i := slices.IndexFunc(f.states, func(s recipes.LockState) bool { return s.Scope == f.about })
+func (f *whyFacts) lock() *lock.State {
+	i := slices.IndexFunc(f.states, func(s lock.State) bool { return s.Scope == f.about })
 	if i < 0 {
 		return nil
 	}
@@ -288,13 +288,13 @@ func (f *whyFacts) lock() *recipes.LockState {
 }
 
 // state returns the lock of a scope.
-func (f *whyFacts) state(scope string) recipes.LockState {
+func (f *whyFacts) state(scope string) lock.State {
 	for _, s := range f.states {
 		if s.Scope == scope {
 			return s
 		}
 	}
-	return recipes.LockState{Scope: scope}
+	return lock.State{Scope: scope}
 }
 
 // requests returns those of the job that is asked about: the waiting ones first.
@@ -321,13 +321,13 @@ func (f *whyFacts) isJob() bool {
 
 // frozenOf returns the frozen requests of the job that is asked about.
 func (f *whyFacts) frozenOf() []live.Request {
-	return f.frozenThat(func(r recipes.FrozenRequest) bool { return r.Owner == f.about || r.Job == f.about })
+	return f.frozenThat(func(r lock.FrozenRequest) bool { return r.Owner == f.about || r.Job == f.about })
 }
 
 // frozenFor returns the frozen requests for the lock that is asked about.
 func (f *whyFacts) frozenFor() []live.Request { return live.FrozenFor(f.about, f.outside) }
 
-func (f *whyFacts) frozenThat(fits func(recipes.FrozenRequest) bool) (found []live.Request) {
+func (f *whyFacts) frozenThat(fits func(lock.FrozenRequest) bool) (found []live.Request) {
 	for _, r := range f.outside {
 		if fits(r) {
 			found = append(found, live.NewFrozen(r))
@@ -413,7 +413,7 @@ func (f *whyFacts) concerns(o override.Override, scopes map[string]bool) bool {
 		case f.isJob():
 			return fits(f.about)
 		default:
-			return slices.ContainsFunc(slices.Concat(s.Holders, s.Waiters), func(c recipes.Contender) bool { return fits(c.Owner) })
+			return slices.ContainsFunc(slices.Concat(s.Holders, s.Waiters), func(c lock.Contender) bool { return fits(c.Owner) })
 		}
 	}
 	return false

@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // whyIfRun says what would happen if a job were started now.
@@ -25,7 +25,7 @@ func (p *program) whyIfRun(c *cobra.Command, f *whyFlags) error {
 	}
 	facts := &whyFacts{}
 	job := *jobOf(cfg, f.ifRun)
-	err = p.withLock(c.Context(), cfg, cfg.Client, anyScope(job), func(ctx context.Context, here *ensemble, home *recipes.Client) error {
+	err = p.withLock(c.Context(), cfg, cfg.Client, anyScope(job), func(ctx context.Context, here *ensemble, home *lock.Client) error {
 		return facts.look(ctx, ensembles{{client: home}}, here, cfg, f.ifRun)
 	})
 	if err != nil {

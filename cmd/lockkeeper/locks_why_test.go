@@ -17,7 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -79,8 +79,8 @@ func keysAreSnakeCase(t *testing.T, text []byte) {
 }
 
 // reindex holds db/orders since 6m12s; 62% of its lease are used.
-func reindex(change ...func(*recipes.Contender)) recipes.Contender {
-	h := recipes.Contender{
+func reindex(change ...func(*lock.Contender)) lock.Contender {
+	h := lock.Contender{
 		ID: "aaa", Identity: priority.Identity{Owner: "nightly-reindex", Host: "h3", PID: 811, Message: "rebuilds all of the indexes"}, Terms: priority.Terms{
 			Priority:     40,
 			LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute,
@@ -94,8 +94,8 @@ func reindex(change ...func(*recipes.Contender)) recipes.Contender {
 }
 
 // hotfix waits since 41 seconds.
-func hotfix(change ...func(*recipes.Contender)) recipes.Contender {
-	w := recipes.Contender{
+func hotfix(change ...func(*lock.Contender)) lock.Contender {
+	w := lock.Contender{
 		ID: "bbb", Identity: priority.Identity{Owner: "hotfix-migrate", Host: "h1", PID: 12}, Terms: priority.Terms{
 			Priority: 90, Forceful: true,
 			LeaseTimeout: 10 * time.Minute, CleanupTimeout: 30 * time.Second, AcquireTimeout: new(5 * time.Minute),
@@ -107,8 +107,8 @@ func hotfix(change ...func(*recipes.Contender)) recipes.Contender {
 	return w
 }
 
-func rollup(change ...func(*recipes.Contender)) recipes.Contender {
-	w := recipes.Contender{
+func rollup(change ...func(*lock.Contender)) lock.Contender {
+	w := lock.Contender{
 		ID: "ccc", Identity: priority.Identity{Owner: "stats-rollup", Host: "h2", PID: 13}, Terms: priority.Terms{
 			Priority:     40,
 			LeaseTimeout: 10 * time.Minute, AcquireTimeout: new(15 * time.Minute),
@@ -120,35 +120,35 @@ func rollup(change ...func(*recipes.Contender)) recipes.Contender {
 	return w
 }
 
-func first(c *recipes.Contender)  { c.Position = 1 }
-func reader(c *recipes.Contender) { c.Mode = priority.Shared }
+func first(c *lock.Contender)  { c.Position = 1 }
+func reader(c *lock.Contender) { c.Mode = priority.Shared }
 
-func asked(by recipes.Contender, ago time.Duration, reason priority.Reason) func(*recipes.Contender) {
-	return func(h *recipes.Contender) {
-		h.PreemptedBy = append(h.PreemptedBy, recipes.Preemptor{
+func asked(by lock.Contender, ago time.Duration, reason priority.Reason) func(*lock.Contender) {
+	return func(h *lock.Contender) {
+		h.PreemptedBy = append(h.PreemptedBy, lock.Preemptor{
 			ID: by.ID, Owner: by.Owner, Priority: by.Priority, Reason: reason, Forceful: by.Forceful, Grace: time.Minute, At: at(-ago), Override: by.Override,
 		})
 	}
 }
 
-func orders(holders []recipes.Contender, waiters ...recipes.Contender) recipes.LockState {
-	return recipes.LockState{Scope: "db/orders", At: at(0), Holders: holders, Waiters: waiters}
+func orders(holders []lock.Contender, waiters ...lock.Contender) lock.State {
+	return lock.State{Scope: "db/orders", At: at(0), Holders: holders, Waiters: waiters}
 }
 
-func one(h recipes.Contender) []recipes.Contender { return []recipes.Contender{h} }
+func one(h lock.Contender) []lock.Contender { return []lock.Contender{h} }
 
 // crossing are two jobs each of which holds what the other one waits for.
-func crossing() []recipes.LockState {
-	return []recipes.LockState{
+func crossing() []lock.State {
+	return []lock.State{
 		{
 			Scope: "db/orders", At: at(0),
-			Holders: one(recipes.Contender{ID: "o1", Identity: priority.Identity{Owner: "orders-compact", Host: "h1", PID: 21}, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 900, Remaining: priority.Remaining{LeaseLeft: 7 * time.Minute}, Since: at(-3 * time.Minute)}),
-			Waiters: []recipes.Contender{{ID: "o2", Identity: priority.Identity{Owner: "users-compact", Host: "h2", PID: 22}, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}, Joined: at(-62 * time.Second), Position: 1, Under: []string{"u1"}}},
+			Holders: one(lock.Contender{ID: "o1", Identity: priority.Identity{Owner: "orders-compact", Host: "h1", PID: 21}, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 900, Remaining: priority.Remaining{LeaseLeft: 7 * time.Minute}, Since: at(-3 * time.Minute)}),
+			Waiters: []lock.Contender{{ID: "o2", Identity: priority.Identity{Owner: "users-compact", Host: "h2", PID: 22}, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}, Joined: at(-62 * time.Second), Position: 1, Under: []string{"u1"}}},
 		},
 		{
 			Scope: "db/users", At: at(0),
-			Holders: one(recipes.Contender{ID: "u1", Identity: priority.Identity{Owner: "users-compact", Host: "h2", PID: 22}, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 904, Remaining: priority.Remaining{LeaseLeft: 8 * time.Minute}, Since: at(-2 * time.Minute)}),
-			Waiters: []recipes.Contender{{ID: "u2", Identity: priority.Identity{Owner: "orders-compact", Host: "h1", PID: 21}, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}, Joined: at(-61 * time.Second), Position: 1, Under: []string{"o1"}}},
+			Holders: one(lock.Contender{ID: "u1", Identity: priority.Identity{Owner: "users-compact", Host: "h2", PID: 22}, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}, Token: 904, Remaining: priority.Remaining{LeaseLeft: 8 * time.Minute}, Since: at(-2 * time.Minute)}),
+			Waiters: []lock.Contender{{ID: "u2", Identity: priority.Identity{Owner: "orders-compact", Host: "h1", PID: 21}, Terms: priority.Terms{Priority: 20, LeaseTimeout: 10 * time.Minute}, Joined: at(-61 * time.Second), Position: 1, Under: []string{"o1"}}},
 		},
 	}
 }
@@ -165,20 +165,20 @@ func incident(kind override.Kind, change ...func(*override.Override)) override.O
 
 // situations are what locks why is asked about, at 12:00 UTC.
 func situations() map[string]*whyFacts {
-	ana := &recipes.Mark{ID: "INC-4411", By: "ana", Reason: "payments are stuck"}
-	delta := func(c *recipes.Contender) { c.PreemptDelta, c.Forceful, c.Priority = 60, false, 90 }
-	lasting := func(c *recipes.Contender) { c.MinRuntime, c.MinRuntimeLeft = 7*time.Minute, time.Minute }
-	over := func(c *recipes.Contender) { c.LeaseLeft, c.Since = 0, at(-23*time.Minute) }
-	polite := func(c *recipes.Contender) { c.Forceful, c.WaitingTimeout = false, new(2*time.Minute) }
-	about := func(scope string, states ...recipes.LockState) *whyFacts { return newWhyFacts(scope, states) }
+	ana := &lock.Mark{ID: "INC-4411", By: "ana", Reason: "payments are stuck"}
+	delta := func(c *lock.Contender) { c.PreemptDelta, c.Forceful, c.Priority = 60, false, 90 }
+	lasting := func(c *lock.Contender) { c.MinRuntime, c.MinRuntimeLeft = 7*time.Minute, time.Minute }
+	over := func(c *lock.Contender) { c.LeaseLeft, c.Since = 0, at(-23*time.Minute) }
+	polite := func(c *lock.Contender) { c.Forceful, c.WaitingTimeout = false, new(2*time.Minute) }
+	about := func(scope string, states ...lock.State) *whyFacts { return newWhyFacts(scope, states) }
 	with := func(f *whyFacts, change func(*whyFacts)) *whyFacts {
 		change(f)
 		return f
 	}
-	withSelf := orders([]recipes.Contender{reindex(reader), rollupHolding()}, hotfix(func(c *recipes.Contender) { c.Under = []string{"aaa"} }))
+	withSelf := orders([]lock.Contender{reindex(reader), rollupHolding()}, hotfix(func(c *lock.Contender) { c.Under = []string{"aaa"} }))
 	return map[string]*whyFacts{
 		"never_locked": with(about("db/orders"), func(f *whyFacts) { f.now = at(0) }),
-		"free":         with(about("db/orders", recipes.LockState{Scope: "db/orders", Evicted: []recipes.Eviction{{ID: "x", Owner: "nightly-reindex", By: "hotfix-migrate", Reason: priority.Outranked, At: at(-9 * time.Minute)}}}), func(f *whyFacts) { f.now = at(0) }),
+		"free":         with(about("db/orders", lock.State{Scope: "db/orders", Evicted: []lock.Eviction{{ID: "x", Owner: "nightly-reindex", By: "hotfix-migrate", Reason: priority.Outranked, At: at(-9 * time.Minute)}}}), func(f *whyFacts) { f.now = at(0) }),
 		"about_to_get": about("db/orders", orders(nil, hotfix())),
 		"held":         about("db/orders", orders(one(reindex(lasting)))),
 		"lease_over":   about("db/orders", orders(one(reindex(over)))),
@@ -195,14 +195,14 @@ func situations() map[string]*whyFacts {
 		}),
 		"min_runtime":    about("db/orders", orders(one(reindex(lasting)), hotfix(), rollup())),
 		"preempt_delta":  about("db/orders", orders(one(reindex()), hotfix(delta))),
-		"never_preempts": about("db/orders", orders(one(reindex()), hotfix(func(c *recipes.Contender) { c.NeverPreempts, c.AcquireTimeout = true, nil }))),
-		"equals":         about("db/orders", orders(one(reindex()), rollup(first), rollup(func(c *recipes.Contender) { c.ID, c.AcquireTimeout = "ddd", new(4*time.Minute) }))),
-		"shared": about("db/orders", orders([]recipes.Contender{reindex(reader), rollupHolding()},
-			hotfix(), rollup(reader), rollup(reader, func(c *recipes.Contender) { c.ID, c.Position, c.Owner = "eee", 3, "stats-report" }))),
-		"override_marks": about("db/orders", func() recipes.LockState {
-			boosted := hotfix(func(c *recipes.Contender) { c.Priority, c.Override = priority.Emergency, ana })
+		"never_preempts": about("db/orders", orders(one(reindex()), hotfix(func(c *lock.Contender) { c.NeverPreempts, c.AcquireTimeout = true, nil }))),
+		"equals":         about("db/orders", orders(one(reindex()), rollup(first), rollup(func(c *lock.Contender) { c.ID, c.AcquireTimeout = "ddd", new(4*time.Minute) }))),
+		"shared": about("db/orders", orders([]lock.Contender{reindex(reader), rollupHolding()},
+			hotfix(), rollup(reader), rollup(reader, func(c *lock.Contender) { c.ID, c.Position, c.Owner = "eee", 3, "stats-report" }))),
+		"override_marks": about("db/orders", func() lock.State {
+			boosted := hotfix(func(c *lock.Contender) { c.Priority, c.Override = priority.Emergency, ana })
 			s := orders(one(reindex(asked(boosted, 10*time.Second, priority.Outranked))), boosted)
-			s.Evicted = []recipes.Eviction{{ID: "x", Owner: "weekly-report", By: "lockkeeper", Override: ana, Reason: priority.Outranked}, {ID: "y", Owner: "batch", By: "digest:ana", Why: "its host is gone", At: at(-time.Minute)}, {ID: "z", Owner: "weekly", By: "nightly-reindex", Reason: priority.LeaseExpired, At: at(-7 * time.Minute)}}
+			s.Evicted = []lock.Eviction{{ID: "x", Owner: "weekly-report", By: "lockkeeper", Override: ana, Reason: priority.Outranked}, {ID: "y", Owner: "batch", By: "digest:ana", Why: "its host is gone", At: at(-time.Minute)}, {ID: "z", Owner: "weekly", By: "nightly-reindex", Reason: priority.LeaseExpired, At: at(-7 * time.Minute)}}
 			return s
 		}()),
 		"freeze": with(about("db/orders", orders(one(reindex()), rollup(first))), func(f *whyFacts) {
@@ -217,29 +217,29 @@ func situations() map[string]*whyFacts {
 				}),
 			}
 		}),
-		"frozen_outside": with(about("db/orders", recipes.LockState{Scope: "db/orders"}), func(f *whyFacts) {
+		"frozen_outside": with(about("db/orders", lock.State{Scope: "db/orders"}), func(f *whyFacts) {
 			f.now, f.outside = at(0), outside()
 			f.overrides = override.Set{incident(override.Freeze)}
 		}),
-		"job_frozen_outside": with(about("importer-19", recipes.LockState{Scope: "db/orders"}), func(f *whyFacts) {
+		"job_frozen_outside": with(about("importer-19", lock.State{Scope: "db/orders"}), func(f *whyFacts) {
 			f.now, f.outside = at(0), outside()
 			f.overrides = override.Set{incident(override.Freeze)}
 		}),
-		"delayed": about("db/orders", recipes.LockState{
-			Scope: "db/orders", At: at(0), Waiters: []recipes.Contender{hotfix()},
-			Delays: []recipes.Delay{{ID: "gone", Owner: "nightly-reindex", LockDelay: time.Minute, Until: at(20 * time.Second)}},
+		"delayed": about("db/orders", lock.State{
+			Scope: "db/orders", At: at(0), Waiters: []lock.Contender{hotfix()},
+			Delays: []lock.Delay{{ID: "gone", Owner: "nightly-reindex", LockDelay: time.Minute, Until: at(20 * time.Second)}},
 		}),
 		"deadlock": about("db/orders", crossing()...),
 		"job":      about("orders-compact", crossing()...),
 		"job_holds": with(about("nightly-reindex", orders(one(reindex()), rollup(first))), func(f *whyFacts) {
 			f.overrides = override.Set{incident(override.Pause, func(o *override.Override) { o.Match = override.Match{Job: "nightly-*"} })}
 		}),
-		"traced": about("db/orders", orders(one(reindex(func(c *recipes.Contender) {
+		"traced": about("db/orders", orders(one(reindex(func(c *lock.Contender) {
 			c.Trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-		})), hotfix(func(c *recipes.Contender) { c.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00" }), rollup())),
+		})), hotfix(func(c *lock.Contender) { c.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00" }), rollup())),
 		"job_in_line": about("stats-rollup", orders(one(reindex()), hotfix(), rollup())),
 		"upgrade":     about("db/orders", withSelf),
-		"circle_broken": about("db/orders", func() []recipes.LockState {
+		"circle_broken": about("db/orders", func() []lock.State {
 			s := crossing()
 			s[1].Waiters[0].Priority, s[1].Waiters[0].Forceful = 90, true
 			return s
@@ -264,20 +264,20 @@ func situations() map[string]*whyFacts {
 			f.job = &jobs.Job{Name: "backup", Requirements: []lockguard.Requirement{{Scope: "storage"}}}
 			f.overrides = override.Set{incident(override.Freeze)}
 		}),
-		"crowd": about("db/orders", func() recipes.LockState {
+		"crowd": about("db/orders", func() lock.State {
 			s := orders(one(reindex()))
 			for i := range 23 {
-				s.Waiters = append(s.Waiters, rollup(func(c *recipes.Contender) {
+				s.Waiters = append(s.Waiters, rollup(func(c *lock.Contender) {
 					c.ID, c.Position, c.AcquireTimeout = strconv.Itoa(i), i+1, nil
 				}))
 			}
 			return s
 		}()),
-		"misspelt": about("db/order", orders(one(reindex())), recipes.LockState{Scope: "web", At: at(0)}),
-		"held_for_an_operator": about("db/orders", orders(one(reindex(func(c *recipes.Contender) {
+		"misspelt": about("db/order", orders(one(reindex())), lock.State{Scope: "web", At: at(0)}),
+		"held_for_an_operator": about("db/orders", orders(one(reindex(func(c *lock.Contender) {
 			c.Owner, c.Priority, c.Override = "ana", priority.Emergency, ana
 		})), hotfix())),
-		"strange": with(about("db/orders; rm -rf", func() []recipes.LockState {
+		"strange": with(about("db/orders; rm -rf", func() []lock.State {
 			s := crossing()
 			s[0].Scope = "db/orders; rm -rf"
 			s[0].Holders[0].Message, s[0].Foreign = "\x1b[2J\nfree", []string{"notes"}
@@ -286,7 +286,7 @@ func situations() map[string]*whyFacts {
 	}
 }
 
-func rollupHolding() recipes.Contender {
+func rollupHolding() lock.Contender {
 	h := reindex(reader)
 	h.ID, h.Owner, h.Host, h.Token, h.Since, h.LeaseLeft, h.Message = "fff", "stats-view", "h2", 7301450, at(-2*time.Minute), 8*time.Minute, ""
 	return h
@@ -332,7 +332,7 @@ func TestWhatWouldHappenToAJob(t *testing.T) {
 		"paused":   {incident(override.Pause, func(o *override.Override) { o.Match = override.Match{Job: "hotfix-*"} })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newWhyFacts(job.Name, []recipes.LockState{orders(one(reindex()), rollup(first))})
+			f := newWhyFacts(job.Name, []lock.State{orders(one(reindex()), rollup(first))})
 			f.overrides = all
 			view := newIfRun(f, job)
 			goldenPages(t, "why/if_run_"+name, view, func(pg page) { writeIfRun(pg, view, f.now) })
@@ -347,9 +347,9 @@ func TestWhatWouldHappenToAJob(t *testing.T) {
 }
 
 // outside is a request that an override keeps out of the queue.
-func outside() []recipes.FrozenRequest {
-	return []recipes.FrozenRequest{{
+func outside() []lock.FrozenRequest {
+	return []lock.FrozenRequest{{
 		ID: "fff", Scope: "db/orders", Identity: priority.Identity{Owner: "importer-19", Host: "h4", PID: 14}, Since: at(-20 * time.Second), Until: at(time.Hour),
-		Override: recipes.Mark{ID: "INC-4411", By: "ana", Reason: "disks are failing"},
+		Override: lock.Mark{ID: "INC-4411", By: "ana", Reason: "disks are failing"},
 	}}
 }

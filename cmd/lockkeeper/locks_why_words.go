@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -76,7 +76,7 @@ func writeWhyLock(pg page, f *whyFacts) {
 		if i == 0 {
 			pg.line("")
 		}
-		pg.paragraph(map[bool]string{true: lead("before"), false: whyMargin}[i == 0], "%s", live.Words{State: recipes.LockState{At: f.now}}.Eviction(e))
+		pg.paragraph(map[bool]string{true: lead("before"), false: whyMargin}[i == 0], "%s", live.Words{State: lock.State{At: f.now}}.Eviction(e))
 	}
 	if s.Damage != "" {
 		pg.line("")
@@ -152,7 +152,7 @@ func distance(a, b string) int {
 	return row[len(to)]
 }
 
-func writeWhyHolder(pg page, f *whyFacts, s recipes.LockState, h recipes.Contender, first bool) {
+func writeWhyHolder(pg page, f *whyFacts, s lock.State, h lock.Contender, first bool) {
 	pg.paragraph(map[bool]string{true: lead("holder"), false: whyMargin}[first], "%s", live.Who(h))
 	say := func(format string, args ...any) { pg.paragraph(whyMargin, format, args...) }
 	say("%s", live.Place(h)+", token "+h.Token.String())
@@ -178,7 +178,7 @@ func writeWhyHolder(pg page, f *whyFacts, s recipes.LockState, h recipes.Contend
 	}
 }
 
-func writeWhyDetails(say func(string, ...any), c recipes.Contender) {
+func writeWhyDetails(say func(string, ...any), c lock.Contender) {
 	if c.Message != "" {
 		say("message: %s", c.Message)
 	}
@@ -187,7 +187,7 @@ func writeWhyDetails(say func(string, ...any), c recipes.Contender) {
 	}
 }
 
-func writeWhyWaiter(pg page, s recipes.LockState, p inspect.Prospect) {
+func writeWhyWaiter(pg page, s lock.State, p inspect.Prospect) {
 	w := p.Waiter
 	pg.paragraph(lead(fmt.Sprintf("%s %d", live.WaiterState(s, w), w.Position)), "%s%s", live.Who(w), live.MannerOf(w))
 	say := func(format string, args ...any) { pg.paragraph(whyMargin, format, args...) }

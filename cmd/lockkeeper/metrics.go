@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -102,7 +102,7 @@ func (m *metricsServer) options() []lockguard.Option {
 }
 
 // measured has what a command's guard and client do exported, until end.
-func (t *telemetry) measured(client *recipes.Client) (options []lockguard.Option, end func(), err error) {
+func (t *telemetry) measured(client *lock.Client) (options []lockguard.Option, end func(), err error) {
 	exported := t.metering()
 	if len(exported) == 0 {
 		return nil, func() {}, nil
@@ -132,7 +132,7 @@ func (m *metricsServer) reload(next *config.Config) {
 }
 
 // serve answers until close. ctx ends when the daemon drains.
-func (m *metricsServer) serve(ctx context.Context, cfg *config.Config, client *recipes.Client, schedule *scheduler.Scheduler, reloader *config.Reloader, operators *operations) (err error) {
+func (m *metricsServer) serve(ctx context.Context, cfg *config.Config, client *lock.Client, schedule *scheduler.Scheduler, reloader *config.Reloader, operators *operations) (err error) {
 	if m == nil {
 		return nil
 	}
@@ -205,7 +205,7 @@ type healthView struct {
 	Error     string `json:"error,omitempty"` // why it is unreachable
 }
 
-func healthOf(ctx context.Context, client *recipes.Client) healthView {
+func healthOf(ctx context.Context, client *lock.Client) healthView {
 	v := healthView{Status: "ok", ZooKeeper: "connected"}
 	if ctx.Err() != nil {
 		v.Status = "draining"
@@ -213,7 +213,7 @@ func healthOf(ctx context.Context, client *recipes.Client) healthView {
 	now, cancel := context.WithCancel(context.Background())
 	cancel() // ready or not, it does not wait
 	err := client.Ready(now)
-	if unavailable, ok := errors.AsType[*recipes.UnavailableError](err); ok {
+	if unavailable, ok := errors.AsType[*lock.UnavailableError](err); ok {
 		v.ZooKeeper, v.Error = "unreachable", unavailable.Error()
 	} else if err != nil {
 		v.ZooKeeper = "closed"
@@ -222,14 +222,14 @@ func healthOf(ctx context.Context, client *recipes.Client) healthView {
 }
 
 // mountHealth has a server answer orchestrators. ctx ends when the daemon drains.
-func mountHealth(ctx context.Context, mux *http.ServeMux, client *recipes.Client, operators *operations, observatory *observatory) {
+func mountHealth(ctx context.Context, mux *http.ServeMux, client *lock.Client, operators *operations, observatory *observatory) {
 	mux.Handle("GET /healthz", health.Alive(func() any { return healthOf(ctx, client) }))
 	mux.Handle("GET /readyz", health.Ready(readinessOf(ctx, client, operators, observatory)...))
 }
 
 // readinessOf is all that has to be right for the daemon to run jobs. ctx ends when it
 // drains.
-func readinessOf(ctx context.Context, client *recipes.Client, operators *operations, observatory *observatory) []health.Check {
+func readinessOf(ctx context.Context, client *lock.Client, operators *operations, observatory *observatory) []health.Check {
 	return append(health.Session(client.Health),
 		health.Check{Name: "draining", Ask: func() error {
 			if ctx.Err() != nil {

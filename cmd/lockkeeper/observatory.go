@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // An observatory watches all locks of the cluster, for whatever shows them. It has a
@@ -17,7 +17,7 @@ import (
 // sees nothing.
 type observatory struct {
 	board   *live.Board
-	client  *recipes.Client
+	client  *lock.Client
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	over    atomic.Pointer[error] // why it sees nothing any more
@@ -25,12 +25,12 @@ type observatory struct {
 
 // openObservatory begins to look, until end.
 func openObservatory(ctx context.Context, cfg *config.Config, logger *slog.Logger) (*observatory, error) {
-	client, err := recipes.NewClient(cfg.Client)
+	client, err := lock.NewClient(cfg.Client)
 	if err != nil {
 		return nil, err
 	}
 	o := &observatory{client: client}
-	lookout, err := client.Lookout(recipes.LookoutOptions{})
+	lookout, err := client.Lookout(lock.LookoutOptions{})
 	if err == nil {
 		o.board, err = live.New(live.Options{Source: lookout, Now: client.Now, Logger: logger})
 	}

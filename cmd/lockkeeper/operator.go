@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/emergency"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -30,7 +30,7 @@ func (f *operatorFlags) check(p *program) {
 }
 
 // name is who does it: what the flag says, or the user that ZooKeeper knows.
-func (f *operatorFlags) name(client *recipes.Client) string {
+func (f *operatorFlags) name(client *lock.Client) string {
 	if f.by != "" {
 		return f.by
 	}
@@ -42,17 +42,17 @@ func (f *operatorFlags) name(client *recipes.Client) string {
 // does. Without the former it only looks.
 type operator struct {
 	*emergency.Operator
-	client *recipes.Client
+	client *lock.Client
 }
 
 // newOperator returns one; cfg may be nil.
-func newOperator(client *recipes.Client, cfg *config.Config) (*operator, error) {
+func newOperator(client *lock.Client, cfg *config.Config) (*operator, error) {
 	return newOperatorAt(client, client, cfg)
 }
 
 // newOperatorAt returns one for the locks of an ensemble, whose acts are on record at
 // home.
-func newOperatorAt(client, home *recipes.Client, cfg *config.Config) (*operator, error) {
+func newOperatorAt(client, home *lock.Client, cfg *config.Config) (*operator, error) {
 	trail, err := auditLog(home, cfg)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func newOperatorAt(client, home *recipes.Client, cfg *config.Config) (*operator,
 }
 
 // auditLog is what an operator's acts are put on record in. cfg may be nil.
-func auditLog(client *recipes.Client, cfg *config.Config) (*opstore.AuditLog, error) {
+func auditLog(client *lock.Client, cfg *config.Config) (*opstore.AuditLog, error) {
 	keep := 0
 	if cfg != nil {
 		keep = cfg.Audit.Keep
@@ -75,8 +75,8 @@ func auditLog(client *recipes.Client, cfg *config.Config) (*opstore.AuditLog, er
 const actPatience = 15 * time.Second
 
 // withClient lets do work with a client.
-func (p *program) withClient(c *cobra.Command, cfg recipes.Config, do func(context.Context, *recipes.Client) error) error {
-	return p.inspectWith(c.Context(), cfg, func(ctx context.Context, client *recipes.Client) error {
+func (p *program) withClient(c *cobra.Command, cfg lock.Config, do func(context.Context, *lock.Client) error) error {
+	return p.inspectWith(c.Context(), cfg, func(ctx context.Context, client *lock.Client) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, actPatience, fmt.Errorf("no answer within %s", actPatience))
 		defer cancel()
 		return do(ctx, client)
@@ -85,8 +85,8 @@ func (p *program) withClient(c *cobra.Command, cfg recipes.Config, do func(conte
 
 // asOperator lets do work with a client that is an operator; refused says what
 // is not done for others, of whom nothing is on record. cfg may be nil.
-func (p *program) asOperator(c *cobra.Command, client recipes.Config, refused string, do func(context.Context, *operator) error, cfg *config.Config) error {
-	return p.withClient(c, client, func(ctx context.Context, client *recipes.Client) error {
+func (p *program) asOperator(c *cobra.Command, client lock.Config, refused string, do func(context.Context, *operator) error, cfg *config.Config) error {
+	return p.withClient(c, client, func(ctx context.Context, client *lock.Client) error {
 		if err := client.CheckOperator(ctx, refused); err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // write writes v as JSON or YAML, with the same names, or else lets table
@@ -86,7 +86,7 @@ func printable(s string) string {
 const manyUnreadable = 20
 
 // tellUnreadable names what a list has left out, or of which it knows little.
-func (p *program) tellUnreadable(all []recipes.Unreadable) {
+func (p *program) tellUnreadable(all []lock.Unreadable) {
 	for i, u := range all {
 		if i == manyUnreadable {
 			p.say("unreadable: %s; all of them: lockkeeper doctor", words.Count(len(all)-i, "more node"))

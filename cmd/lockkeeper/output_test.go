@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // All that commands write for people goes through one of these.
@@ -27,7 +27,7 @@ func TestTextOfOthersPlaysNoTricksOnTheTerminal(t *testing.T) {
 			}))
 		},
 		"a note":    func() { p.say("%s", evil) },
-		"a node":    func() { p.tellUnreadable([]recipes.Unreadable{{Path: evil, Reason: evil}}) },
+		"a node":    func() { p.tellUnreadable([]lock.Unreadable{{Path: evil, Reason: evil}}) },
 		"what went": func() { p.exit(&codeError{code: 1, text: "a\u202eb\u2066c\u200fd\x1b[2Je\uFFFDf\u061cg\ufeffh"}) },
 	} {
 		out.Reset()
@@ -40,6 +40,6 @@ func TestTextOfOthersPlaysNoTricksOnTheTerminal(t *testing.T) {
 func TestManyUnreadableNodesAreCounted(t *testing.T) {
 	var errs bytes.Buffer
 	p := &program{stderr: &errs}
-	p.tellUnreadable(make([]recipes.Unreadable, manyUnreadable+3))
+	p.tellUnreadable(make([]lock.Unreadable, manyUnreadable+3))
 	require.Contains(t, errs.String(), "3 more nodes; all of them: lockkeeper doctor")
 }

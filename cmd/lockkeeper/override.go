@@ -16,7 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -69,7 +69,7 @@ func (p *program) listOverrides(c *cobra.Command, file jobsFile) error {
 		ticks    []ticks.State
 		now      time.Time
 	)
-	err = p.withClient(c, client, func(ctx context.Context, client *recipes.Client) (err error) {
+	err = p.withClient(c, client, func(ctx context.Context, client *lock.Client) (err error) {
 		posted, err = client.Overrides().List(ctx)
 		now = client.Now()
 		if err == nil {
@@ -77,7 +77,7 @@ func (p *program) listOverrides(c *cobra.Command, file jobsFile) error {
 		}
 		return err
 	})
-	unread := errors.As(err, new(*recipes.RecordError)) || errors.As(err, new(*recipes.AccessError))
+	unread := errors.As(err, new(*lock.RecordError)) || errors.As(err, new(*lock.AccessError))
 	if err != nil && len(posted) == 0 && (!unread || cfg == nil) {
 		return err
 	}
@@ -105,15 +105,15 @@ func (p *program) listOverrides(c *cobra.Command, file jobsFile) error {
 
 // keptOut looks at whom overrides may keep out. What cannot be read is left out,
 // and said.
-func (p *program) keptOut(ctx context.Context, client *recipes.Client, all []emergency.Active) ([]live.Request, []ticks.State) {
+func (p *program) keptOut(ctx context.Context, client *lock.Client, all []emergency.Active) ([]live.Request, []ticks.State) {
 	is := func(kinds ...override.Kind) bool {
 		return slices.ContainsFunc(all, func(a emergency.Active) bool { return slices.Contains(kinds, a.Kind) })
 	}
 	var (
-		locks  []recipes.LockState
-		frozen []recipes.FrozenRequest
+		locks  []lock.State
+		frozen []lock.FrozenRequest
 		ticks  []ticks.State
-		left   [3][]recipes.Unreadable
+		left   [3][]lock.Unreadable
 		errs   [3]error
 	)
 	if is(override.Freeze) {

@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -172,7 +172,7 @@ func (p *program) applyOverrides(c *cobra.Command, f *applyFlags, args []string)
 		return p.applyAll(ctx, o, all, now, f, cfg, ensemblesOf(cfg, client)[1:])
 	}
 	if f.dryRun.is { // to look takes no credentials
-		return p.withClient(c, client, func(ctx context.Context, client *recipes.Client) error {
+		return p.withClient(c, client, func(ctx context.Context, client *lock.Client) error {
 			return apply(ctx, &operator{client: client})
 		})
 	}
@@ -218,7 +218,7 @@ func (p *program) addFlagsOf(f *overrideFlags, args []string) {
 }
 
 // overridesToApply reads them, and checks all.
-func (p *program) overridesToApply(c *cobra.Command, f *applyFlags, cfg *config.Config, limits override.Limits, client *recipes.Client, args []string) ([]override.Override, error) {
+func (p *program) overridesToApply(c *cobra.Command, f *applyFlags, cfg *config.Config, limits override.Limits, client *lock.Client, args []string) ([]override.Override, error) {
 	if f.file == "" {
 		o := f.one.override(args[0], limits.Now, cmp.Or(f.one.name(client), userAtHost()))
 		p.problems.addOverride(o.Validate(limits))
@@ -306,11 +306,11 @@ func (p *program) applyAll(ctx context.Context, o *operator, all []override.Over
 
 // surroundings are what overrides may concern right now.
 type surroundings struct {
-	locks     []recipes.LockState
-	elsewhere []recipes.LockState // on other ensembles
-	frozen    []recipes.FrozenRequest
+	locks     []lock.State
+	elsewhere []lock.State // on other ensembles
+	frozen    []lock.FrozenRequest
 	ticks     []ticks.State
-	left      []recipes.Unreadable
+	left      []lock.Unreadable
 }
 
 // isAboutRequests reports whether an override changes requests, wherever they are. Holders
@@ -333,7 +333,7 @@ func (p *program) lookElsewhere(ctx context.Context, others ensembles, all []ove
 			defer mu.Unlock()
 			s.elsewhere, s.left = append(s.elsewhere, states...), append(s.left, e.unreadable(left)...)
 			if err != nil {
-				s.left = append(s.left, recipes.Unreadable{Path: "ensemble " + e.name, Reason: err.Error()})
+				s.left = append(s.left, lock.Unreadable{Path: "ensemble " + e.name, Reason: err.Error()})
 			}
 			return nil
 		})
@@ -342,17 +342,17 @@ func (p *program) lookElsewhere(ctx context.Context, others ensembles, all []ove
 
 // lookAround reads what overrides of these kinds may concern. It is for people to
 // see: what cannot be read is named, and is no reason to do nothing.
-func lookAround(ctx context.Context, client *recipes.Client, all []override.Override) (s surroundings, err error) {
-	saw := func(left []recipes.Unreadable, err error) error {
+func lookAround(ctx context.Context, client *lock.Client, all []override.Override) (s surroundings, err error) {
+	saw := func(left []lock.Unreadable, err error) error {
 		s.left = append(s.left, left...)
-		if e, ok := errors.AsType[*recipes.AccessError](err); ok { // the whole list
-			s.left = append(s.left, recipes.Unreadable{Path: e.Node, Reason: "its ACL does not let this client read it"})
+		if e, ok := errors.AsType[*lock.AccessError](err); ok { // the whole list
+			s.left = append(s.left, lock.Unreadable{Path: e.Node, Reason: "its ACL does not let this client read it"})
 			return nil
 		}
 		return err
 	}
 	pauses := func(o override.Override) bool { return o.Kind == override.Pause }
-	var left []recipes.Unreadable
+	var left []lock.Unreadable
 	if slices.ContainsFunc(all, func(o override.Override) bool { return !pauses(o) }) {
 		s.locks, left, err = client.Locks(ctx)
 		if err = saw(left, err); err != nil {

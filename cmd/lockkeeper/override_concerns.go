@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -24,7 +24,7 @@ type appliedView struct {
 	Concerns []concern          `json:"concerns"`
 
 	// What could not be looked at: whom it concerns there is not known.
-	Unreadable []recipes.Unreadable `json:"unreadable,omitempty"`
+	Unreadable []lock.Unreadable `json:"unreadable,omitempty"`
 }
 
 // A concern is a request or a job that an override meets right now.
@@ -56,7 +56,7 @@ func jobsThatAre(cfg *config.Config, ticks []ticks.State) []views.JobLabels {
 
 // concernsOf returns whom an override meets right now. Labels of requests are not
 // known here: those of the jobs with the same name are taken.
-func concernsOf(o override.Override, states []recipes.LockState, frozen []recipes.FrozenRequest, jobs []views.JobLabels) []concern {
+func concernsOf(o override.Override, states []lock.State, frozen []lock.FrozenRequest, jobs []views.JobLabels) []concern {
 	concerns := []concern{}
 	set := override.Set{o}
 	if o.Kind == override.Pause {
@@ -81,7 +81,7 @@ func concernsOf(o override.Override, states []recipes.LockState, frozen []recipe
 	}
 	for _, f := range frozen {
 		if what := meetsFrozen(o, subjectOf(f.Scope, cmp.Or(f.Job, f.Owner), jobs), f); what != "" {
-			c := recipes.Contender{Identity: f.Identity, Terms: priority.Terms{Priority: f.Priority}}
+			c := lock.Contender{Identity: f.Identity, Terms: priority.Terms{Priority: f.Priority}}
 			concerns = append(concerns, newConcern(f.Scope, "frozen", c, what))
 		}
 	}
@@ -96,12 +96,12 @@ func subjectOf(scope, job string, jobs []views.JobLabels) override.Subject {
 	return about
 }
 
-func newConcern(scope, state string, c recipes.Contender, what string) concern {
+func newConcern(scope, state string, c lock.Contender, what string) concern {
 	return concern{Scope: scope, State: state, Owner: c.Owner, Host: c.Host, PID: c.PID, Priority: c.Priority, What: what}
 }
 
 // meetsHolder says what becomes of a holder; "" for nothing.
-func meetsHolder(o override.Override, s recipes.LockState, h recipes.Contender) string {
+func meetsHolder(o override.Override, s lock.State, h lock.Contender) string {
 	if o.Kind != override.Hold && o.Kind != override.PreemptNow || o.Match.Scope != s.Scope {
 		return ""
 	}
@@ -122,7 +122,7 @@ func meetsHolder(o override.Override, s recipes.LockState, h recipes.Contender) 
 }
 
 // meetsWaiter says what becomes of a waiter; "" for nothing.
-func meetsWaiter(o override.Override, set override.Set, about override.Subject, w recipes.Contender) string {
+func meetsWaiter(o override.Override, set override.Set, about override.Subject, w lock.Contender) string {
 	effect := set.Apply(about, w.Terms)
 	switch {
 	case effect.Frozen != nil:
@@ -137,7 +137,7 @@ func meetsWaiter(o override.Override, set override.Set, about override.Subject, 
 
 // meetsFrozen says what becomes of a request that an override keeps out of the queue
 // already; "" for nothing. Its timeouts are not known.
-func meetsFrozen(o override.Override, about override.Subject, f recipes.FrozenRequest) string {
+func meetsFrozen(o override.Override, about override.Subject, f lock.FrozenRequest) string {
 	if f.Priority == priority.Emergency || !isAboutRequests(o) || !o.Match.Fits(about, f.Priority) {
 		return ""
 	}

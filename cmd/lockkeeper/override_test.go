@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -136,15 +136,15 @@ func TestOverridesAsJSON(t *testing.T) {
 }
 
 // somePlaces are locks that overrides may meet.
-func somePlaces() []recipes.LockState {
-	holder := recipes.Contender{
+func somePlaces() []lock.State {
+	holder := lock.Contender{
 		ID: "1", Identity: priority.Identity{Owner: "backup", Host: "db1", PID: 41}, Terms: priority.Terms{Priority: 10, CleanupTimeout: 30 * time.Second, LeaseTimeout: time.Hour}, Token: 77,
 	}
-	low := recipes.Contender{ID: "2", Identity: priority.Identity{Owner: "report", Host: "db2", PID: 42}, Terms: priority.Terms{Priority: 5}, Position: 1}
-	high := recipes.Contender{ID: "3", Identity: priority.Identity{Owner: "hotfix-7", Host: "db3", PID: 43}, Terms: priority.Terms{Priority: 90}, Position: 2}
-	return []recipes.LockState{
-		{Scope: "cluster/orders", Holders: []recipes.Contender{{ID: "9", Identity: priority.Identity{Owner: "rollup", Host: "db1", PID: 44}, Token: 70}}},
-		{Scope: "db/orders", Holders: []recipes.Contender{holder}, Waiters: []recipes.Contender{high, low}},
+	low := lock.Contender{ID: "2", Identity: priority.Identity{Owner: "report", Host: "db2", PID: 42}, Terms: priority.Terms{Priority: 5}, Position: 1}
+	high := lock.Contender{ID: "3", Identity: priority.Identity{Owner: "hotfix-7", Host: "db3", PID: 43}, Terms: priority.Terms{Priority: 90}, Position: 2}
+	return []lock.State{
+		{Scope: "cluster/orders", Holders: []lock.Contender{{ID: "9", Identity: priority.Identity{Owner: "rollup", Host: "db1", PID: 44}, Token: 70}}},
+		{Scope: "db/orders", Holders: []lock.Contender{holder}, Waiters: []lock.Contender{high, low}},
 	}
 }
 
@@ -220,9 +220,9 @@ INC-4413: in force until 2026-11-21 13:00:00 UTC, in 1h
 
 // A request that is frozen is in no queue: what lifts it, or keeps it out longer, meets it all the same.
 func TestOverridesMeetFrozenRequests(t *testing.T) {
-	frozen := []recipes.FrozenRequest{
-		{Scope: "db/orders", Identity: priority.Identity{Owner: "report", Host: "db2"}, Job: "report", Priority: 5, Override: recipes.Mark{ID: "INC-1"}},
-		{Scope: "web/cache", Identity: priority.Identity{Owner: "warm", Host: "db2"}, Job: "warm", Priority: 5, Override: recipes.Mark{ID: "INC-1"}},
+	frozen := []lock.FrozenRequest{
+		{Scope: "db/orders", Identity: priority.Identity{Owner: "report", Host: "db2"}, Job: "report", Priority: 5, Override: lock.Mark{ID: "INC-1"}},
+		{Scope: "web/cache", Identity: priority.Identity{Owner: "warm", Host: "db2"}, Job: "warm", Priority: 5, Override: lock.Mark{ID: "INC-1"}},
 	}
 	match := override.Match{Scope: "db/*"}
 	for want, o := range map[string]override.Override{

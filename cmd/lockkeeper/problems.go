@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // problems is what is wrong with the command line or with the environment, one
@@ -34,7 +34,7 @@ func (p *problems) addRequest(err error, spell func(field string) string) {
 		}
 		return
 	}
-	if r, ok := errors.AsType[*recipes.RequestError](err); ok {
+	if r, ok := errors.AsType[*lock.RequestError](err); ok {
 		p.add(spell(r.Field) + ": " + inFlags.Replace(r.Reason))
 		return
 	}

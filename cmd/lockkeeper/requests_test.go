@@ -8,24 +8,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // ana is an operator of servers whose root she has made.
-var ana = &recipes.Digest{User: "ana", Password: "secret"}
+var ana = &lock.Digest{User: "ana", Password: "secret"}
 
 // connect returns a client that is closed at the end of the test; auth may be nil.
-func connect(t *testing.T, server *zktest.Server, auth *recipes.Digest) *recipes.Client {
+func connect(t *testing.T, server *zktest.Server, auth *lock.Digest) *lock.Client {
 	t.Helper()
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, Root: "/lockkeeper", Auth: auth})
+	client, err := lock.NewClient(lock.Config{Servers: []string{server.Addr()}, Root: "/lockkeeper", Auth: auth})
 	require.NoError(t, err)
 	t.Cleanup(func() { closeClient(client) })
 	return client
 }
 
 // acquire acquires a lock that is free.
-func acquire(t *testing.T, client *recipes.Client, scope string, r recipes.Request) *recipes.Grant {
+func acquire(t *testing.T, client *lock.Client, scope string, r lock.Request) *lock.Grant {
 	t.Helper()
 	lock, err := client.PriorityLock(scope)
 	require.NoError(t, err)
@@ -36,13 +36,13 @@ func acquire(t *testing.T, client *recipes.Client, scope string, r recipes.Reque
 
 // enqueue requests a lock that is held, and returns when the request is in the queue. It is cancelled at the end of
 // the test.
-func enqueue(t *testing.T, client *recipes.Client, scope string, r recipes.Request) (granted <-chan *recipes.Grant) {
+func enqueue(t *testing.T, client *lock.Client, scope string, r lock.Request) (granted <-chan *lock.Grant) {
 	t.Helper()
-	lock, err := client.PriorityLock(scope)
+	l, err := client.PriorityLock(scope)
 	require.NoError(t, err)
-	queued, grants, over := make(chan struct{}, 1), make(chan *recipes.Grant, 1), make(chan struct{})
-	r.Notify = func(n recipes.Notice) {
-		if _, ok := n.(recipes.Queued); ok {
+	queued, grants, over := make(chan struct{}, 1), make(chan *lock.Grant, 1), make(chan struct{})
+	r.Notify = func(n lock.Notice) {
+		if _, ok := n.(lock.Queued); ok {
 			select {
 			case queued <- struct{}{}:
 			default: // it has queued anew
@@ -52,7 +52,7 @@ func enqueue(t *testing.T, client *recipes.Client, scope string, r recipes.Reque
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	go func() {
 		defer close(over)
-		if grant, err := lock.Acquire(ctx, r); err == nil {
+		if grant, err := l.Acquire(ctx, r); err == nil {
 			grants <- grant
 		}
 	}()

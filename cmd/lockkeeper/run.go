@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -119,7 +119,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	}
 	defer pages.close()
 	cfg.Client.Logger = logger
-	client, err := recipes.NewClient(cfg.Client)
+	client, err := lock.NewClient(cfg.Client)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 
 // newScheduler returns a guard, and a scheduler with the jobs of cfg; measured may
 // be nil.
-func newScheduler(router *recipes.Router, cfg *config.Config, logger *slog.Logger, tracer *traces.Tracer, measured lockguard.Observer, operators *operations, more ...lockguard.Option) (*lockguard.Guard, *scheduler.Scheduler, error) {
+func newScheduler(router *lock.Router, cfg *config.Config, logger *slog.Logger, tracer *traces.Tracer, measured lockguard.Observer, operators *operations, more ...lockguard.Option) (*lockguard.Guard, *scheduler.Scheduler, error) {
 	options := slices.Concat(tracer.Options(), operators.options(), []lockguard.Option{lockguard.WithObserver(lockEvents(logger)), lockguard.WithLogger(logger)}, more)
 	if measured != nil {
 		options = append(options, lockguard.WithObserver(measured))

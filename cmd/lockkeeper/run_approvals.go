@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
@@ -22,7 +22,7 @@ type workflowApprovals struct {
 
 // newWorkflowApprovals connects to nothing yet. The file says that people are
 // asked in workflows; locks says where the locks are that they are asked about.
-func newWorkflowApprovals(cfg *config.Config, locks recipes.Config, logger *slog.Logger) (*workflowApprovals, error) {
+func newWorkflowApprovals(cfg *config.Config, locks lock.Config, logger *slog.Logger) (*workflowApprovals, error) {
 	server, err := temporal.NewClient(cfg.Temporal)
 	if err != nil {
 		return nil, err

@@ -13,14 +13,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/audit"
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // operations are what operators have to do with the jobs of a daemon: overrides,
 // approvals and the audit trail.
 type operations struct {
 	log       *slog.Logger
-	client    *recipes.Client
+	client    *lock.Client
 	auditor   *audit.Auditor
 	desk      *emergency.Desk
 	file      *config.OverridesReloader
@@ -35,7 +35,7 @@ type operations struct {
 }
 
 // newOperations reads the overrides file, and starts nothing.
-func newOperations(client *recipes.Client, cfg *config.Config, logger *slog.Logger) (*operations, error) {
+func newOperations(client *lock.Client, cfg *config.Config, logger *slog.Logger) (*operations, error) {
 	o := &operations{log: logger, client: client}
 	trail, err := client.AuditLog(cfg.Audit.Keep)
 	if err != nil {
@@ -125,7 +125,7 @@ func (o *operations) start(ctx context.Context, guard *lockguard.Guard) error {
 		o.log.Warn("which overrides ZooKeeper has is not known yet; the daemon starts without", "waited", firstLook)
 	}
 	err = o.desk.Status().Err
-	if errors.As(err, new(*recipes.ListsError)) || errors.As(err, new(*recipes.AccessError)) || errors.As(err, new(*recipes.RecordError)) {
+	if errors.As(err, new(*lock.ListsError)) || errors.As(err, new(*lock.AccessError)) || errors.As(err, new(*lock.RecordError)) {
 		return &codeError{exitConfig, fmt.Sprintf("no job is run, as it is not known whether operators have frozen some: %v", err)}
 	}
 	return nil

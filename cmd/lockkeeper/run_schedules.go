@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 	"github.com/lockkeeper/lockkeeper/temporal"
@@ -41,7 +41,7 @@ type schedulesKeeper struct {
 }
 
 // newSchedulesKeeper returns nil when no job of the file is a schedule there.
-func newSchedulesKeeper(client *recipes.Client, cfg *config.Config, desk *emergency.Desk, logger *slog.Logger) (*schedulesKeeper, error) {
+func newSchedulesKeeper(client *lock.Client, cfg *config.Config, desk *emergency.Desk, logger *slog.Logger) (*schedulesKeeper, error) {
 	if !cfg.TemporalSchedules.Asked && len(cfg.Schedules) == 0 {
 		return nil, nil //nolint:nilnil // there is nothing to keep
 	}
@@ -122,7 +122,7 @@ func (k *schedulesKeeper) sync(ctx context.Context) error {
 
 // leaveOut takes note of the jobs of which it is unknown whether they are paused,
 // and logs each once.
-func (k *schedulesKeeper) leaveOut(left []recipes.Unreadable, all []temporal.Schedule) {
+func (k *schedulesKeeper) leaveOut(left []lock.Unreadable, all []temporal.Schedule) {
 	before := k.unread
 	k.unread = make(map[string]string)
 	for _, u := range left {

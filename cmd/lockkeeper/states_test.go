@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -31,8 +31,8 @@ func TestCommandsSayWhatRunsWaitFor(t *testing.T) {
 	require.NoError(t, err)
 	shown := make(chan error, 1)
 	go func() {
-		shown <- f.client.ShowFrozen(t.Context(), recipes.FrozenRequest{
-			ID: "fff", Scope: "tenant/5/billing", Identity: priority.Identity{Owner: "icy"}, Job: "icy", Until: until, Override: recipes.Mark{ID: "INC-7", By: "ana", Reason: "rebuild"},
+		shown <- f.client.ShowFrozen(t.Context(), lock.FrozenRequest{
+			ID: "fff", Scope: "tenant/5/billing", Identity: priority.Identity{Owner: "icy"}, Job: "icy", Until: until, Override: lock.Mark{ID: "INC-7", By: "ana", Reason: "rebuild"},
 		})
 	}()
 	t.Cleanup(func() { require.NoError(t, <-shown) })

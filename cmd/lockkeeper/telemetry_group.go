@@ -12,8 +12,8 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // groupSpans are the spans group.hold of a participant: one for each lock that it
@@ -55,16 +55,16 @@ func (s *groupSpans) begin(ctx context.Context, grant group.LockGrant) context.C
 
 // end ends the span of a lock that is held no longer, for a reason. To give a lock
 // to others is what a group is for, and no error.
-func (s *groupSpans) end(lock string, cause error) {
+func (s *groupSpans) end(name string, cause error) {
 	s.mu.Lock()
-	span := s.open[lock]
-	delete(s.open, lock)
+	span := s.open[name]
+	delete(s.open, name)
 	s.mu.Unlock()
 	if span == nil {
 		return
 	}
 	how := lockguard.EndReleased
-	if lost, ok := errors.AsType[*recipes.LostError](cause); ok {
+	if lost, ok := errors.AsType[*lock.LostError](cause); ok {
 		how = lockguard.Lost{Err: lost}.End()
 		span.SetAttributes(attribute.String("error.type", "lock_lost"))
 		span.SetStatus(codes.Error, "the lock is lost")

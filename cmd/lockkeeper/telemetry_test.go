@@ -17,7 +17,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -90,7 +90,7 @@ func TestLinesOfWaitsAndOfWorkNameTheirSpans(t *testing.T) {
 	out := &sharedText{}
 	flags := loggingFlags{}
 	log := flags.logger(out, slog.LevelDebug, "json")
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{zktest.RunT(t).Addr()}})
+	client, err := lock.NewClient(lock.Config{Servers: []string{zktest.RunT(t).Addr()}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
 	guard, err := lockguard.New(client, append(traces.New(provider).Options(), lockguard.WithObserver(lockguard.LogObserver(log)))...)

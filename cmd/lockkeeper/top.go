@@ -14,7 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/top"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 type topFlags struct {
@@ -84,11 +84,11 @@ func (p *program) showTop(c *cobra.Command, f *topFlags) error {
 	boards := topBoards{route: cfg}
 	for _, e := range ensemblesOf(cfg, client) {
 		e.config.Logger = logger
-		if e.client, err = recipes.NewClient(e.config); err != nil {
+		if e.client, err = lock.NewClient(e.config); err != nil {
 			return e.explain(err)
 		}
 		defer closeClient(e.client)
-		lookout, err := e.client.Lookout(recipes.LookoutOptions{})
+		lookout, err := e.client.Lookout(lock.LookoutOptions{})
 		if err != nil {
 			return e.explain(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/top"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -24,23 +24,23 @@ import (
 // db/orders, and stats waits behind; others hold locks without waiters.
 type rush struct {
 	zk     *zktest.Server
-	client *recipes.Client
-	grants map[string]*recipes.Grant
+	client *lock.Client
+	grants map[string]*lock.Grant
 }
 
 func newRush(t *testing.T) *rush {
 	t.Helper()
 	zk := zktest.RunT(t)
-	r := &rush{zk: zk, client: connect(t, zk, nil), grants: map[string]*recipes.Grant{}}
-	r.take(t, "db/orders", recipes.Request{Identity: priority.Identity{Owner: "nightly-reindex", Message: "rebuilds all of the indexes"}, Terms: priority.Terms{Priority: 40, CleanupTimeout: time.Hour, LeaseTimeout: 10 * time.Hour}})
-	r.take(t, "db/users", recipes.Request{Identity: priority.Identity{Owner: "evil\x1b[2J\u202e\u009bname 鎖🔒", Message: "\x1b]0;title\x07"}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
-	r.take(t, "cluster/carts/resource/very-long-name-of-a-resource/shards/0017", recipes.Request{Identity: priority.Identity{Owner: "compact"}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
-	enqueue(t, r.client, "db/orders", recipes.Request{Identity: priority.Identity{Owner: "stats-rollup"}, Terms: priority.Terms{Priority: 30}})
-	enqueue(t, r.client, "db/orders", recipes.Request{Identity: priority.Identity{Owner: "hotfix-migrate"}, Terms: priority.Terms{Priority: 90, Forceful: true, WaitingTimeout: new(time.Hour)}})
+	r := &rush{zk: zk, client: connect(t, zk, nil), grants: map[string]*lock.Grant{}}
+	r.take(t, "db/orders", lock.Request{Identity: priority.Identity{Owner: "nightly-reindex", Message: "rebuilds all of the indexes"}, Terms: priority.Terms{Priority: 40, CleanupTimeout: time.Hour, LeaseTimeout: 10 * time.Hour}})
+	r.take(t, "db/users", lock.Request{Identity: priority.Identity{Owner: "evil\x1b[2J\u202e\u009bname 鎖🔒", Message: "\x1b]0;title\x07"}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
+	r.take(t, "cluster/carts/resource/very-long-name-of-a-resource/shards/0017", lock.Request{Identity: priority.Identity{Owner: "compact"}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
+	enqueue(t, r.client, "db/orders", lock.Request{Identity: priority.Identity{Owner: "stats-rollup"}, Terms: priority.Terms{Priority: 30}})
+	enqueue(t, r.client, "db/orders", lock.Request{Identity: priority.Identity{Owner: "hotfix-migrate"}, Terms: priority.Terms{Priority: 90, Forceful: true, WaitingTimeout: new(time.Hour)}})
 	return r
 }
 
-func (r *rush) take(t *testing.T, scope string, q recipes.Request) {
+func (r *rush) take(t *testing.T, scope string, q lock.Request) {
 	t.Helper()
 	r.grants[scope] = acquire(t, r.client, scope, q)
 }
@@ -61,7 +61,7 @@ func TestTopShowsWhatChangesAsItChanges(t *testing.T) {
 	s.shows(t, "held  hotfix-migrate", "3 held · 1 waiting", "0 preempting")
 
 	// when a lock is new, then so is its row
-	r.take(t, "db/new", recipes.Request{Identity: priority.Identity{Owner: "newcomer"}})
+	r.take(t, "db/new", lock.Request{Identity: priority.Identity{Owner: "newcomer"}})
 	s.shows(t, "db/new", "newcomer", "4 locks")
 
 	s.press(t, "q")
@@ -157,7 +157,7 @@ func TestTopLeavesTheTerminalAsItWasHoweverItEnds(t *testing.T) {
 // A brokenSource is one that does not look.
 type brokenSource func() error
 
-func (f brokenSource) Run(context.Context, func(recipes.Sighting)) error { return f() }
+func (f brokenSource) Run(context.Context, func(lock.Sighting)) error { return f() }
 
 func TestTopLeavesTheTerminalAsItWasWhenItCannotGoOn(t *testing.T) {
 	watch := func(t *testing.T, f brokenSource) (*screen, term.State, func() error) {
@@ -259,13 +259,13 @@ func TestTopShowsAllLocksOnceWhereThereIsNoTerminal(t *testing.T) {
 func TestTopKeepsUpWithManyLocks(t *testing.T) {
 	t.Parallel()
 	locks, waiters := 1000, 10
-	states := make([]recipes.LockState, locks)
+	states := make([]lock.State, locks)
 	now := time.Now()
-	request := func(id string) recipes.Contender {
-		return recipes.Contender{ID: id, Identity: priority.Identity{Owner: "worker-" + id, Host: "host"}, Joined: now, Since: now, Terms: priority.Terms{LeaseTimeout: time.Hour, Mode: priority.Exclusive}, Remaining: priority.Remaining{LeaseLeft: time.Hour}}
+	request := func(id string) lock.Contender {
+		return lock.Contender{ID: id, Identity: priority.Identity{Owner: "worker-" + id, Host: "host"}, Joined: now, Since: now, Terms: priority.Terms{LeaseTimeout: time.Hour, Mode: priority.Exclusive}, Remaining: priority.Remaining{LeaseLeft: time.Hour}}
 	}
 	for i := range states {
-		states[i] = recipes.LockState{Scope: fmt.Sprintf("cluster/lock/%04d", i), At: now, Holders: []recipes.Contender{request(fmt.Sprint(i, "-h"))}}
+		states[i] = lock.State{Scope: fmt.Sprintf("cluster/lock/%04d", i), At: now, Holders: []lock.Contender{request(fmt.Sprint(i, "-h"))}}
 		for j := range waiters {
 			w := request(fmt.Sprint(i, "-", j))
 			w.Position = j + 1
@@ -273,11 +273,11 @@ func TestTopKeepsUpWithManyLocks(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	source := source(func(ctx context.Context, seen func(recipes.Sighting)) error {
+	source := source(func(ctx context.Context, seen func(lock.Sighting)) error {
 		for _, s := range states {
-			seen(recipes.Sighting{State: s})
+			seen(lock.Sighting{State: s})
 		}
-		seen(recipes.Sighting{Synced: true})
+		seen(lock.Sighting{Synced: true})
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
@@ -307,6 +307,6 @@ func TestTopKeepsUpWithManyLocks(t *testing.T) {
 }
 
 // A source tells what a test says.
-type source func(ctx context.Context, seen func(recipes.Sighting)) error
+type source func(ctx context.Context, seen func(lock.Sighting)) error
 
-func (f source) Run(ctx context.Context, seen func(recipes.Sighting)) error { return f(ctx, seen) }
+func (f source) Run(ctx context.Context, seen func(lock.Sighting)) error { return f(ctx, seen) }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // zookeeperFlags say how to reach ZooKeeper. Each that is left out is taken
@@ -67,7 +67,7 @@ func (z *zookeeperFlags) secrets() (names []string) {
 	return names
 }
 
-// zookeeperFlag is how the flag for a field of recipes.Config is spelt.
+// zookeeperFlag is how the flag for a field of lock.Config is spelt.
 func zookeeperFlag(field string) string {
 	switch field {
 	case "servers", "chroot":
@@ -83,8 +83,8 @@ func zookeeperFlag(field string) string {
 }
 
 // clientConfig returns how to reach ZooKeeper by flags and environment.
-func (p *program) clientConfig() recipes.Config {
-	var cfg recipes.Config
+func (p *program) clientConfig() lock.Config {
+	var cfg lock.Config
 	p.applyZooKeeper(&cfg)
 	p.problems.addRequest(cfg.Validate(), zookeeperFlag)
 	return cfg
@@ -92,7 +92,7 @@ func (p *program) clientConfig() recipes.Config {
 
 // applyZooKeeper puts into cfg, which is of a file, what the environment says, and what
 // the flags say: these go before that, and that before the file. Problems are collected.
-func (p *program) applyZooKeeper(cfg *recipes.Config) {
+func (p *program) applyZooKeeper(cfg *lock.Config) {
 	z := &p.zookeeper
 	servers, from := z.servers, "--zk"
 	if servers == "" {
@@ -100,7 +100,7 @@ func (p *program) applyZooKeeper(cfg *recipes.Config) {
 	}
 	if servers != "" {
 		var err error
-		cfg.Servers, cfg.Chroot, err = recipes.ParseServers(servers)
+		cfg.Servers, cfg.Chroot, err = lock.ParseServers(servers)
 		p.problems.addRequest(err, func(string) string { return from })
 	}
 	cfg.Root = cmp.Or(z.root, os.Getenv("LOCKKEEPER_ROOT"), cfg.Root, "/lockkeeper")
@@ -133,7 +133,7 @@ func (p *program) applyZooKeeper(cfg *recipes.Config) {
 
 // applyIdentity is about who the client is: a file has the credentials of the daemons,
 // the flags and the environment those of the person whose name the deeds are to have.
-func (p *program) applyIdentity(cfg *recipes.Config) {
+func (p *program) applyIdentity(cfg *lock.Config) {
 	z := &p.zookeeper
 	if z.digestFile != "" || z.x509.is {
 		if file := z.digestFile; file != "" {
@@ -181,7 +181,7 @@ func splitOperators(s string) (operators []string) {
 }
 
 // digest reads a file with user:password.
-func (p *program) digest(file string) *recipes.Digest {
+func (p *program) digest(file string) *lock.Digest {
 	text := p.read("--zk-digest-file", file)
 	if text == nil {
 		return nil
@@ -191,7 +191,7 @@ func (p *program) digest(file string) *recipes.Digest {
 		p.problems.add(fmt.Sprintf("--zk-digest-file: %s does not have the form user:password; write that on one line", file))
 		return nil
 	}
-	return &recipes.Digest{User: user, Password: password}
+	return &lock.Digest{User: user, Password: password}
 }
 
 func (p *program) tls(caFile, certFile, keyFile string) *tls.Config {
@@ -245,7 +245,7 @@ func withoutPath(err error) error {
 // not confirmed by then ends with the session.
 const closeTimeout = 2 * time.Second
 
-func closeClient(client *recipes.Client) {
+func closeClient(client *lock.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	_ = client.Close(ctx)

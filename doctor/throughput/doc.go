@@ -1,7 +1,7 @@
 // Package throughput measures how many locks an ensemble takes and gives back:
 // this one, with its disks and its network, as it is now.
 //
-//	result, err := throughput.Measure(ctx, throughput.Options{Client: recipes.Config{Servers: servers}})
+//	result, err := throughput.Measure(ctx, throughput.Options{Client: lock.Config{Servers: servers}})
 //	fmt.Println(result.Rows[0].PerSecond, result.Resembles())
 //
 // # One idea

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Options say what is measured.
 type Options struct {
 	// Client says how to reach ZooKeeper.
-	Client recipes.Config
+	Client lock.Config
 
 	// Clients are how many sessions work at a time, one measurement after the
 	// other. Defaults to 1, 8 and 32.
@@ -107,7 +107,7 @@ func (o *Options) complete() error {
 	o.Client.Logger = slog.New(slog.DiscardHandler)
 	var problems []error
 	refuse := func(field, reason string) {
-		problems = append(problems, &recipes.RequestError{Field: field, Reason: reason})
+		problems = append(problems, &lock.RequestError{Field: field, Reason: reason})
 	}
 	o.Clients = slices.Compact(slices.Sorted(slices.Values(o.Clients)))
 	if o.Clients[0] < 1 || o.Clients[len(o.Clients)-1] > MostClients {
@@ -121,8 +121,8 @@ func (o *Options) complete() error {
 
 // A meter has the sessions.
 type meter struct {
-	clients []*recipes.Client
-	probes  []*recipes.Probe
+	clients []*lock.Client
+	probes  []*lock.Probe
 }
 
 // open opens as many sessions as are needed at a time, two at least.
@@ -132,7 +132,7 @@ func (m *meter) open(ctx context.Context, o Options) error {
 		return err
 	}
 	for range max(2, o.Clients[len(o.Clients)-1]) {
-		c, err := recipes.NewClient(cfg)
+		c, err := lock.NewClient(cfg)
 		if err != nil {
 			return err
 		}
@@ -247,13 +247,13 @@ func (m *meter) own(ctx context.Context, i int, lap lap) error {
 func ownScope(i int) string { return fmt.Sprintf("own/%d", i) }
 
 // cycle takes a lock and gives it back.
-func cycle(ctx context.Context, c *recipes.Client, scope string, lap lap) error {
-	lock, err := c.PriorityLock(scope)
+func cycle(ctx context.Context, c *lock.Client, scope string, lap lap) error {
+	l, err := c.PriorityLock(scope)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	grant, err := lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}})
+	grant, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "bench"}})
 	if err != nil {
 		return err
 	}
@@ -273,12 +273,12 @@ func cycle(ctx context.Context, c *recipes.Client, scope string, lap lap) error 
 func (m *meter) handover() func(context.Context, int, lap) error {
 	var released atomic.Pointer[time.Time]
 	return func(ctx context.Context, i int, lap lap) error {
-		lock, err := m.clients[i].PriorityLock("one")
+		l, err := m.clients[i].PriorityLock("one")
 		if err != nil {
 			return err
 		}
 		asked := time.Now()
-		grant, err := lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}})
+		grant, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "bench"}})
 		if err != nil {
 			return err
 		}
@@ -303,8 +303,8 @@ func (m *meter) preempt(ctx context.Context, _ int, lap lap) error {
 	if err != nil {
 		return err
 	}
-	held, err := victim.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}, Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n recipes.Notice) {
-		if _, ok := n.(recipes.PreemptRequested); ok {
+	held, err := victim.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "bench"}, Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n lock.Notice) {
+		if _, ok := n.(lock.PreemptRequested); ok {
 			select {
 			case asked <- time.Now():
 			default:
@@ -320,13 +320,13 @@ func (m *meter) preempt(ctx context.Context, _ int, lap lap) error {
 	}
 	type outcome struct {
 		at    time.Time
-		grant *recipes.Grant
+		grant *lock.Grant
 		err   error
 	}
 	granted := make(chan outcome, 1)
 	began := time.Now()
 	go func() {
-		grant, err := preemptor.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}, Terms: priority.Terms{Priority: 5}})
+		grant, err := preemptor.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "bench"}, Terms: priority.Terms{Priority: 5}})
 		granted <- outcome{time.Now(), grant, err}
 	}()
 	select {

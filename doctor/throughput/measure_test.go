@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestEveryMeasureHasItsTurnAndNothingIsLeft(t *testing.T) {
 	server := zktest.RunT(t)
-	r, err := Measure(t.Context(), Options{Client: recipes.Config{Servers: []string{server.Addr()}}, Clients: []int{4, 1}, For: 500 * time.Millisecond})
+	r, err := Measure(t.Context(), Options{Client: lock.Config{Servers: []string{server.Addr()}}, Clients: []int{4, 1}, For: 500 * time.Millisecond})
 	require.NoError(t, err)
 	var measures []string
 	for _, row := range r.Rows {
@@ -46,7 +46,7 @@ func TestMeasureThatIsInterruptedCleansUp(t *testing.T) {
 	stop := time.AfterFunc(300*time.Millisecond, func() { cancel(why) })
 	defer stop.Stop()
 	began := time.Now()
-	_, err := Measure(ctx, Options{Client: recipes.Config{Servers: []string{server.Addr()}}, Clients: []int{8}, For: time.Minute})
+	_, err := Measure(ctx, Options{Client: lock.Config{Servers: []string{server.Addr()}}, Clients: []int{8}, For: time.Minute})
 	require.ErrorIs(t, err, why)
 	require.Less(t, time.Since(began), 20*time.Second)
 	require.Empty(t, below(server, "/lockkeeper"))

@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/examples/compaction"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -39,7 +39,7 @@ func TestCompactionGivesWayAndPutsTheStoreBack(t *testing.T) {
 
 // guard is a process of its own: a client of the server, and a guard.
 func guard(t *testing.T, zk *zktest.Server, name string) *lockguard.Guard {
-	client, err := recipes.NewClient(recipes.Config{Dialer: zk.Dialer(name)})
+	client, err := lock.NewClient(lock.Config{Dialer: zk.Dialer(name)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
 	guard, err := lockguard.New(client)

@@ -23,7 +23,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func main() {
@@ -38,11 +38,11 @@ func main() {
 
 // once runs work under a lock, unless it is held.
 func once(ctx context.Context, zk string, out io.Writer, work func(context.Context) error) (err error) {
-	servers, chroot, err := recipes.ParseServers(zk)
+	servers, chroot, err := lock.ParseServers(zk)
 	if err != nil {
 		return err
 	}
-	client, err := recipes.NewClient(recipes.Config{Servers: servers, Chroot: chroot})
+	client, err := lock.NewClient(lock.Config{Servers: servers, Chroot: chroot})
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func once(ctx context.Context, zk string, out io.Writer, work func(context.Conte
 	// This is the one line.
 	err = guard.Do(ctx, lockguard.Requirement{Scope: "shop/report", Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}, work)
 
-	if busy, ok := errors.AsType[*recipes.NotAcquiredError](err); ok && len(busy.Holders) > 0 {
+	if busy, ok := errors.AsType[*lock.NotAcquiredError](err); ok && len(busy.Holders) > 0 {
 		_, err = fmt.Fprintf(out, "%s is at it already\n", busy.Holders[0].Host)
 	}
 	return err

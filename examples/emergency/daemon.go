@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/emergency"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/audit"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A daemon is what each process of a cluster has, as `lockkeeper run` does: work
@@ -18,7 +18,7 @@ import (
 type daemon struct {
 	guard *lockguard.Guard
 
-	client   *recipes.Client
+	client   *lock.Client
 	auditor  *audit.Auditor
 	desk     *emergency.Desk
 	file     *config.OverridesReloader
@@ -37,7 +37,7 @@ func startDaemon(ctx context.Context, s site, log *slog.Logger, observe lockguar
 			err = errors.Join(err, d.close(ctx))
 		}
 	}()
-	if d.client, err = recipes.NewClient(s.daemons); err != nil {
+	if d.client, err = lock.NewClient(s.daemons); err != nil {
 		return d, err
 	}
 	trail, err := d.client.AuditLog(0)

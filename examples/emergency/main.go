@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -47,9 +47,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func show(ctx context.Context, zk string, out io.Writer) (end ending, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not at its end within %s", patience))
 	defer cancel()
-	var cfg recipes.Config
+	var cfg lock.Config
 	if zk != "" {
-		if cfg.Servers, cfg.Chroot, err = recipes.ParseServers(zk); err != nil {
+		if cfg.Servers, cfg.Chroot, err = lock.ParseServers(zk); err != nil {
 			return end, err
 		}
 		return playOn(ctx, cfg, out)

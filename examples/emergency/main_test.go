@@ -12,7 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -62,11 +62,11 @@ func tells(t *testing.T, zk string) {
 	// The victim learns why.
 	var overridden *lockguard.OverriddenError
 	require.ErrorAs(t, end.gaveWay, &overridden)
-	require.Equal(t, recipes.Mark{ID: incident, By: "ana", Reason: "repair by hand"}, overridden.Override)
+	require.Equal(t, lock.Mark{ID: incident, By: "ana", Reason: "repair by hand"}, overridden.Override)
 	require.NotErrorAs(t, end.gaveWay, new(*lockguard.LostError), "it has cleaned up in time")
 	var lost *lockguard.LostError
 	require.ErrorAs(t, end.lost, &lost)
-	require.Equal(t, recipes.LossTaken, lost.Reason)
+	require.Equal(t, lock.LossTaken, lost.Reason)
 	require.Equal(t, "payments", lost.By)
 
 	requireStory(t, out.String())

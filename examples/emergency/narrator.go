@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A narrator tells what happens, one line each, and lets the story wait for it.
@@ -45,7 +45,7 @@ func (n *narrator) observe(_ context.Context, event lockguard.Event) {
 }
 
 // once is where a notice of a participant is sent to.
-func (n *narrator) once(who string, notice recipes.Notice) chan struct{} {
+func (n *narrator) once(who string, notice lock.Notice) chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	key := who + " " + notice.Kind()
@@ -57,7 +57,7 @@ func (n *narrator) once(who string, notice recipes.Notice) chan struct{} {
 
 // await waits for the next event of a participant that is like this one. Each is
 // waited for once.
-func (n *narrator) await(ctx context.Context, who string, like recipes.Notice) error {
+func (n *narrator) await(ctx context.Context, who string, like lock.Notice) error {
 	select {
 	case <-n.once(who, like):
 		return nil
@@ -72,11 +72,11 @@ func words(event lockguard.Event) string {
 	switch e := event.Notice.(type) {
 	case lockguard.Waiting:
 		return fmt.Sprintf("wants %s, at %s: %s", event.Scope, level(event.Priority), event.Message)
-	case recipes.Queued:
+	case lock.Queued:
 		return fmt.Sprintf("waits for %s", e.Holders[0].Owner)
 	case lockguard.Acquired:
 		return fmt.Sprintf("has %s, token %s", event.Scope, event.Token)
-	case recipes.PreemptRequested:
+	case lock.PreemptRequested:
 		if e.Override != nil {
 			return fmt.Sprintf("! has to go: override %s of %s: %s", e.Override.ID, e.Override.By, e.Override.Reason)
 		}
@@ -98,7 +98,7 @@ func words(event lockguard.Event) string {
 			return fmt.Sprintf("may take the lock by force: %s by %s: %s", e.Decision.ID, e.Decision.By, e.Decision.Reason)
 		}
 		return fmt.Sprintf("may not take the lock by force: %s", e.Err)
-	case recipes.TakenOver:
+	case lock.TakenOver:
 		return fmt.Sprintf("has taken the lock from %s by force", e.From[0].Owner)
 	case lockguard.NotAcquired:
 		return fmt.Sprintf("✗ does not get it: %s", e.Err)

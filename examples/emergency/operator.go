@@ -9,20 +9,20 @@ import (
 	"os"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // An operator is a person with credentials of her own.
 type operator struct {
 	name   string
-	client *recipes.Client
+	client *lock.Client
 	trail  *opstore.AuditLog
 	file   string
 }
 
-func newOperator(name string, cfg recipes.Config, file string) (*operator, error) {
-	client, err := recipes.NewClient(cfg)
+func newOperator(name string, cfg lock.Config, file string) (*operator, error) {
+	client, err := lock.NewClient(cfg)
 	if err != nil {
 		return nil, err
 	}

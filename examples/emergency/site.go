@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // root is the node under which each run has one of its own.
@@ -18,14 +18,14 @@ const root = "/lockkeeper-emergency"
 // A site is where the story happens: a part of ZooKeeper that only the
 // daemons and ana may touch, and a directory with the overrides file.
 type site struct {
-	daemons recipes.Config // with their credentials
-	ana     recipes.Config // with hers, those of an operator
-	bob     recipes.Config // with his: he calls himself an operator, and is none
-	file    string         // the overrides file, which is not there yet
+	daemons lock.Config // with their credentials
+	ana     lock.Config // with hers, those of an operator
+	bob     lock.Config // with his: he calls himself an operator, and is none
+	file    string      // the overrides file, which is not there yet
 }
 
 // newSite makes up the credentials of this run.
-func newSite(ctx context.Context, cfg recipes.Config, dir string) (site, error) {
+func newSite(ctx context.Context, cfg lock.Config, dir string) (site, error) {
 	cfg.Root = root
 	if err := makeRoot(ctx, cfg); err != nil {
 		return site{}, err
@@ -35,22 +35,22 @@ func newSite(ctx context.Context, cfg recipes.Config, dir string) (site, error) 
 		return site{}, err
 	}
 	daemons, ana := madeUp("daemons"), madeUp("ana")
-	cfg.Operators = []string{recipes.DigestID(daemons.User, daemons.Password), recipes.DigestID(ana.User, ana.Password)}
-	as := func(user recipes.Digest) recipes.Config {
+	cfg.Operators = []string{lock.DigestID(daemons.User, daemons.Password), lock.DigestID(ana.User, ana.Password)}
+	as := func(user lock.Digest) lock.Config {
 		cfg.Auth = &user
 		return cfg
 	}
 	s := site{daemons: as(daemons), ana: as(ana), bob: as(madeUp("bob")), file: filepath.Join(dir, "overrides.yaml")}
-	s.bob.Operators = []string{recipes.DigestID(s.bob.Auth.User, s.bob.Auth.Password)}
+	s.bob.Operators = []string{lock.DigestID(s.bob.Auth.User, s.bob.Auth.Password)}
 	return s, nil
 }
 
-func madeUp(user string) recipes.Digest { return recipes.Digest{User: user, Password: rand.Text()} }
+func madeUp(user string) lock.Digest { return lock.Digest{User: user, Password: rand.Text()} }
 
 // makeRoot makes the node that all runs share without credentials: those of this
 // run would shut out the next one.
-func makeRoot(ctx context.Context, cfg recipes.Config) error {
-	client, err := recipes.NewClient(cfg)
+func makeRoot(ctx context.Context, cfg lock.Config) error {
+	client, err := lock.NewClient(cfg)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func closeIn(ctx context.Context, what interface{ Close(context.Context) error }
 }
 
 // playOn makes a site, plays the story there, and removes it.
-func playOn(ctx context.Context, cfg recipes.Config, out io.Writer) (end ending, err error) {
+func playOn(ctx context.Context, cfg lock.Config, out io.Writer) (end ending, err error) {
 	dir, err := os.MkdirTemp("", "lockkeeper-emergency-")
 	if err != nil {
 		return end, err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -125,7 +125,7 @@ func (t *story) approval(ctx context.Context) (lost, err error) {
 		}
 	}
 	second := t.start(ctx, t.one, batch, untilToldToGo, hang)
-	if err := t.await(ctx, "batch", recipes.Queued{}); err != nil {
+	if err := t.await(ctx, "batch", lock.Queued{}); err != nil {
 		return nil, err
 	}
 	t.say("ana", "has repaired the orders, and takes the override out of the file")
@@ -180,7 +180,7 @@ func (t *story) stranger(ctx context.Context, asked opstore.Approval) (err error
 	}
 	defer func() { err = errors.Join(err, closeIn(ctx, bob.client)) }()
 	err = bob.force(ctx, asked, "it is urgent")
-	if !errors.As(err, new(*recipes.AccessError)) {
+	if !errors.As(err, new(*lock.AccessError)) {
 		return fmt.Errorf("bob is no operator, and was not refused: %w", err)
 	}
 	t.say("bob", "cannot approve it: he is no operator, and ZooKeeper refuses him")

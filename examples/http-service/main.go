@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/adapters/httpguard"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func main() {
@@ -41,11 +41,11 @@ func run(ctx context.Context, zk string) error {
 
 // serve answers requests until ctx ends.
 func serve(ctx context.Context, zk string, listener net.Listener, put http.HandlerFunc) (err error) {
-	servers, chroot, err := recipes.ParseServers(zk)
+	servers, chroot, err := lock.ParseServers(zk)
 	if err != nil {
 		return err
 	}
-	client, err := recipes.NewClient(recipes.Config{Servers: servers, Chroot: chroot})
+	client, err := lock.NewClient(lock.Config{Servers: servers, Chroot: chroot})
 	if err != nil {
 		return err
 	}

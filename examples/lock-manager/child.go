@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A child is a participant in a process of its own.
@@ -25,7 +25,7 @@ type child struct {
 }
 
 // startChild starts this program once more, and waits until it has joined.
-func startChild(cfg recipes.Config, s settings, name string, out *lines) (*child, error) {
+func startChild(cfg lock.Config, s settings, name string, out *lines) (*child, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err

@@ -24,8 +24,8 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/config"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -80,29 +80,29 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 // load reads the file.
-func (s settings) load() (recipes.Config, group.Spec, error) {
+func (s settings) load() (lock.Config, group.Spec, error) {
 	name, text := "lock-manager.yaml", sample
 	if s.file != "" {
 		var err error
 		if text, err = os.ReadFile(s.file); err != nil {
-			return recipes.Config{}, group.Spec{}, err
+			return lock.Config{}, group.Spec{}, err
 		}
 		name = s.file
 	}
 	file, err := config.Parse(name, text, config.Options{})
 	if err != nil {
-		return recipes.Config{}, group.Spec{}, err
+		return lock.Config{}, group.Spec{}, err
 	}
 	if len(file.Groups) == 0 || len(file.Groups[0].Participants) < 2 {
-		return recipes.Config{}, group.Spec{}, fmt.Errorf("%s names no group with two participants or more; write groups: [{name: ..., locks: ..., participants: [...]}]", name)
+		return lock.Config{}, group.Spec{}, fmt.Errorf("%s names no group with two participants or more; write groups: [{name: ..., locks: ..., participants: [...]}]", name)
 	}
 	spec := file.Groups[0]
 	if s.strategy != "" {
 		spec.Strategy = s.strategy
 	}
 	if s.zk != "" {
-		if file.Client.Servers, file.Client.Chroot, err = recipes.ParseServers(s.zk); err != nil {
-			return recipes.Config{}, group.Spec{}, err
+		if file.Client.Servers, file.Client.Chroot, err = lock.ParseServers(s.zk); err != nil {
+			return lock.Config{}, group.Spec{}, err
 		}
 	}
 	if s.root != "" {
@@ -112,7 +112,7 @@ func (s settings) load() (recipes.Config, group.Spec, error) {
 }
 
 // withServer runs do with a server in memory if no other one is named.
-func (s settings) withServer(cfg *recipes.Config, do func() error) error {
+func (s settings) withServer(cfg *lock.Config, do func() error) error {
 	if len(cfg.Servers) > 0 {
 		return do()
 	}

@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A participant has a client of its own, as a process of its own would, and
@@ -16,17 +16,17 @@ import (
 type participant struct {
 	name   string
 	out    io.Writer // each line is one write
-	client *recipes.Client
+	client *lock.Client
 	member *group.Member
 }
 
 var _ group.Handler = (*participant)(nil)
 
 // join starts a participant.
-func join(ctx context.Context, cfg recipes.Config, spec group.Spec, name string, out io.Writer) (*participant, error) {
+func join(ctx context.Context, cfg lock.Config, spec group.Spec, name string, out io.Writer) (*participant, error) {
 	p := &participant{name: name, out: out}
 	p.tell("STARTING %s", name)
-	client, err := recipes.NewClient(cfg)
+	client, err := lock.NewClient(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (p *participant) close(ctx context.Context) error {
 
 // participate is one participant as a process: it leaves when ctx or stdin
 // ends, so that it does not outlive the one that has started it.
-func participate(ctx context.Context, cfg recipes.Config, spec group.Spec, name string, stdin io.Reader, stdout io.Writer) error {
+func participate(ctx context.Context, cfg lock.Config, spec group.Spec, name string, stdin io.Reader, stdout io.Writer) error {
 	p, err := join(ctx, cfg, spec, name, stdout)
 	if err != nil {
 		return err

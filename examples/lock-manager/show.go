@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // patience is how long the locks may take to be where they belong, beside the
@@ -34,9 +34,9 @@ type runner interface {
 }
 
 // show runs the participants, stops the first one and tells what happens.
-func show(ctx context.Context, cfg recipes.Config, spec group.Spec, s settings, stdout io.Writer) (result outcome, err error) {
+func show(ctx context.Context, cfg lock.Config, spec group.Spec, s settings, stdout io.Writer) (result outcome, err error) {
 	out := &lines{w: stdout, acquired: map[string]string{}}
-	client, err := recipes.NewClient(cfg)
+	client, err := lock.NewClient(cfg)
 	if err != nil {
 		return result, err
 	}
@@ -99,7 +99,7 @@ func show(ctx context.Context, cfg recipes.Config, spec group.Spec, s settings, 
 
 // startAll starts all participants at once. Those that were started are
 // returned with an error, too.
-func startAll(ctx context.Context, cfg recipes.Config, spec group.Spec, s settings, out *lines) ([]runner, error) {
+func startAll(ctx context.Context, cfg lock.Config, spec group.Spec, s settings, out *lines) ([]runner, error) {
 	all := make([]runner, len(spec.Participants))
 	var work errgroup.Group
 	for i, name := range spec.Participants {
@@ -124,7 +124,7 @@ func startAll(ctx context.Context, cfg recipes.Config, spec group.Spec, s settin
 
 // settled waits until exactly these participants are there, and each
 // lock is held by the one that shall hold it. It returns who that is.
-func settled(ctx context.Context, client *recipes.Client, spec group.Spec, names []string, out *lines) (map[string]string, error) {
+func settled(ctx context.Context, client *lock.Client, spec group.Spec, names []string, out *lines) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	look := time.NewTicker(20 * time.Millisecond)

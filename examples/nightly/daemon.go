@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
@@ -34,7 +34,7 @@ type daemon struct {
 	name     string
 	jobs     []jobs.Job
 	drain    time.Duration // what jobs may go on when the daemon stops
-	client   *recipes.Client
+	client   *lock.Client
 	ledger   *ticks.Ledger
 	tell     func(step)
 	schedule *scheduler.Scheduler
@@ -53,7 +53,7 @@ func newDaemon(name string, cfg Config, set *orders.Set, line *timeline) (d *dae
 		return nil, err
 	}
 	cfg.Client.SessionTimeout = cmp.Or(cfg.Client.SessionTimeout, file.Client.SessionTimeout)
-	client, err := recipes.NewClient(cfg.Client)
+	client, err := lock.NewClient(cfg.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (d *daemon) run(ctx context.Context) {
 }
 
 // runNow runs a job by hand after a while, unless ctx ends before. It prints what
-// the narrator does not see. The error is an *recipes.AccessError.
+// the narrator does not see. The error is an *lock.AccessError.
 func (d *daemon) runNow(ctx context.Context, after time.Duration, job string) error {
 	err := scheduler.ErrStopped
 	for ; errors.Is(err, scheduler.ErrStopped); after = 10 * time.Millisecond {
@@ -146,7 +146,7 @@ func (d *daemon) runNow(ctx context.Context, after time.Duration, job string) er
 	if errors.As(err, new(*scheduler.OverlapError)) {
 		d.tell(step{At: time.Now(), Job: job, Kind: skipped, Overlap: true, Text: "its run by hand"})
 	}
-	if denied, ok := errors.AsType[*recipes.AccessError](err); ok {
+	if denied, ok := errors.AsType[*lock.AccessError](err); ok {
 		return denied
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -53,18 +53,18 @@ func TestWithoutLocksTheDataIsCorrupted(t *testing.T) {
 }
 
 func TestZooKeeperThatRefusesAccessIsNoSuccess(t *testing.T) {
-	ticks := func(t *testing.T, theirs *recipes.Client) {
+	ticks := func(t *testing.T, theirs *lock.Client) {
 		_, err := theirs.TickLedger("them").Begin(t.Context(), "theirs", time.Now())
 		require.NoError(t, err)
 	}
-	locks := func(t *testing.T, theirs *recipes.Client) {
+	locks := func(t *testing.T, theirs *lock.Client) {
 		guard, err := lockguard.New(theirs)
 		require.NoError(t, err)
 		require.NoError(t, guard.Do(t.Context(), lockguard.Requirement{Scope: "shop/orders"}, func(context.Context) error { return nil }))
 	}
 	tests := map[string]struct {
 		root bool // belongs to everybody
-		made func(*testing.T, *recipes.Client)
+		made func(*testing.T, *lock.Client)
 	}{
 		"the root":  {false, ticks},
 		"its ticks": {true, ticks},
@@ -75,13 +75,13 @@ func TestZooKeeperThatRefusesAccessIsNoSuccess(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
 			synctest.Test(t, func(t *testing.T) {
 				server := zktest.RunT(t, zktest.Pipe())
-				cfg := recipes.Config{Servers: []string{server.Addr()}, Dialer: server.Dial}
+				cfg := lock.Config{Servers: []string{server.Addr()}, Dialer: server.Dial}
 				if test.root {
 					require.NoError(t, server.Create("/lockkeeper", nil))
 				}
 				credentials := cfg
-				credentials.Auth = &recipes.Digest{User: "them", Password: "secret"}
-				theirs, err := recipes.NewClient(credentials)
+				credentials.Auth = &lock.Digest{User: "them", Password: "secret"}
+				theirs, err := lock.NewClient(credentials)
 				require.NoError(t, err)
 				test.made(t, theirs)
 				require.NoError(t, theirs.Close(t.Context()))
@@ -91,7 +91,7 @@ func TestZooKeeperThatRefusesAccessIsNoSuccess(t *testing.T) {
 
 				_, err = Run(ctx, Config{Client: cfg, Out: &out})
 
-				require.ErrorAs(t, err, new(*recipes.AccessError), out.String())
+				require.ErrorAs(t, err, new(*lock.AccessError), out.String())
 				require.Empty(t, out.String(), "it does not begin")
 				require.NoError(t, ctx.Err(), "it is said at once")
 				requireEmpty(t, os.TempDir())
@@ -107,9 +107,9 @@ func TestAccessThatIsRefusedLaterEndsItToo(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 
-		_, err := Run(ctx, Config{Client: recipes.Config{Servers: []string{server.Addr()}, Dialer: server.Dial}})
+		_, err := Run(ctx, Config{Client: lock.Config{Servers: []string{server.Addr()}, Dialer: server.Dial}})
 
-		require.ErrorAs(t, err, new(*recipes.AccessError))
+		require.ErrorAs(t, err, new(*lock.AccessError))
 		require.NoError(t, ctx.Err(), "it is said at once")
 	})
 }
@@ -118,7 +118,7 @@ func TestNothingThatRanProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Given somebody more important, who keeps the lock.
 		cfg := embedded(t)
-		client, err := recipes.NewClient(cfg)
+		client, err := lock.NewClient(cfg)
 		require.NoError(t, err)
 		guard, err := lockguard.New(client)
 		require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestOutageAndReturnAreOnTheTimeline(t *testing.T) {
 		time.AfterFunc(10*time.Second, func() { server.Partition("daemons") })
 		time.AfterFunc(20*time.Second, func() { server.Heal("daemons") })
 
-		_, out := show(t, 40*time.Second, Config{Client: recipes.Config{Servers: []string{server.Addr()}, Dialer: dial}})
+		_, out := show(t, 40*time.Second, Config{Client: lock.Config{Servers: []string{server.Addr()}, Dialer: dial}})
 
 		require.Regexp(t, `(?m)^  \d\d:\d\d:\d\d\.\d              ✗ outage      ZooKeeper does not answer$`, out)
 		require.Regexp(t, `(?m)^  \d\d:\d\d:\d\d\.\d              ✓ answers     ZooKeeper is back, after [\d.]+s$`, out)
@@ -174,7 +174,7 @@ func TestEndDuringAnOutageSaysWhatItWaitsFor(t *testing.T) {
 		time.AfterFunc(5*time.Second, func() { server.Partition("daemons") })
 		began := time.Now()
 
-		_, out := show(t, 9*time.Second, Config{Client: recipes.Config{Servers: []string{server.Addr()}, Dialer: dial}})
+		_, out := show(t, 9*time.Second, Config{Client: lock.Config{Servers: []string{server.Addr()}, Dialer: dial}})
 
 		require.Contains(t, out, "  Waiting for ZooKeeper (at most 15s); Ctrl-C again ends at once.\n")
 		require.Less(t, time.Since(began), 9*time.Second+patience)
@@ -184,7 +184,7 @@ func TestEndDuringAnOutageSaysWhatItWaitsFor(t *testing.T) {
 func TestRunByHandThatIsRefusedIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := embedded(t)
-		client, err := recipes.NewClient(cfg)
+		client, err := lock.NewClient(cfg)
 		require.NoError(t, err)
 		claim, err := client.TickLedger("other").ClaimManual(t.Context(), "compact", time.Now())
 		require.NoError(t, err)
@@ -209,8 +209,8 @@ func TestDaemonsStopWhenTheirOutputIsClosed(t *testing.T) {
 	})
 }
 
-func embedded(t *testing.T) recipes.Config {
+func embedded(t *testing.T) lock.Config {
 	t.Helper()
 	server := zktest.RunT(t, zktest.Pipe())
-	return recipes.Config{Servers: []string{server.Addr()}, Dialer: server.Dial}
+	return lock.Config{Servers: []string{server.Addr()}, Dialer: server.Dial}
 }

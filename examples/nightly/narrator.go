@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -64,16 +64,16 @@ func (n *narrator) observe(_ context.Context, event lockguard.Event) {
 	about := event.Subject
 	s := step{At: about.At, Job: about.Owner, Run: about.ID}
 	switch e := event.Notice.(type) {
-	case recipes.Queued:
+	case lock.Queued:
 		s.Kind, s.Text = waiting, "for "+names(e.Holders)
-	case recipes.TakenOver:
+	case lock.TakenOver:
 		s.Kind, s.Text = tookOver, "from "+names(e.From)+", whose time was over"
 	case lockguard.Acquired:
 		s.Kind, s.Text = holding, "token "+about.Token.String()
 		if e.Waited > 50*time.Millisecond {
 			s.Text += ", after " + seconds(e.Waited)
 		}
-	case recipes.PreemptRequested:
+	case lock.PreemptRequested:
 		s.Kind, s.Text = preempted, fmt.Sprintf("by %s (priority %d), %s to clean up", e.By.Owner, e.By.Priority, seconds(e.Grace))
 		if o := e.Override; o != nil {
 			s.Text = fmt.Sprintf("by %s (override %s), %s to clean up", o.By, o.ID, seconds(e.Grace))
@@ -152,7 +152,7 @@ func overruled(e override.Effect) string {
 	return fmt.Sprintf("by %s (override %s): priority %s", o.By, o.ID, level)
 }
 
-func names(contenders []recipes.Contender) string {
+func names(contenders []lock.Contender) string {
 	if len(contenders) == 0 {
 		return "its turn"
 	}

@@ -13,25 +13,25 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
 func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
 	about := lockguard.Subject{At: start, ID: "r1", Identity: priority.Identity{Owner: "compact"}, Token: 7}
-	hotfix := recipes.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: priority.Level(90)}}
+	hotfix := lock.Contender{Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: priority.Level(90)}}
 	broken := errors.New("disk\nfull")
 	tests := map[string]struct {
 		event lockguard.Event
 		kind  kind
 		text  string
 	}{
-		"queued":              {lockguard.Event{Subject: about, Notice: recipes.Queued{Holders: []recipes.Contender{hotfix, {Identity: priority.Identity{Owner: "backup"}}}}}, waiting, "for hotfix, backup"},
-		"queued, no holder":   {lockguard.Event{Subject: about, Notice: recipes.Queued{}}, waiting, "for its turn"},
+		"queued":              {lockguard.Event{Subject: about, Notice: lock.Queued{Holders: []lock.Contender{hotfix, {Identity: priority.Identity{Owner: "backup"}}}}}, waiting, "for hotfix, backup"},
+		"queued, no holder":   {lockguard.Event{Subject: about, Notice: lock.Queued{}}, waiting, "for its turn"},
 		"acquired at once":    {lockguard.Event{Subject: about, Notice: lockguard.Acquired{Waited: 3 * time.Millisecond}}, holding, "token 7"},
 		"acquired":            {lockguard.Event{Subject: about, Notice: lockguard.Acquired{Waited: 1240 * time.Millisecond}}, holding, "token 7, after 1.2s"},
-		"preempted":           {lockguard.Event{Subject: about, Notice: recipes.PreemptRequested{By: hotfix, Grace: 2 * time.Second}}, preempted, "by hotfix (priority 90), 2s to clean up"},
-		"for an operator":     {lockguard.Event{Subject: about, Notice: recipes.PreemptRequested{By: hotfix, Override: &recipes.Mark{ID: "INC-1", By: "ana"}, Grace: 2 * time.Second}}, preempted, "by ana (override INC-1), 2s to clean up"},
+		"preempted":           {lockguard.Event{Subject: about, Notice: lock.PreemptRequested{By: hotfix, Grace: 2 * time.Second}}, preempted, "by hotfix (priority 90), 2s to clean up"},
+		"for an operator":     {lockguard.Event{Subject: about, Notice: lock.PreemptRequested{By: hotfix, Override: &lock.Mark{ID: "INC-1", By: "ana"}, Grace: 2 * time.Second}}, preempted, "by ana (override INC-1), 2s to clean up"},
 		"frozen":              {lockguard.Event{Subject: about, Notice: lockguard.Frozen{Override: override.Override{ID: "INC-1", By: "ana", Until: start.Add(time.Minute)}}}, frozen, "until " + start.Add(time.Minute).Local().Format(time.TimeOnly) + " by ana (override INC-1)"},
 		"thawed":              {lockguard.Event{Subject: about, Notice: lockguard.Thawed{}}, thawed, "asks for the lock again"},
 		"boosted":             {lockguard.Event{Subject: about, Notice: lockguard.Overridden{Effect: boosted(95)}}, overridden, "by ana (override INC-1): priority 95"},
@@ -45,8 +45,8 @@ func TestEveryEventBecomesAStepThatPeopleCanRead(t *testing.T) {
 		"not confirmed":       {lockguard.Event{Subject: about, Notice: lockguard.Released{Held: time.Second, Err: broken}}, done, "did it, release not confirmed"},
 		"preempted, the same": {lockguard.Event{Subject: about, Notice: lockguard.Released{Cause: &lockguard.PreemptedError{By: "hotfix"}, Err: broken}}, stopped, "release not confirmed"},
 		"released, shutdown":  {lockguard.Event{Subject: about, Notice: lockguard.Released{Held: time.Second, Cause: &lockguard.ShutdownError{Err: lockguard.ErrShutdown}}}, stopped, "the daemon ends, held for 1s"},
-		"taken over":          {lockguard.Event{Subject: about, Notice: recipes.TakenOver{From: []recipes.Contender{hotfix}}}, tookOver, "from hotfix, whose time was over"},
-		"lost":                {lockguard.Event{Subject: about, Notice: lockguard.Lost{Err: &lockguard.LostError{Scope: "s", Reason: recipes.LossTaken, By: "hotfix"}}}, lost, `lock "s" lost: taken by "hotfix" after the grace had ended`},
+		"taken over":          {lockguard.Event{Subject: about, Notice: lock.TakenOver{From: []lock.Contender{hotfix}}}, tookOver, "from hotfix, whose time was over"},
+		"lost":                {lockguard.Event{Subject: about, Notice: lockguard.Lost{Err: &lockguard.LostError{Scope: "s", Reason: lock.LossTaken, By: "hotfix"}}}, lost, `lock "s" lost: taken by "hotfix" after the grace had ended`},
 		"left, shutdown":      {lockguard.Event{Subject: about, Notice: lockguard.NotAcquired{Err: fmt.Errorf("not acquired: %w", &lockguard.ShutdownError{Err: lockguard.ErrShutdown})}}, left, "the queue: the daemon ends"},
 		"not acquired":        {lockguard.Event{Subject: about, Notice: lockguard.NotAcquired{Err: broken}}, gaveUp, "disk full"},
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/examples/nightly/orders"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Config says where the daemons run, and to whom they tell what happens.
@@ -21,7 +21,7 @@ type Config struct {
 	// Client says how to reach ZooKeeper, and under which root. Each daemon has
 	// a client of its own; the first one's logs to Client.Logger.
 	// SessionTimeout defaults to that of nightly.yaml.
-	Client recipes.Config
+	Client lock.Config
 
 	// Colour paints the output, for a terminal. Defaults to plain text.
 	Colour bool
@@ -68,8 +68,8 @@ var ErrNothingRan = errors.New("no job has run, which proves nothing; let it run
 // Run makes the data set and runs the daemons until ctx ends and their jobs
 // have been drained. Then it reads everything again and returns what it found,
 // corrupted or not. The error says that it could not begin, or could not tell;
-// it is a *recipes.UnavailableError when ZooKeeper does not answer, a
-// *recipes.AccessError when it refuses access, ErrNothingRan, or the cause of
+// it is a *lock.UnavailableError when ZooKeeper does not answer, a
+// *lock.AccessError when it refuses access, ErrNothingRan, or the cause of
 // ctx when that ended before the daemons had reached ZooKeeper.
 func Run(ctx context.Context, cfg Config) (report orders.Report, err error) {
 	cfg.Daemons = cmp.Or(cfg.Daemons, 2)
@@ -96,7 +96,7 @@ func Run(ctx context.Context, cfg Config) (report orders.Report, err error) {
 	}
 	explain(out, crew[0].jobs, names, cfg.Unsafe)
 	contend(ctx, cancel, crew, line)
-	if denied, ok := errors.AsType[*recipes.AccessError](context.Cause(ctx)); ok {
+	if denied, ok := errors.AsType[*lock.AccessError](context.Cause(ctx)); ok {
 		return report, errors.Join(denied, remove())
 	}
 
@@ -138,7 +138,7 @@ func newCrew(ctx context.Context, cfg Config, names []string, set *orders.Set, l
 		if err != nil && ctx.Err() != nil {
 			return crew, context.Cause(ctx) // it is unknown whether ZooKeeper would have answered
 		}
-		if down, ok := errors.AsType[*recipes.UnavailableError](err); ok {
+		if down, ok := errors.AsType[*lock.UnavailableError](err); ok {
 			return crew, down
 		}
 		if err != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/examples/nightly/orders"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestWithoutZooKeeperNothingIsStarted(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var out bytes.Buffer
 
-	_, err := Run(t.Context(), Config{Client: recipes.Config{Servers: []string{"localhost:1"}}, Out: &out})
+	_, err := Run(t.Context(), Config{Client: lock.Config{Servers: []string{"localhost:1"}}, Out: &out})
 
-	require.ErrorAs(t, err, new(*recipes.UnavailableError))
+	require.ErrorAs(t, err, new(*lock.UnavailableError))
 	require.Empty(t, out.String())
 	requireEmpty(t, os.TempDir())
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/audit"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // operators is what the operators of a daemon have to say to its jobs: the
@@ -19,7 +19,7 @@ import (
 // jobs do to each other by force is put on record.
 type operators struct {
 	auditor  *audit.Auditor
-	client   *recipes.Client
+	client   *lock.Client
 	desk     *emergency.Desk
 	executor *emergency.Executor
 	logger   *slog.Logger
@@ -29,7 +29,7 @@ type operators struct {
 }
 
 // newOperators starts nothing.
-func newOperators(client *recipes.Client, limits override.Limits, logger *slog.Logger) (*operators, error) {
+func newOperators(client *lock.Client, limits override.Limits, logger *slog.Logger) (*operators, error) {
 	trail, err := client.AuditLog(0)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const (
@@ -29,7 +29,7 @@ func (d *daemon) feelPulse(ctx context.Context, line *timeline) {
 		if ctx.Err() != nil {
 			return
 		}
-		down := errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*recipes.UnavailableError))
+		down := errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*lock.UnavailableError))
 		s := step{At: time.Now(), Daemon: " "}
 		switch {
 		case down && since.IsZero():

@@ -23,7 +23,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/adapters/actor"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func main() {
@@ -41,11 +41,11 @@ func main() {
 
 // run is one machine, until ctx ends.
 func run(ctx context.Context, zk, name string, out io.Writer) (err error) {
-	servers, chroot, err := recipes.ParseServers(zk)
+	servers, chroot, err := lock.ParseServers(zk)
 	if err != nil {
 		return err
 	}
-	client, err := recipes.NewClient(recipes.Config{Servers: servers, Chroot: chroot})
+	client, err := lock.NewClient(lock.Config{Servers: servers, Chroot: chroot})
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -60,9 +60,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // show plays the story on these servers, and starts those that are missing.
 func show(ctx context.Context, s settings, out io.Writer) (end ending, err error) {
-	var zk recipes.Config
+	var zk lock.Config
 	if s.zk != "" {
-		if zk.Servers, zk.Chroot, err = recipes.ParseServers(s.zk); err != nil {
+		if zk.Servers, zk.Chroot, err = lock.ParseServers(s.zk); err != nil {
 			return end, err
 		}
 	} else {

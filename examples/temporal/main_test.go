@@ -16,7 +16,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 var shared testbed.Shared
@@ -118,7 +118,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 func TestStoreRefusesAnOlderToken(t *testing.T) {
 	s := newStore()
 	require.NoError(t, s.freeze(7, true))
-	require.NoError(t, s.copy(recipes.Token(8)))
+	require.NoError(t, s.copy(lock.Token(8)))
 	require.ErrorContains(t, s.copy(7), "token 7 is older than 8")
 	require.ErrorContains(t, s.repair(9), "half done")
 }

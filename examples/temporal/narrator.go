@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A narrator tells what happens, one line each, and lets the story wait for it.
@@ -69,7 +69,7 @@ func (n *narrator) observe(_ context.Context, event lockguard.Event) {
 	switch e := event.Notice.(type) {
 	case lockguard.Waiting:
 		n.say("repair", "wants %s, at priority %d: %s", event.Scope, event.Priority, event.Message)
-	case recipes.Queued:
+	case lock.Queued:
 		n.say("repair", "waits for %s (%s)", e.Holders[0].Owner, e.Holders[0].Message)
 	case lockguard.Acquired:
 		n.say("repair", "has %s, token %s, after %s", event.Scope, event.Token, e.Waited.Round(time.Millisecond))

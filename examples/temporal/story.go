@@ -16,7 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -37,12 +37,12 @@ type ending struct {
 }
 
 // play plays the story.
-func play(ctx context.Context, zk recipes.Config, service client.Client, out io.Writer) (end ending, err error) {
+func play(ctx context.Context, zk lock.Config, service client.Client, out io.Writer) (end ending, err error) {
 	tell := newNarrator(out)
 	end.store = newStore()
 
 	// The worker is one process, the repair another: each has a client of its own.
-	workers, err := recipes.NewClient(zk)
+	workers, err := lock.NewClient(zk)
 	if err != nil {
 		return end, err
 	}
@@ -78,7 +78,7 @@ func play(ctx context.Context, zk recipes.Config, service client.Client, out io.
 }
 
 // work runs a worker whose plugin takes the locks.
-func work(service client.Client, locks *recipes.Client, a *activities) (stop func(), err error) {
+func work(service client.Client, locks *lock.Client, a *activities) (stop func(), err error) {
 	spans := traces.New(otel.GetTracerProvider()) // a no-op, unless the program sets one
 	guard, err := lockguard.New(locks, spans.Options()...)
 	if err != nil {
@@ -95,8 +95,8 @@ func work(service client.Client, locks *recipes.Client, a *activities) (stop fun
 }
 
 // mend is the emergency: it is no workflow, and knows nothing of Temporal.
-func (s *store) mend(ctx context.Context, zk recipes.Config, tell *narrator) (waited time.Duration, err error) {
-	client, err := recipes.NewClient(zk)
+func (s *store) mend(ctx context.Context, zk lock.Config, tell *narrator) (waited time.Duration, err error) {
+	client, err := lock.NewClient(zk)
 	if err != nil {
 		return 0, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -244,8 +244,8 @@ func TestTamperedOldestRecordDoesNotStopTheLog(t *testing.T) {
 func TestStrangerCanNeitherReadNorForgeASecuredLog(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	c, err := recipes.NewClient(recipes.Config{
-		Servers: []string{h.Server.Addr()}, Root: h.Root, Auth: &recipes.Digest{User: "ana", Password: "secret"},
+	c, err := lock.NewClient(lock.Config{
+		Servers: []string{h.Server.Addr()}, Root: h.Root, Auth: &lock.Digest{User: "ana", Password: "secret"},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(t.Context()) })
@@ -262,7 +262,7 @@ func TestStrangerCanNeitherReadNorForgeASecuredLog(t *testing.T) {
 
 	// then
 	for _, err := range []error{appended, read, checked} {
-		var access *recipes.AccessError
+		var access *lock.AccessError
 		require.ErrorAs(t, err, &access)
 	}
 	_, err = h.Shell().Set(h.node(1), nil, -1)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -25,7 +25,7 @@ type fixture struct{ *harness.Fixture }
 
 func newFixture(t *testing.T) *fixture { return &fixture{harness.New(t, shared.Server(t))} }
 
-func logOf(t testing.TB, c *recipes.Client, keep int) *opstore.AuditLog {
+func logOf(t testing.TB, c *lock.Client, keep int) *opstore.AuditLog {
 	t.Helper()
 	l, err := c.AuditLog(keep)
 	require.NoError(t, err)

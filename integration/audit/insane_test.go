@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -26,7 +26,7 @@ func TestHeadsThatCannotBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := zktest.RunT(t, zktest.Pipe())
-				l := logOf(t, harness.NewClient(t, recipes.Config{Dialer: server.Dialer("client")}), 0)
+				l := logOf(t, harness.NewClient(t, lock.Config{Dialer: server.Dialer("client")}), 0)
 				appendAll(t, l, 1, 3)
 				require.NoError(t, server.Set("/lockkeeper/audit", []byte(head)))
 

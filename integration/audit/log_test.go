@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -58,7 +58,7 @@ func TestKeepIsBounded(t *testing.T) {
 	c := newFixture(t).Client()
 	for _, keep := range []int{-1, opstore.MaxAuditKeep + 1} {
 		_, err := c.AuditLog(keep)
-		var bad *recipes.RequestError
+		var bad *lock.RequestError
 		require.ErrorAs(t, err, &bad)
 		require.Equal(t, "keep", bad.Field)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -72,7 +72,7 @@ func TestAppendGivesUpWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("too slow"))
 	defer cancel()
 	_, err := l.Append(ctx, entry(1))
-	var unavailable *recipes.UnavailableError
+	var unavailable *lock.UnavailableError
 	require.ErrorAs(t, err, &unavailable)
 	require.ErrorContains(t, err, `audit trail: preempt of "cluster/orders/1" not put on record: too slow`)
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A contestant takes and gives back a lock with work in between.
@@ -216,11 +216,11 @@ func zkLockCycles(t testing.TB, server string, clients int) func(int, string, fu
 }
 
 func productCycles(t testing.TB, server string, clients int) func(int, string, func()) error {
-	cs := make([]*recipes.Client, clients)
+	cs := make([]*lock.Client, clients)
 	for i := range cs {
 		cs[i] = client(t, server)
 	}
-	locks := make([]map[string]*recipes.PriorityLock, clients)
+	locks := make([]map[string]*lock.PriorityLock, clients)
 	ctx := cancellable(t)
 	return func(i int, scope string, work func()) error {
 		l := locks[i][scope]
@@ -229,9 +229,9 @@ func productCycles(t testing.TB, server string, clients int) func(int, string, f
 			if l, err = cs[i].PriorityLock(scope); err != nil {
 				return err
 			}
-			locks[i] = map[string]*recipes.PriorityLock{scope: l}
+			locks[i] = map[string]*lock.PriorityLock{scope: l}
 		}
-		g, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}})
+		g, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "bench"}})
 		if err != nil {
 			return err
 		}
@@ -240,12 +240,12 @@ func productCycles(t testing.TB, server string, clients int) func(int, string, f
 	}
 }
 
-func client(t testing.TB, server string, change ...func(*recipes.Config)) *recipes.Client {
-	cfg := recipes.Config{Servers: []string{server}, SessionTimeout: 10 * time.Second}
+func client(t testing.TB, server string, change ...func(*lock.Config)) *lock.Client {
+	cfg := lock.Config{Servers: []string{server}, SessionTimeout: 10 * time.Second}
 	for _, f := range change {
 		f(&cfg)
 	}
-	c, err := recipes.NewClient(cfg)
+	c, err := lock.NewClient(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Contestants whose clients are goroutines of one process, with one session.
@@ -63,12 +63,12 @@ func zkLockThreads(t testing.TB, server string, threads int) func(int, string, f
 }
 
 func productThreads(t testing.TB, server string, _, line int) func(int, string, func()) error {
-	c := client(t, server, func(cfg *recipes.Config) { cfg.LocalQueue = line })
+	c := client(t, server, func(cfg *lock.Config) { cfg.LocalQueue = line })
 	ctx := cancellable(t)
 	return func(_ int, scope string, work func()) error {
 		l, err := c.PriorityLock(scope)
 		require.NoError(t, err)
-		g, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}})
+		g, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "bench"}})
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const many = 10_000
@@ -24,11 +24,11 @@ func BenchmarkMemory(b *testing.B) {
 			ctx, stop := context.WithCancel(b.Context())
 
 			before := inUse()
-			grants := make([]*recipes.Grant, many)
+			grants := make([]*lock.Grant, many)
 			each(func(i int) {
 				l, err := holder.PriorityLock(fmt.Sprintf("memory/%d", i))
 				require.NoError(b, err)
-				grants[i], err = l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}})
+				grants[i], err = l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "bench"}})
 				require.NoError(b, err)
 			})
 			for _, g := range grants { // the watches are armed
@@ -44,8 +44,8 @@ func BenchmarkMemory(b *testing.B) {
 					if err != nil {
 						b.Error(err)
 					}
-					_, err = l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "bench"}, Notify: func(n recipes.Notice) {
-						if _, ok := n.(recipes.Queued); ok {
+					_, err = l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "bench"}, Notify: func(n lock.Notice) {
+						if _, ok := n.(lock.Queued); ok {
 							queued.Done()
 						}
 					}})

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // BenchmarkPreemption: an important request meets a holder in another process.
@@ -49,7 +49,7 @@ func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-func preemptOnce(b *testing.B, low, high *recipes.Client) (cancel, start time.Duration) {
+func preemptOnce(b *testing.B, low, high *lock.Client) (cancel, start time.Duration) {
 	ctx, stop := context.WithTimeout(b.Context(), deadline)
 	defer stop()
 	const scope = "preempted"
@@ -58,8 +58,8 @@ func preemptOnce(b *testing.B, low, high *recipes.Client) (cancel, start time.Du
 	require.NoError(b, err)
 	preemptor, err := high.PriorityLock(scope)
 	require.NoError(b, err)
-	g, err := victim.Acquire(ctx, recipes.Request{Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n recipes.Notice) {
-		if _, ok := n.(recipes.PreemptRequested); ok {
+	g, err := victim.Acquire(ctx, lock.Request{Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n lock.Notice) {
+		if _, ok := n.(lock.PreemptRequested); ok {
 			asked <- time.Now()
 		}
 	}})
@@ -70,7 +70,7 @@ func preemptOnce(b *testing.B, low, high *recipes.Client) (cancel, start time.Du
 	granted := make(chan time.Time, 1)
 	requested := time.Now()
 	go func() {
-		h, err := preemptor.Acquire(ctx, recipes.Request{Terms: priority.Terms{Priority: 5}})
+		h, err := preemptor.Acquire(ctx, lock.Request{Terms: priority.Terms{Priority: 5}})
 		granted <- time.Now()
 		if err == nil {
 			err = h.Release(ctx)

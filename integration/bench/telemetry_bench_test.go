@@ -17,7 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
 	"github.com/lockkeeper/lockkeeper/observability/traces/sampling"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A watched guard is one whose telemetry is to be paid for.
@@ -188,7 +188,7 @@ func watchedGuards(b *testing.B, server string) (guards []*watched) {
 		{"all", both(traced(sdk.AlwaysSample()), measured()), true},
 		{"off again", observed{}, false}, // how far two that are the same may be apart
 	} {
-		client, err := recipes.NewClient(recipes.Config{Servers: []string{server}, Root: "/telemetry-" + dashed(variant.name)})
+		client, err := lock.NewClient(lock.Config{Servers: []string{server}, Root: "/telemetry-" + dashed(variant.name)})
 		require.NoError(b, err)
 		b.Cleanup(func() { _ = client.Close(context.Background()) })
 		if variant.client {

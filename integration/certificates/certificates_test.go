@@ -25,7 +25,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/loopback"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // An authority signs certificates.
@@ -119,7 +119,7 @@ func (a authority) tls(own ...tls.Certificate) *tls.Config {
 	return &tls.Config{RootCAs: roots, Certificates: own, MinVersion: tls.VersionTLS12}
 }
 
-func client(t *testing.T, addr string, cfg recipes.Config) *recipes.Client {
+func client(t *testing.T, addr string, cfg lock.Config) *lock.Client {
 	t.Helper()
 	cfg.Servers, cfg.Root, cfg.SessionTimeout = []string{addr}, "/lockkeeper", 4*time.Second
 	return harness.NewClient(t, cfg)
@@ -139,20 +139,20 @@ func TestClientsAreKnownByTheirCertificates(t *testing.T) {
 	eve := a.sign(pkix.Name{CommonName: "eve", Organization: []string{"example"}})
 
 	// given a daemon, and an operator that it knows by name
-	anaID, err := recipes.Config{TLS: a.tls(ana), X509: true}.OperatorID()
+	anaID, err := lock.Config{TLS: a.tls(ana), X509: true}.OperatorID()
 	require.NoError(t, err)
 	require.Equal(t, "x509:CN=ana,O=example", anaID)
-	keeperID, err := recipes.Config{TLS: a.tls(keeper), X509: true}.OperatorID()
+	keeperID, err := lock.Config{TLS: a.tls(keeper), X509: true}.OperatorID()
 	require.NoError(t, err)
 	operators := []string{anaID, keeperID}
-	daemon := client(t, addr, recipes.Config{TLS: a.tls(keeper), X509: true, Operators: operators})
+	daemon := client(t, addr, lock.Config{TLS: a.tls(keeper), X509: true, Operators: operators})
 	require.Equal(t, `x509:2.5.4.5=#13023137,CN=keeper,O=example\, inc,C=DE`, daemon.Identity())
 	_, err = daemon.Overrides().Apply(ctx, incident("INC-1"))
 	require.NoError(t, err)
 	require.NoError(t, daemon.CheckAccess(ctx), "what ZooKeeper makes of the certificates is what we make of them")
 
 	// when the operator comes
-	_, err = client(t, addr, recipes.Config{TLS: a.tls(ana), X509: true, Operators: operators}).Overrides().Apply(ctx, incident("INC-2"))
+	_, err = client(t, addr, lock.Config{TLS: a.tls(ana), X509: true, Operators: operators}).Overrides().Apply(ctx, incident("INC-2"))
 	require.NoError(t, err)
 
 	// then it is known
@@ -162,17 +162,17 @@ func TestClientsAreKnownByTheirCertificates(t *testing.T) {
 	require.Equal(t, "x509:CN=ana,O=example", posted[1].PostedBy)
 
 	// and other users learn that they are not
-	var access *recipes.AccessError
-	var identity *recipes.IdentityError
-	stranger := client(t, addr, recipes.Config{TLS: a.tls(eve), X509: true})
+	var access *lock.AccessError
+	var identity *lock.IdentityError
+	stranger := client(t, addr, lock.Config{TLS: a.tls(eve), X509: true})
 	_, err = stranger.Overrides().Apply(ctx, incident("INC-3"))
 	require.ErrorAs(t, err, &access)
 	require.ErrorContains(t, err, `does not allow it to the certificate "x509:CN=eve,O=example"`)
 	_, err = stranger.Overrides().List(ctx)
 	require.ErrorAs(t, err, &access)
-	_, err = client(t, addr, recipes.Config{TLS: a.tls(eve), X509: true, Operators: operators}).Overrides().Clear(ctx, "INC-1")
+	_, err = client(t, addr, lock.Config{TLS: a.tls(eve), X509: true, Operators: operators}).Overrides().Clear(ctx, "INC-1")
 	require.ErrorAs(t, err, &identity)
-	_, err = client(t, addr, recipes.Config{TLS: a.tls(eve), Auth: &recipes.Digest{User: "ana", Password: "x"}}).Overrides().Clear(ctx, "INC-1")
+	_, err = client(t, addr, lock.Config{TLS: a.tls(eve), Auth: &lock.Digest{User: "ana", Password: "x"}}).Overrides().Clear(ctx, "INC-1")
 	require.ErrorAs(t, err, &access)
 	raw := bare(t, addr, a.tls(eve))
 	for _, node := range []string{"/lockkeeper", "/lockkeeper/overrides"} {
@@ -197,16 +197,16 @@ func TestContendersAndReadersAreKnownByTheirCertificates(t *testing.T) {
 	ids := map[string]string{}
 	for _, name := range []string{"ana", "worker", "keeper", "rita", "eve"} {
 		who[name] = a.sign(pkix.Name{CommonName: name, Organization: []string{"example, inc"}})
-		id, err := recipes.Config{TLS: a.tls(who[name]), X509: true}.OperatorID()
+		id, err := lock.Config{TLS: a.tls(who[name]), X509: true}.OperatorID()
 		require.NoError(t, err)
 		ids[name] = id
 	}
-	named := func(name string) *recipes.Client {
-		return client(t, addr, recipes.Config{
+	named := func(name string) *lock.Client {
+		return client(t, addr, lock.Config{
 			TLS: a.tls(who[name]), X509: true, Operators: []string{ids["ana"]}, Contenders: []string{ids["worker"], ids["keeper"]}, Readers: []string{ids["rita"]},
 		})
 	}
-	require.ErrorAs(t, take(ctx, named("keeper")), new(*recipes.NoRootError))
+	require.ErrorAs(t, take(ctx, named("keeper")), new(*lock.NoRootError))
 	_, err := named("ana").Overrides().Apply(ctx, incident("INC-1"))
 	require.NoError(t, err)
 	for _, name := range []string{"keeper", "worker", "ana"} {
@@ -219,7 +219,7 @@ func TestContendersAndReadersAreKnownByTheirCertificates(t *testing.T) {
 		require.Len(t, posted, 1)
 		require.NoError(t, c.CheckAccess(ctx))
 		_, err = c.Overrides().Clear(ctx, "INC-1")
-		require.ErrorAs(t, err, new(*recipes.IdentityError))
+		require.ErrorAs(t, err, new(*lock.IdentityError))
 		raw := bare(t, addr, a.tls(who[name]))
 		_, err = raw.Set("/lockkeeper/overrides", nil, -1)
 		require.ErrorIs(t, err, zk.ErrNoAuth, name)
@@ -235,7 +235,7 @@ func TestContendersAndReadersAreKnownByTheirCertificates(t *testing.T) {
 	}
 	err = take(ctx, named("rita"))
 	require.ErrorContains(t, err, "is one of zookeeper.readers, who may read alone")
-	_, err = recipes.NewClient(recipes.Config{
+	_, err = lock.NewClient(lock.Config{
 		TLS: a.tls(who["eve"]), X509: true, Operators: []string{ids["ana"]}, Contenders: []string{ids["keeper"]},
 	})
 	require.ErrorContains(t, err, "which this client is, is named nowhere")
@@ -243,12 +243,12 @@ func TestContendersAndReadersAreKnownByTheirCertificates(t *testing.T) {
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 }
 
-func take(ctx context.Context, c *recipes.Client) error {
-	lock, err := c.PriorityLock("cluster/orders")
+func take(ctx context.Context, c *lock.Client) error {
+	l, err := c.PriorityLock("cluster/orders")
 	if err != nil {
 		return err
 	}
-	g, err := lock.Acquire(ctx, recipes.Request{})
+	g, err := l.Acquire(ctx, lock.Request{})
 	if err != nil {
 		return err
 	}
@@ -265,14 +265,14 @@ func TestServerWithACertificateForAnotherNameIsRefused(t *testing.T) {
 	told.ServerName = "zk1.example.com"
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
-	require.NoError(t, client(t, addr, recipes.Config{TLS: told, X509: true}).Ready(ctx))
+	require.NoError(t, client(t, addr, lock.Config{TLS: told, X509: true}).Ready(ctx))
 
 	elsewhere := a.tls(keeper)
 	elsewhere.ServerName = "zk2.example.com"
 	for what, cfg := range map[string]*tls.Config{"by its address": a.tls(keeper), "by another name": elsewhere} {
-		c := client(t, addr, recipes.Config{TLS: cfg, X509: true})
+		c := client(t, addr, lock.Config{TLS: cfg, X509: true})
 		_, _, err := c.Locks(ctx)
-		var unavailable *recipes.UnavailableError
+		var unavailable *lock.UnavailableError
 		require.ErrorAs(t, err, &unavailable, what)
 		require.ErrorContains(t, err, "TLS handshake with "+addr, what)
 		require.ErrorContains(t, err, "x509: c", what) // "certificate is valid for", "cannot validate certificate"
@@ -280,7 +280,7 @@ func TestServerWithACertificateForAnotherNameIsRefused(t *testing.T) {
 	stranger := newAuthority(t)
 	mistaken := told.Clone()
 	mistaken.RootCAs = stranger.tls().RootCAs
-	_, _, err := client(t, addr, recipes.Config{TLS: mistaken, X509: true}).Locks(ctx)
+	_, _, err := client(t, addr, lock.Config{TLS: mistaken, X509: true}).Locks(ctx)
 	require.ErrorContains(t, err, "certificate signed by unknown authority")
 }
 
@@ -290,7 +290,7 @@ func TestTLSWithoutACheckOfTheServerIsRefused(t *testing.T) {
 	careless.InsecureSkipVerify = true
 	old.MinVersion = tls.VersionTLS10
 	for why, cfg := range map[string]*tls.Config{"InsecureSkipVerify accepts any server": careless, "a minimum of TLS 1.0 can be broken into": old} {
-		_, err := recipes.NewClient(recipes.Config{TLS: cfg})
+		_, err := lock.NewClient(lock.Config{TLS: cfg})
 		require.ErrorContains(t, err, why)
 	}
 }
@@ -311,8 +311,8 @@ func TestServersWithoutCertificateLoginAreReported(t *testing.T) {
 	server := zkserver.Start(t) // without TLS
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
-	ana := recipes.Digest{User: "ana", Password: "secret"}
-	c := client(t, server.Addr(), recipes.Config{Auth: &ana, Operators: []string{recipes.DigestID("ana", "secret"), "x509:CN=bob"}})
+	ana := lock.Digest{User: "ana", Password: "secret"}
+	c := client(t, server.Addr(), lock.Config{Auth: &ana, Operators: []string{lock.DigestID("ana", "secret"), "x509:CN=bob"}})
 	_, err := c.Overrides().Apply(ctx, incident("INC-1"))
 	require.ErrorIs(t, err, zk.ErrInvalidACL)
 	require.ErrorContains(t, err, "the ZooKeeper servers authenticate no client by certificate; configure their secureClientPort, or take x509 from zookeeper.operators")

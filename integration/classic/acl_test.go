@@ -7,25 +7,25 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-func anyone(p recipes.Permission) []recipes.ACL {
-	return []recipes.ACL{{Permissions: p, Scheme: "world", ID: "anyone"}}
+func anyone(p lock.Permission) []lock.ACL {
+	return []lock.ACL{{Permissions: p, Scheme: "world", ID: "anyone"}}
 }
 
 // Curator A1, A2
 func TestEachLevelThatAMutexCreatesHasItsOwnACL(t *testing.T) {
 	eachNaming(t, func(t *testing.T, f *fixture, naming func(*classic.MutexOptions)) {
-		const others = recipes.PermissionRead | recipes.PermissionWrite
-		rights := map[string]recipes.Permission{
-			"/locks":       recipes.PermissionAll,
-			"/locks/users": recipes.PermissionAll &^ recipes.PermissionAdmin,
+		const others = lock.PermissionRead | lock.PermissionWrite
+		rights := map[string]lock.Permission{
+			"/locks":       lock.PermissionAll,
+			"/locks/users": lock.PermissionAll &^ lock.PermissionAdmin,
 		}
 		r := f.hold("ann", f.mutex(f.client(), naming, func(o *classic.MutexOptions) {
-			o.ACL = func(path string) []recipes.ACL {
+			o.ACL = func(path string) []lock.ACL {
 				if p, ok := rights[path]; ok {
 					return anyone(p)
 				}
@@ -33,7 +33,7 @@ func TestEachLevelThatAMutexCreatesHasItsOwnACL(t *testing.T) {
 			}
 		}).Acquire)
 
-		for path, p := range map[string]recipes.Permission{"/locks": rights["/locks"], users: rights[users], r.Path(): others} {
+		for path, p := range map[string]lock.Permission{"/locks": rights["/locks"], users: rights[users], r.Path(): others} {
 			acl, _, err := f.Shell().GetACL(f.Root + path)
 			require.NoError(t, err)
 			require.Equal(t, zk.WorldACL(int32(p)), acl, path)
@@ -46,8 +46,8 @@ func TestMutexWithoutACLsOfItsOwnUsesThoseOfTheClient(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	require.NoError(t, f.Shell().AddAuth("digest", []byte("ann:secret")))
-	c := f.client(func(cfg *recipes.Config) { cfg.Auth = &recipes.Digest{User: "ann", Password: "secret"} })
-	r := f.hold("ann", f.mutex(c, func(o *classic.MutexOptions) { o.ACL = func(string) []recipes.ACL { return nil } }).Acquire)
+	c := f.client(func(cfg *lock.Config) { cfg.Auth = &lock.Digest{User: "ann", Password: "secret"} })
+	r := f.hold("ann", f.mutex(c, func(o *classic.MutexOptions) { o.ACL = func(string) []lock.ACL { return nil } }).Acquire)
 	for _, path := range []string{"/locks", users, r.Path()} {
 		acl, _, err := f.Shell().GetACL(f.Root + path)
 		require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestMutexWithoutACLsOfItsOwnUsesThoseOfTheClient(t *testing.T) {
 		require.Contains(t, acl[0].ID, "ann:")
 	}
 	_, err := f.mutex(f.client()).TryAcquire(t.Context())
-	var denied *recipes.AccessError
+	var denied *lock.AccessError
 	require.ErrorAs(t, err, &denied)
 	require.Contains(t, denied.Node, users)
 }
@@ -70,7 +70,7 @@ func TestMutexWhoseLineCannotBeListedSaysSoAndLeavesNothing(t *testing.T) {
 
 	_, err := f.mutex(f.client()).Acquire(t.Context())
 
-	var denied *recipes.AccessError
+	var denied *lock.AccessError
 	require.ErrorAs(t, err, &denied)
 	require.Equal(t, f.Root+users, denied.Node)
 	f.NoEphemerals()
@@ -114,9 +114,9 @@ func TestReleaseThatIsRefusedSaysWhichNodeHoldsOthersUp(t *testing.T) {
 			require.ErrorAs(t, err, &refused)
 			require.Equal(t, r.Path(), refused.Path)
 			require.Equal(t, lasting, refused.Lasting)
-			require.ErrorAs(t, err, new(*recipes.AccessError))
+			require.ErrorAs(t, err, new(*lock.AccessError))
 			require.True(t, f.Exists(r.Path()))
-			require.ErrorIs(t, r.Granted().Check(), recipes.ErrReleased)
+			require.ErrorIs(t, r.Granted().Check(), lock.ErrReleased)
 		})
 	}
 }

@@ -13,31 +13,31 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // A course is one way through a recipe, which is disturbed at each step: what it returns plays it once.
 type course struct {
 	name string
-	open func(f *fixture, mine, others *recipes.Client) func(context.Context) error
+	open func(f *fixture, mine, others *lock.Client) func(context.Context) error
 }
 
 var courses = []course{
-	{"mutex that is free", func(f *fixture, mine, _ *recipes.Client) func(context.Context) error {
+	{"mutex that is free", func(f *fixture, mine, _ *lock.Client) func(context.Context) error {
 		return cycle(f.mutex(mine).Acquire)
 	}},
-	{"try", func(f *fixture, mine, _ *recipes.Client) func(context.Context) error {
+	{"try", func(f *fixture, mine, _ *lock.Client) func(context.Context) error {
 		return cycle(f.mutex(mine, kazoo).TryAcquire)
 	}},
-	{"mutex behind another", func(f *fixture, mine, others *recipes.Client) func(context.Context) error {
+	{"mutex behind another", func(f *fixture, mine, others *lock.Client) func(context.Context) error {
 		return afterWait(f, f.mutex(others).Acquire, func(o func(*classic.MutexOptions)) acquirer { return f.mutex(mine, o).Acquire })
 	}},
-	{"reader behind a writer", func(f *fixture, mine, others *recipes.Client) func(context.Context) error {
+	{"reader behind a writer", func(f *fixture, mine, others *lock.Client) func(context.Context) error {
 		return afterWait(f, f.rwmutex(others).AcquireWrite, func(o func(*classic.MutexOptions)) acquirer { return f.rwmutex(mine, o).AcquireRead })
 	}},
-	{"writer that becomes a reader", func(f *fixture, mine, _ *recipes.Client) func(context.Context) error {
+	{"writer that becomes a reader", func(f *fixture, mine, _ *lock.Client) func(context.Context) error {
 		m := f.rwmutex(mine)
 		return func(ctx context.Context) error {
 			writer, err := m.AcquireWrite(ctx)
@@ -52,13 +52,13 @@ var courses = []course{
 			return err
 		}
 	}},
-	{"permits", func(f *fixture, mine, _ *recipes.Client) func(context.Context) error {
+	{"permits", func(f *fixture, mine, _ *lock.Client) func(context.Context) error {
 		return draw(f.semaphore(mine, classic.SemaphoreOptions{Limit: 3, LimitPath: "/app/how-many"}).AcquireN)
 	}},
-	{"permits as Kazoo's", func(f *fixture, mine, _ *recipes.Client) func(context.Context) error {
+	{"permits as Kazoo's", func(f *fixture, mine, _ *lock.Client) func(context.Context) error {
 		return draw(f.semaphore(mine, classic.SemaphoreOptions{Limit: 3, Naming: classic.NamingKazoo}).TryAcquire)
 	}},
-	{"term", func(f *fixture, mine, _ *recipes.Client) func(context.Context) error {
+	{"term", func(f *fixture, mine, _ *lock.Client) func(context.Context) error {
 		e := f.election(mine, "first", classic.ElectionOptions{})
 		return func(ctx context.Context) error {
 			term, err := e.Campaign(ctx)
@@ -68,7 +68,7 @@ var courses = []course{
 			return term.Resign(ctx)
 		}
 	}},
-	{"run of terms", func(f *fixture, mine, _ *recipes.Client) func(context.Context) error {
+	{"run of terms", func(f *fixture, mine, _ *lock.Client) func(context.Context) error {
 		e := f.election(mine, "first", classic.ElectionOptions{Policy: classic.PolicyStrict})
 		return func(ctx context.Context) error {
 			ctx, cancel := context.WithCancel(ctx)
@@ -80,7 +80,7 @@ var courses = []course{
 			return err
 		}
 	}},
-	{"double barrier", func(f *fixture, mine, others *recipes.Client) func(context.Context) error {
+	{"double barrier", func(f *fixture, mine, others *lock.Client) func(context.Context) error {
 		member := func(ctx context.Context, b *classic.DoubleBarrier) error {
 			m, err := b.Enter(ctx)
 			if err != nil {
@@ -128,7 +128,7 @@ func afterWait(f *fixture, holder acquirer, mine func(func(*classic.MutexOptions
 			return err
 		}
 		queued := make(chan struct{}, 10)
-		acquire := mine(func(o *classic.MutexOptions) { o.Notify = func(recipes.Notice) { queued <- struct{}{} } })
+		acquire := mine(func(o *classic.MutexOptions) { o.Notify = func(lock.Notice) { queued <- struct{}{} } })
 		waiter := f.run(func(context.Context) error { return cycle(acquire)(ctx) })
 		select {
 		case <-queued:

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const gate = "/gates/gate"
 
-func (f *fixture) barrier(c *recipes.Client) *classic.Barrier {
+func (f *fixture) barrier(c *lock.Client) *classic.Barrier {
 	f.Helper()
 	b, err := classic.NewBarrier(c.Client, gate)
 	require.NoError(f, err)
@@ -97,16 +97,16 @@ func TestWaitAtABarrierOutlivesItsSessionAndItsConnection(t *testing.T) {
 
 func TestBarrierWithoutAServerSaysSo(t *testing.T) {
 	t.Parallel()
-	c := harness.NewClient(t, recipes.Config{Servers: []string{"127.0.0.1:1"}, ConnectTimeout: 50 * time.Millisecond})
+	c := harness.NewClient(t, lock.Config{Servers: []string{"127.0.0.1:1"}, ConnectTimeout: 50 * time.Millisecond})
 	b, err := classic.NewBarrier(c.Client, "/gate")
 	require.NoError(t, err)
-	require.ErrorAs(t, b.Set(t.Context()), new(*recipes.UnavailableError))
-	require.ErrorAs(t, b.Wait(t.Context()), new(*recipes.UnavailableError))
+	require.ErrorAs(t, b.Set(t.Context()), new(*lock.UnavailableError))
+	require.ErrorAs(t, b.Wait(t.Context()), new(*lock.UnavailableError))
 }
 
 func TestClassicRecipesRefuseWhatCanNeverWork(t *testing.T) {
 	t.Parallel()
-	c := harness.NewClient(t, recipes.Config{Servers: []string{"127.0.0.1:1"}})
+	c := harness.NewClient(t, lock.Config{Servers: []string{"127.0.0.1:1"}})
 	later := -time.Second
 	one, err := classic.NewSemaphore(c.Client, "/s", permits(1))
 	require.NoError(t, err)
@@ -141,6 +141,6 @@ func TestClassicRecipesRefuseWhatCanNeverWork(t *testing.T) {
 		"no permit":                         draw(0),
 		"a new limit without a barrier":     one.SetLimit(t.Context(), 2),
 	} {
-		require.ErrorAs(t, err, new(*recipes.RequestError), name)
+		require.ErrorAs(t, err, new(*lock.RequestError), name)
 	}
 }

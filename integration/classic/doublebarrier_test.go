@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -21,7 +21,7 @@ const (
 	ready   = meeting + "/ready"
 )
 
-func (f *fixture) doubleBarrier(c *recipes.Client, at string, members int) *classic.DoubleBarrier {
+func (f *fixture) doubleBarrier(c *lock.Client, at string, members int) *classic.DoubleBarrier {
 	f.Helper()
 	b, err := classic.NewDoubleBarrier(c.Client, at, members)
 	require.NoError(f, err)
@@ -35,13 +35,13 @@ type guest struct {
 }
 
 // enter enters the barrier at meeting.
-func (f *fixture) enter(c *recipes.Client, members int) *guest {
+func (f *fixture) enter(c *lock.Client, members int) *guest {
 	f.Helper()
 	return &guest{harness.Begin(f, "a member's entering", f.doubleBarrier(c, meeting, members).Enter), f}
 }
 
 // two are inside, of two.
-func (f *fixture) two(c, other *recipes.Client) (first, second *guest) {
+func (f *fixture) two(c, other *lock.Client) (first, second *guest) {
 	f.Helper()
 	first, second = f.enter(c, 2), f.enter(other, 2)
 	first.Granted()
@@ -70,7 +70,7 @@ func TestMembersOfADoubleBarrierBeginAndEndTogether(t *testing.T) {
 
 	// given all members but one, in three processes
 	const members = 5
-	clients := []*recipes.Client{f.client(), f.client(), f.client()}
+	clients := []*lock.Client{f.client(), f.client(), f.client()}
 	var guests []*guest
 	for i := range members - 1 {
 		guests = append(guests, f.enter(clients[i%3], members))
@@ -195,7 +195,7 @@ func TestMemberWhoseSessionEndsInsideIsNotifiedWhenItLeaves(t *testing.T) {
 	f.Renewed(c)
 
 	// then its leaving fails, and the other does not wait for it
-	require.Equal(t, recipes.LossSession, lossOf(t, mine.leave().Err()).Reason)
+	require.Equal(t, lock.LossSession, lossOf(t, mine.leave().Err()).Reason)
 	theirs.leaves()
 	lossOf(t, mine.leave().Err())
 	f.NoEphemerals()
@@ -208,15 +208,15 @@ func TestMemberDeletedByAnAdministratorIsNotified(t *testing.T) {
 	// while it waits
 	first := f.enter(f.client(), 2)
 	f.Delete(f.onlyMember())
-	require.ErrorAs(t, first.Refused(), new(*recipes.EvictedError))
+	require.ErrorAs(t, first.Refused(), new(*lock.EvictedError))
 
 	// and inside
 	mine, theirs := f.two(f.client(), f.client())
 	for _, node := range f.Ephemerals() {
 		f.Delete(node)
 	}
-	require.Equal(t, recipes.LossDeleted, lossOf(t, mine.leave().Err()).Reason)
-	require.Equal(t, recipes.LossDeleted, lossOf(t, theirs.leave().Err()).Reason)
+	require.Equal(t, lock.LossDeleted, lossOf(t, mine.leave().Err()).Reason)
+	require.Equal(t, lock.LossDeleted, lossOf(t, theirs.leave().Err()).Reason)
 }
 
 func TestLeavingEndsWithItsContextAndMayBeTakenUpAgain(t *testing.T) {

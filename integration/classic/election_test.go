@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 const office = "/app/office"
 
-func (f *fixture) election(c *recipes.Client, id string, o classic.ElectionOptions) *classic.Election {
+func (f *fixture) election(c *lock.Client, id string, o classic.ElectionOptions) *classic.Election {
 	f.Helper()
 	e, err := classic.NewElection(c.Client, office, id, o)
 	require.NoError(f, err)
@@ -36,7 +36,7 @@ type runner struct {
 }
 
 // stand takes part in the background.
-func (f *fixture) stand(c *recipes.Client, id string, o ...classic.ElectionOptions) *runner {
+func (f *fixture) stand(c *lock.Client, id string, o ...classic.ElectionOptions) *runner {
 	f.Helper()
 	r := &runner{
 		Notices: harness.NewNotices[classic.ElectionNotice](f.History, id), f: f, id: id,
@@ -132,7 +132,7 @@ func TestFollowerThatStandsAgainWhileTheLeadersNodeIsDeletedLeads(t *testing.T) 
 	require.NoError(t, leads.Check())
 
 	// and the deleted leader was told
-	require.Equal(t, recipes.LossDeleted, lossOf(t, isOver(t, term)).Reason)
+	require.Equal(t, lock.LossDeleted, lossOf(t, isOver(t, term)).Reason)
 }
 
 // Curator E3
@@ -151,7 +151,7 @@ func TestLeaderWhoseSessionExpiresIsNotifiedAndDoesNotLeadWithItsDeadNode(t *tes
 	session := f.Expire(mine)
 
 	// then it learns of its loss, and the follower leads
-	require.Equal(t, recipes.LossSession, lossOf(t, isOver(t, term)).Reason)
+	require.Equal(t, lock.LossSession, lossOf(t, isOver(t, term)).Reason)
 	require.Error(t, term.Check())
 	require.Greater(t, second.leads().Token(), term.Token())
 
@@ -237,7 +237,7 @@ func TestStrictLeaderLosesWithItsConnectionAndLeadsAgainWithTheSameNode(t *testi
 
 	// then the term is over at once
 	loss := lossOf(t, isOver(t, term))
-	require.Equal(t, recipes.LossSession, loss.Reason)
+	require.Equal(t, lock.LossSession, loss.Reason)
 	require.ErrorContains(t, loss, "strict")
 	leader.follows()
 	follower.follows()
@@ -307,7 +307,7 @@ func TestLeaderThatReturnsStandsAgainAndLeadsLater(t *testing.T) {
 func TestCandidateThatNeverHadAServerCanBeStopped(t *testing.T) {
 	t.Parallel()
 	f := share(t)
-	candidate := f.stand(harness.NewClient(t, recipes.Config{Servers: []string{"127.0.0.1:1"}}), "first")
+	candidate := f.stand(harness.NewClient(t, lock.Config{Servers: []string{"127.0.0.1:1"}}), "first")
 	candidate.IsPending()
 	candidate.stop()
 }
@@ -399,7 +399,7 @@ func TestTermEndsBeforeTheServerCanMakeAnotherTheLeader(t *testing.T) {
 			require.NoError(t, network.Blackhole())
 
 			// then it learns of its loss before the other leads
-			require.Equal(t, recipes.LossSession, lossOf(t, isOver(t, term)).Reason)
+			require.Equal(t, lock.LossSession, lossOf(t, isOver(t, term)).Reason)
 			follower.follows()
 			require.Greater(t, follower.leads().Token(), term.Token())
 			require.NoError(t, network.Pass())
@@ -416,7 +416,7 @@ func TestTermThatEndedAtTheDeadlineIsNotLedOnWithItsNode(t *testing.T) {
 
 	// given a term that is lost before the server can end the session
 	require.NoError(t, network.Blackhole())
-	require.Equal(t, recipes.LossSession, lossOf(t, isOver(t, term)).Reason)
+	require.Equal(t, lock.LossSession, lossOf(t, isOver(t, term)).Reason)
 
 	// when the connection comes back, in time or not
 	require.NoError(t, network.Pass())
@@ -448,8 +448,8 @@ func TestLeaderWhoseNodeIsDeletedIsNotifiedAndStandsAgain(t *testing.T) {
 			looked.Release()
 
 			term := leader.leads()
-			require.Equal(t, recipes.LossDeleted, lossOf(t, isOver(t, term)).Reason)
-			require.Equal(t, recipes.LossDeleted, lossOf(t, term.Resign(t.Context())).Reason)
+			require.Equal(t, lock.LossDeleted, lossOf(t, isOver(t, term)).Reason)
+			require.Equal(t, lock.LossDeleted, lossOf(t, term.Resign(t.Context())).Reason)
 			require.Greater(t, leader.leads().Token(), term.Token())
 			leader.stop()
 			require.Equal(t, []string{"elected", "dismissed", "elected"}, leader.told())
@@ -467,7 +467,7 @@ func TestFollowerWhoseNodeIsDeletedStandsAgain(t *testing.T) {
 	follower := f.stand(waiting, "second")
 	names := f.Filled(office, 2)
 	f.Watched(office+"/"+names[0], 2)
-	var busy *recipes.BusyError
+	var busy *lock.BusyError
 	require.ErrorAs(t, waiting.Close(t.Context()), &busy)
 	require.Equal(t, []string{office}, busy.Requested)
 
@@ -545,7 +545,7 @@ func TestTermOfACampaignLastsUntilItIsResigned(t *testing.T) {
 	require.NoError(t, term.Check())
 	require.NoError(t, term.Context().Err())
 	require.Greater(t, time.Until(term.Deadline()), time.Second)
-	var busy *recipes.BusyError
+	var busy *lock.BusyError
 	require.ErrorAs(t, mine.Close(t.Context()), &busy)
 	require.Equal(t, []string{office}, busy.Held)
 
@@ -568,7 +568,7 @@ func TestStrictTermOfACampaignThatIsLostLeavesNoNode(t *testing.T) {
 
 	require.NoError(t, network.Reset())
 
-	require.Equal(t, recipes.LossSession, lossOf(t, isOver(t, term)).Reason)
+	require.Equal(t, lock.LossSession, lossOf(t, isOver(t, term)).Reason)
 	f.NoEphemerals()
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A kind is a recipe that lets one in at a time.
@@ -23,14 +23,14 @@ type kind struct {
 	stays bool   // the directory stays when it is unused
 
 	// open returns how the recipe is acquired. A semaphore mutex has no options.
-	open func(f *fixture, c *recipes.Client, o options) (acquire, try acquirer)
+	open func(f *fixture, c *lock.Client, o options) (acquire, try acquirer)
 }
 
 // options are those that recipes share.
 type options struct {
 	data   string
 	within *time.Duration
-	notify func(recipes.Notice)
+	notify func(lock.Notice)
 }
 
 func (o options) mutex(naming classic.Naming) func(*classic.MutexOptions) {
@@ -43,21 +43,21 @@ func (o options) mutex(naming classic.Naming) func(*classic.MutexOptions) {
 }
 
 func mutexKind(name string, naming classic.Naming) kind {
-	return kind{name, users, users, 1, naming == classic.NamingKazoo, func(f *fixture, c *recipes.Client, o options) (_, _ acquirer) {
+	return kind{name, users, users, 1, naming == classic.NamingKazoo, func(f *fixture, c *lock.Client, o options) (_, _ acquirer) {
 		m := f.mutex(c, o.mutex(naming))
 		return m.Acquire, m.TryAcquire
 	}}
 }
 
 func writerKind(name string, naming classic.Naming) kind {
-	return kind{name, users, users, 1, naming == classic.NamingKazoo, func(f *fixture, c *recipes.Client, o options) (_, _ acquirer) {
+	return kind{name, users, users, 1, naming == classic.NamingKazoo, func(f *fixture, c *lock.Client, o options) (_, _ acquirer) {
 		m := f.rwmutex(c, o.mutex(naming))
 		return m.AcquireWrite, m.TryAcquireWrite
 	}}
 }
 
 func permitKind(name, queue string, naming classic.Naming) kind {
-	return kind{name, desks, queue, 0, naming == classic.NamingKazoo, func(f *fixture, c *recipes.Client, o options) (_, _ acquirer) {
+	return kind{name, desks, queue, 0, naming == classic.NamingKazoo, func(f *fixture, c *lock.Client, o options) (_, _ acquirer) {
 		s := f.semaphore(c, classic.SemaphoreOptions{Limit: 1, Naming: naming, ID: o.data, AcquireTimeout: o.within, Notify: o.notify})
 		return s.Acquire, tryOne(s)
 	}}
@@ -82,7 +82,7 @@ var kinds = []kind{
 	mutexAsCurator, mutexKind("mutex as Kazoo", classic.NamingKazoo),
 	writerKind("write side as Curator", classic.NamingCurator), writerKind("write side as Kazoo", classic.NamingKazoo),
 	permitOfOne, permitKind("permit as Kazoo", desks+"-__lock__", classic.NamingKazoo),
-	{"semaphore mutex", desks, line, 0, false, func(f *fixture, c *recipes.Client, _ options) (_, _ acquirer) {
+	{"semaphore mutex", desks, line, 0, false, func(f *fixture, c *lock.Client, _ options) (_, _ acquirer) {
 		x, err := classic.NewSemaphoreMutex(c.Client, desks, "")
 		require.NoError(f, err)
 		return x.Acquire, x.TryAcquire
@@ -99,20 +99,20 @@ func eachKind(t *testing.T, test func(t *testing.T, f *fixture, k kind)) {
 	}
 }
 
-func (k kind) acquire(f *fixture, c *recipes.Client, o ...options) acquirer {
+func (k kind) acquire(f *fixture, c *lock.Client, o ...options) acquirer {
 	f.Helper()
 	acquire, _ := k.open(f, c, append(o, options{})[0])
 	return acquire
 }
 
-func (k kind) try(f *fixture, c *recipes.Client) acquirer {
+func (k kind) try(f *fixture, c *lock.Client) acquirer {
 	f.Helper()
 	_, try := k.open(f, c, options{})
 	return try
 }
 
 // wait requests behind so many others, and returns when the request is in the queue.
-func (k kind) wait(f *fixture, name string, c *recipes.Client, others int, o ...options) *request {
+func (k kind) wait(f *fixture, name string, c *lock.Client, others int, o ...options) *request {
 	f.Helper()
 	r := f.ask(name, k.acquire(f, c, o...))
 	f.Filled(k.queue, k.in+others+1)
@@ -137,10 +137,10 @@ func TestRecipeIsHeldUntilItsReleaseAndReleasedOnce(t *testing.T) {
 
 			// and not after the release
 			require.NoError(t, g.Release(t.Context()))
-			require.ErrorIs(t, g.Release(t.Context()), recipes.ErrReleased)
-			require.ErrorIs(t, g.Check(), recipes.ErrReleased)
+			require.ErrorIs(t, g.Release(t.Context()), lock.ErrReleased)
+			require.ErrorIs(t, g.Check(), lock.ErrReleased)
 			harness.Receive(t, ctx.Done(), "the context goes on")
-			require.ErrorIs(t, context.Cause(ctx), recipes.ErrReleased)
+			require.ErrorIs(t, context.Cause(ctx), lock.ErrReleased)
 			g, err = other(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, g.Release(t.Context()))
@@ -153,12 +153,12 @@ func TestRecipeIsHeldUntilItsReleaseAndReleasedOnce(t *testing.T) {
 func TestWaitersAreGrantedInTheirOrderWithTokensThatGrow(t *testing.T) {
 	eachKind(t, func(t *testing.T, f *fixture, k kind) {
 		// given a holder and four that wait
-		clients := []*recipes.Client{f.client(), f.client(), f.client()}
+		clients := []*lock.Client{f.client(), f.client(), f.client()}
 		line := []*request{f.hold("0", k.acquire(f, clients[0]))}
 		for i := 1; i < 5; i++ {
 			line = append(line, k.wait(f, fmt.Sprint(i), clients[i%3], i-1))
 		}
-		last := recipes.Token(0)
+		last := lock.Token(0)
 		for i, r := range line {
 			// then each holds in its turn, and the tokens grow
 			r.Granted()
@@ -258,7 +258,7 @@ func TestWaiterOfTheSessionThatEndsStandsInLineAnewAndIsGrantedLater(t *testing.
 		notices := f.listen("bob")
 		waiter := k.wait(f, "bob", c, 0, options{notify: notices.Add})
 		if k.name != "semaphore mutex" {
-			harness.Await[recipes.Queued](t, notices)
+			harness.Await[lock.Queued](t, notices)
 		}
 		next := k.wait(f, "eve", f.client(), 1)
 
@@ -266,10 +266,10 @@ func TestWaiterOfTheSessionThatEndsStandsInLineAnewAndIsGrantedLater(t *testing.
 		id := f.Expire(c)
 
 		// then its hold is lost, and its waiter stands behind the other
-		require.Equal(t, recipes.LossSession, holder.Lost().Reason)
+		require.Equal(t, lock.LossSession, holder.Lost().Reason)
 		lossOf(t, holder.Granted().Release(t.Context()))
 		if k.name != "semaphore mutex" {
-			harness.Await[recipes.Requeued](t, notices)
+			harness.Await[lock.Requeued](t, notices)
 		}
 		next.Granted()
 		f.Filled(k.queue, k.in+1)
@@ -318,7 +318,7 @@ func TestClientThatHoldsOrWaitsIsNotClosed(t *testing.T) {
 		c, waiting := f.client(), f.client()
 		holder := f.hold("ann", k.acquire(f, c))
 		waiter := k.wait(f, "bob", waiting, 0)
-		var busy *recipes.BusyError
+		var busy *lock.BusyError
 		require.ErrorAs(t, c.Close(t.Context()), &busy)
 		require.Equal(t, []string{k.path}, busy.Held)
 		require.ErrorAs(t, waiting.Close(t.Context()), &busy)
@@ -327,7 +327,7 @@ func TestClientThatHoldsOrWaitsIsNotClosed(t *testing.T) {
 		waiter.Release()
 		require.NoError(t, c.Close(t.Context()))
 		_, err := k.acquire(f, c)(t.Context())
-		require.ErrorIs(t, err, recipes.ErrClosed)
+		require.ErrorIs(t, err, lock.ErrClosed)
 	})
 }
 
@@ -377,9 +377,9 @@ func TestHolderThatIsCutOffLosesBeforeTheNextIsGranted(t *testing.T) {
 			require.NoError(t, network.Blackhole())
 
 			// then it learns of the risk and of the loss, before the next is granted
-			require.Equal(t, recipes.LossSession, holder.Lost().Reason)
+			require.Equal(t, lock.LossSession, holder.Lost().Reason)
 			lost := time.Now()
-			require.NotEmpty(t, harness.All[recipes.AtRisk](notices))
+			require.NotEmpty(t, harness.All[lock.AtRisk](notices))
 			waiter.Granted()
 			require.True(t, lost.Before(<-granted))
 			require.NoError(t, network.Pass())
@@ -398,7 +398,7 @@ func TestWaiterWhoseNodeIsDeletedIsNotGranted(t *testing.T) {
 	next.IsPending()
 	holder.Release()
 
-	var evicted *recipes.EvictedError
+	var evicted *lock.EvictedError
 	require.ErrorAs(t, victim.Refused(), &evicted)
 	require.Equal(t, users, evicted.Scope)
 	next.Granted()

@@ -13,8 +13,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -28,21 +28,21 @@ func alone(t testing.TB) *fixture {
 	return &fixture{harness.NewAlone(t, testbed.Settings{Sweep: sweep})}
 }
 
-func (f *fixture) client(change ...func(*recipes.Config)) *recipes.Client {
+func (f *fixture) client(change ...func(*lock.Config)) *lock.Client {
 	f.Helper()
-	below := func(cfg *recipes.Config) {
+	below := func(cfg *lock.Config) {
 		cfg.Root, cfg.Chroot = "", f.Root
 		cfg.ConnectTimeout = harness.Patience // which bounds a try, too: a busy machine is slow
 	}
-	return f.Client(append([]func(*recipes.Config){below}, change...)...)
+	return f.Client(append([]func(*lock.Config){below}, change...)...)
 }
 
-func timeout(d time.Duration) func(*recipes.Config)        { return harness.SessionTimeout(d) }
-func by(p *zktest.Proxy) func(*recipes.Config)             { return harness.Servers(p.Addr()) }
-func behind(network *netfault.Proxy) func(*recipes.Config) { return harness.Servers(network.Addr()) }
+func timeout(d time.Duration) func(*lock.Config)        { return harness.SessionTimeout(d) }
+func by(p *zktest.Proxy) func(*lock.Config)             { return harness.Servers(p.Addr()) }
+func behind(network *netfault.Proxy) func(*lock.Config) { return harness.Servers(network.Addr()) }
 
 // proxied returns a connected client, and the proxy that its requests pass.
-func (f *fixture) proxied(change ...func(*recipes.Config)) (*recipes.Client, *zktest.Proxy) {
+func (f *fixture) proxied(change ...func(*lock.Config)) (*lock.Client, *zktest.Proxy) {
 	f.Helper()
 	proxy := zktest.RunProxyT(f, f.Server.Addr())
 	c := f.client(append(change, by(proxy))...)
@@ -51,7 +51,7 @@ func (f *fixture) proxied(change ...func(*recipes.Config)) (*recipes.Client, *zk
 }
 
 // remote returns a client, and the network that it is behind.
-func (f *fixture) remote(change ...func(*recipes.Config)) (*recipes.Client, *netfault.Proxy) {
+func (f *fixture) remote(change ...func(*lock.Config)) (*lock.Client, *netfault.Proxy) {
 	f.Helper()
 	network := netfault.New(f, f.Server.Addr())
 	return f.client(append(change, behind(network))...), network
@@ -144,13 +144,13 @@ func (r *request) Release() {
 }
 
 // Lost waits until the grant is, and returns why.
-func (r *request) Lost() *recipes.LostError {
+func (r *request) Lost() *lock.LostError {
 	r.f.Helper()
 	harness.Receive(r.f, r.Granted().Lost(), "%s has not lost", r.name)
 	return lossOf(r.f, r.Granted().Check())
 }
 
-func (r *request) Token() recipes.Token {
+func (r *request) Token() lock.Token {
 	r.f.Helper()
 	token, err := r.Granted().Token(r.f.Context())
 	require.NoError(r.f, err, "%s's token", r.name)
@@ -170,8 +170,8 @@ func (f *fixture) run(call func(context.Context) error) *harness.Running {
 }
 
 // listen returns a collection of notices.
-func (f *fixture) listen(who string) *harness.Notices[recipes.Notice] {
-	return harness.NewNotices[recipes.Notice](f.History, who)
+func (f *fixture) listen(who string) *harness.Notices[lock.Notice] {
+	return harness.NewNotices[lock.Notice](f.History, who)
 }
 
 // visit acquires, enters, leaves and releases.
@@ -185,17 +185,17 @@ func visit(ctx context.Context, acquire acquirer, inside *harness.Occupancy, who
 	return g.Release(ctx)
 }
 
-func lossOf(t testing.TB, err error) *recipes.LostError {
+func lossOf(t testing.TB, err error) *lock.LostError {
 	t.Helper()
-	var loss *recipes.LostError
+	var loss *lock.LostError
 	require.ErrorAs(t, err, &loss)
 	return loss
 }
 
 // notAcquired checks that somebody else holds, and returns who.
-func notAcquired(t testing.TB, err error) *recipes.NotAcquiredError {
+func notAcquired(t testing.TB, err error) *lock.NotAcquiredError {
 	t.Helper()
-	var busy *recipes.NotAcquiredError
+	var busy *lock.NotAcquiredError
 	require.ErrorAs(t, err, &busy)
 	return busy
 }

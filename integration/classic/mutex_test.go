@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -20,7 +20,7 @@ import (
 const users = "/locks/users"
 
 // mutex returns the mutex at users.
-func (f *fixture) mutex(c *recipes.Client, change ...func(*classic.MutexOptions)) *classic.Mutex {
+func (f *fixture) mutex(c *lock.Client, change ...func(*classic.MutexOptions)) *classic.Mutex {
 	f.Helper()
 	var opts classic.MutexOptions
 	for _, apply := range change {
@@ -35,7 +35,7 @@ func named(data string) func(*classic.MutexOptions) {
 	return func(o *classic.MutexOptions) { o.Data = []byte(data) }
 }
 
-func telling(n *harness.Notices[recipes.Notice]) func(*classic.MutexOptions) {
+func telling(n *harness.Notices[lock.Notice]) func(*classic.MutexOptions) {
 	return func(o *classic.MutexOptions) { o.Notify = n.Add }
 }
 
@@ -44,11 +44,11 @@ func kazoo(o *classic.MutexOptions)      { o.Naming = classic.NamingKazoo }
 func persistent(o *classic.MutexOptions) { o.Persistent = true }
 
 // queue asks, and waits until the request is in the queue with its watch armed.
-func (f *fixture) queue(name string, c *recipes.Client, change ...func(*classic.MutexOptions)) *request {
+func (f *fixture) queue(name string, c *lock.Client, change ...func(*classic.MutexOptions)) *request {
 	f.Helper()
 	notices := f.listen(name)
 	r := f.ask(name, f.mutex(c, append(change, named(name), telling(notices))...).Acquire)
-	harness.Await[recipes.Queued](f, notices)
+	harness.Await[lock.Queued](f, notices)
 	return r
 }
 
@@ -103,9 +103,9 @@ func TestMutexAcquiredAgainThroughItsContextIsFreeAfterTheLastRelease(t *testing
 	// then it is held until the last level is released
 	require.NoError(t, three.Release(t.Context()))
 	require.False(t, free())
-	require.ErrorIs(t, three.Release(t.Context()), recipes.ErrReleased)
+	require.ErrorIs(t, three.Release(t.Context()), lock.ErrReleased)
 	require.NoError(t, one.Release(t.Context()))
-	require.ErrorIs(t, context.Cause(ctx), recipes.ErrReleased)
+	require.ErrorIs(t, context.Cause(ctx), lock.ErrReleased)
 	require.NoError(t, two.Check())
 	require.False(t, free())
 	require.NoError(t, two.Release(t.Context()))
@@ -131,7 +131,7 @@ func TestContextOfAnotherOrAReleasedMutexDoesNotNest(t *testing.T) {
 
 	g.Release()
 	_, err = m.TryAcquire(ctx)
-	require.ErrorIs(t, err, recipes.ErrReleased)
+	require.ErrorIs(t, err, lock.ErrReleased)
 	again, err := m.TryAcquire(context.WithoutCancel(ctx))
 	require.NoError(t, err)
 	require.NotEqual(t, g.Path(), again.Path())
@@ -229,7 +229,7 @@ func TestMutexWhoseDirectoryIsRemovedAllTheTimeIsAcquiredAllTheSame(t *testing.T
 	f := share(t)
 	c, proxy := f.proxied()
 	creating := f.on(zktest.Create, users+"/*").Nth(1)
-	last := recipes.Token(0)
+	last := lock.Token(0)
 	for _, times := range []int{1, 5} { // after three a directory that stays is made
 		// when the directory goes right before the node is created in it, again and again
 		held := proxy.On(creating).Hold()
@@ -260,7 +260,7 @@ func TestTokensGrowThroughSessionsAndRestarts(t *testing.T) {
 	f := alone(t)
 	c := f.client()
 	m := f.mutex(c)
-	var tokens []recipes.Token
+	var tokens []lock.Token
 	turn := func() {
 		require.NoError(t, c.Ready(t.Context())) // a new request would not wait for long
 		r := f.hold("ann", m.Acquire)
@@ -287,7 +287,7 @@ func TestMutexRefusesWhatCanNeverWork(t *testing.T) {
 		for _, field := range []string{"path", "acquire_timeout", "naming", "data"} {
 			require.ErrorContains(t, err, field, "all at once")
 		}
-		require.ErrorAs(t, err, new(*recipes.RequestError))
+		require.ErrorAs(t, err, new(*lock.RequestError))
 	}
 	_, err := classic.NewRWMutex(c.Client, "/a", classic.MutexOptions{Persistent: true})
 	require.ErrorContains(t, err, "persistent")

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -31,10 +31,10 @@ func TestPersistentMutexOutlivesItsSessionUntilItIsReleasedOrDeleted(t *testing.
 			require.Equal(t, token, holder.Token())
 			waiter.IsPending()
 			require.NoError(t, classic.Revoke(t.Context(), f.client().Client, holder.Path()))
-			harness.Await[recipes.PreemptRequested](t, notices) // it is watched in the next session
+			harness.Await[lock.PreemptRequested](t, notices) // it is watched in the next session
 			if end == "deleted" {
 				f.Delete(holder.Path())
-				require.Equal(t, recipes.LossDeleted, holder.Lost().Reason)
+				require.Equal(t, lock.LossDeleted, holder.Lost().Reason)
 			} else {
 				holder.Release()
 			}
@@ -54,7 +54,7 @@ func TestPersistentMutexOutlivesItsClient(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 
 	f.refuses(other.TryAcquire)
-	require.ErrorIs(t, holder.Granted().Release(t.Context()), recipes.ErrClosed)
+	require.ErrorIs(t, holder.Granted().Release(t.Context()), lock.ErrClosed)
 	participants, err := other.Participants(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, participants[0].Session)
@@ -70,12 +70,12 @@ func TestPersistentWaiterKeepsItsPlaceWhenItsSessionEnds(t *testing.T) {
 	holder := f.hold("ann", f.mutex(f.client()).Acquire)
 	notices := f.listen("bob")
 	waiter := f.ask("bob", f.mutex(c, persistent, telling(notices)).Acquire)
-	harness.Await[recipes.Queued](t, notices)
+	harness.Await[lock.Queued](t, notices)
 	next := f.queue("eve", f.client())
 	node := f.Filled(users, 3)[1]
 
 	f.Expire(c)
-	harness.Await[recipes.Requeued](t, notices)
+	harness.Await[lock.Requeued](t, notices)
 	holder.Release()
 
 	waiter.Granted()

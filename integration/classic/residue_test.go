@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // N8: tries, and waits that are cancelled. The client and the server keep nothing for them.
@@ -21,7 +21,7 @@ func TestTriesAndCancelledWaitsOnAHeldMutexCostNoMemory(t *testing.T) {
 	c := f.client()
 	try := func(ctx context.Context) error {
 		_, err := f.mutex(c).TryAcquire(ctx)
-		if _, busy := errors.AsType[*recipes.NotAcquiredError](err); busy {
+		if _, busy := errors.AsType[*lock.NotAcquiredError](err); busy {
 			return nil
 		}
 		return err
@@ -29,7 +29,7 @@ func TestTriesAndCancelledWaitsOnAHeldMutexCostNoMemory(t *testing.T) {
 	wait := func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		_, err := f.mutex(c, func(o *classic.MutexOptions) { o.Notify = func(recipes.Notice) { cancel() } }).Acquire(ctx)
+		_, err := f.mutex(c, func(o *classic.MutexOptions) { o.Notify = func(lock.Notice) { cancel() } }).Acquire(ctx)
 		if errors.Is(err, context.Canceled) {
 			return nil
 		}

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-func (f *fixture) rwmutex(c *recipes.Client, change ...func(*classic.MutexOptions)) *classic.RWMutex {
+func (f *fixture) rwmutex(c *lock.Client, change ...func(*classic.MutexOptions)) *classic.RWMutex {
 	f.Helper()
 	var opts classic.MutexOptions
 	for _, apply := range change {
@@ -43,7 +43,7 @@ func (f *fixture) queueFor(name string, side func(*classic.RWMutex) acquirer, na
 	f.Helper()
 	notices := f.listen(name)
 	r := f.ask(name, side(f.rwmutex(f.client(), naming, named(name), telling(notices))))
-	harness.Await[recipes.Queued](f, notices)
+	harness.Await[lock.Queued](f, notices)
 	return r
 }
 
@@ -127,11 +127,11 @@ func TestReadersAndWritersBehindAWriterAreGrantedInTheirOrder(t *testing.T) {
 
 		f.Expire(dies)
 		reader.Granted()
-		require.Equal(t, recipes.LossSession, writer.Lost().Reason)
+		require.Equal(t, lock.LossSession, writer.Lost().Reason)
 		second.IsPending()
 		late.IsPending() // it does not pass the writer
 		listed("r1", "w2", "r2")
-		tokens := []recipes.Token{reader.Token()}
+		tokens := []lock.Token{reader.Token()}
 		reader.Release()
 		second.Granted()
 		late.IsPending()
@@ -187,9 +187,9 @@ func TestWriterThatWasEvictedDoesNotBecomeAReader(t *testing.T) {
 		held.Release()
 
 		// then it learns of that, and the other is alone
-		require.Equal(t, recipes.LossDeleted, lossOf(t, reader.Refused()).Reason)
+		require.Equal(t, lock.LossDeleted, lossOf(t, reader.Refused()).Reason)
 		require.Equal(t, []string{usurper.Path()}, f.Ephemerals())
-		require.Equal(t, recipes.LossDeleted, writer.Lost().Reason)
+		require.Equal(t, lock.LossDeleted, writer.Lost().Reason)
 	})
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -30,7 +30,7 @@ const (
 
 func permits(limit int) classic.SemaphoreOptions { return classic.SemaphoreOptions{Limit: limit} }
 
-func (f *fixture) semaphore(c *recipes.Client, o classic.SemaphoreOptions) *classic.Semaphore {
+func (f *fixture) semaphore(c *lock.Client, o classic.SemaphoreOptions) *classic.Semaphore {
 	f.Helper()
 	s, err := classic.NewSemaphore(c.Client, desks, o)
 	require.NoError(f, err)
@@ -97,7 +97,7 @@ func TestPermitsAreTakenAllOrNoneAndReturnedOnce(t *testing.T) {
 
 		// then one is returned, and a second time without harm
 		require.NoError(t, four[0].Release(t.Context()))
-		require.ErrorIs(t, four[0].Release(t.Context()), recipes.ErrReleased)
+		require.ErrorIs(t, four[0].Release(t.Context()), lock.ErrReleased)
 		f.free(s, 2)
 
 		// and all the others
@@ -238,7 +238,7 @@ func TestRefusalSaysHowManyPermitsAreFree(t *testing.T) {
 		w.zk.Partition("mine")
 		_, err = s.Acquire(t.Context())
 		require.Equal(t, 1, noPermits(t, err).Wanted)
-		require.ErrorAs(t, err, new(*recipes.UnavailableError))
+		require.ErrorAs(t, err, new(*lock.UnavailableError))
 		require.NotContains(t, err.Error(), "free", "unknown")
 		w.zk.Heal()
 		require.NoError(t, held.Release(t.Context()))
@@ -370,7 +370,7 @@ func TestOnlyTheFirstInLineWatchesThePermits(t *testing.T) {
 	t.Parallel()
 	server := zktest.RunT(t)
 	for i := range 6 {
-		c := harness.NewClient(t, recipes.Config{Servers: []string{server.Addr()}})
+		c := harness.NewClient(t, lock.Config{Servers: []string{server.Addr()}})
 		s, err := classic.NewSemaphore(c.Client, desks, permits(1))
 		require.NoError(t, err)
 		harness.Begin(t, "a request", func(ctx context.Context) (*classic.Grant, error) {
@@ -424,7 +424,7 @@ func TestDrawThatDoesNotFitIntoOneRequestIsRefused(t *testing.T) {
 
 		_, err := s.AcquireN(t.Context(), 8000)
 
-		var refused *recipes.RequestError
+		var refused *lock.RequestError
 		require.ErrorAs(t, err, &refused)
 		var most int
 		_, err = fmt.Sscanf(refused.Reason, "8000 do not fit into one request; write %d at most", &most)
@@ -468,7 +468,7 @@ func TestPermitsStopWithoutAQuorumAndGoOnWithOne(t *testing.T) {
 	// given workers that take permits and return them, over and over
 	var crowd []*harness.Running
 	for i := range 4 {
-		c := harness.NewClient(t, recipes.Config{Servers: cluster.servers, SessionTimeout: 30 * time.Second, ConnectTimeout: time.Second})
+		c := harness.NewClient(t, lock.Config{Servers: cluster.servers, SessionTimeout: 30 * time.Second, ConnectTimeout: time.Second})
 		require.NoError(t, c.Ready(t.Context()))
 		s, err := classic.NewSemaphore(c.Client, desks, permits(2))
 		require.NoError(t, err)
@@ -498,7 +498,7 @@ func TestPermitsStopWithoutAQuorumAndGoOnWithOne(t *testing.T) {
 
 	// then those that are outside stay there: each has one turn under way at most
 	at := turns.Load()
-	other, err := classic.NewSemaphore(harness.NewClient(t, recipes.Config{Servers: cluster.servers}).Client, desks, permits(2))
+	other, err := classic.NewSemaphore(harness.NewClient(t, lock.Config{Servers: cluster.servers}).Client, desks, permits(2))
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()

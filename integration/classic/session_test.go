@@ -10,8 +10,8 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -26,8 +26,8 @@ func TestHolderWhoseNodeIsDeletedLearnsThatItHasLost(t *testing.T) {
 
 	f.Delete(holder.Path())
 
-	loss := harness.Await[recipes.Lost](t, notices).Err
-	require.Equal(t, recipes.LossDeleted, loss.Reason)
+	loss := harness.Await[lock.Lost](t, notices).Err
+	require.Equal(t, lock.LossDeleted, loss.Reason)
 	require.Equal(t, users, loss.Scope)
 	require.Equal(t, token, loss.Token)
 	harness.Receive(t, ctx.Done(), "the context goes on")
@@ -54,7 +54,7 @@ func TestReleaseOfANodeThatWasDeletedIsALoss(t *testing.T) {
 			f.Delete(r.Path())
 			deleting.Release()
 
-			require.Equal(t, recipes.LossDeleted, lossOf(t, release.Err()).Reason)
+			require.Equal(t, lock.LossDeleted, lossOf(t, release.Err()).Reason)
 		})
 	}
 }
@@ -95,7 +95,7 @@ func TestAcquireReturnsAtItsDeadlineFromAServerThatNeverAnswers(t *testing.T) {
 	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
-	c := harness.NewClient(t, recipes.Config{Servers: []string{listener.Addr().String()}})
+	c := harness.NewClient(t, lock.Config{Servers: []string{listener.Addr().String()}})
 	m, err := classic.NewMutex(c.Client, users, classic.MutexOptions{})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -104,7 +104,7 @@ func TestAcquireReturnsAtItsDeadlineFromAServerThatNeverAnswers(t *testing.T) {
 	_, err = m.Acquire(ctx)
 
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorAs(t, err, new(*recipes.UnavailableError))
+	require.ErrorAs(t, err, new(*lock.UnavailableError))
 }
 
 func TestHolderIsAskedToReleaseAndToldOnceAndMayReleaseAtOnce(t *testing.T) {
@@ -112,8 +112,8 @@ func TestHolderIsAskedToReleaseAndToldOnceAndMayReleaseAtOnce(t *testing.T) {
 	f := share(t)
 	held, released := make(chan *classic.Grant, 1), make(chan error, 1)
 	r := f.hold("ann", f.mutex(f.client(), func(o *classic.MutexOptions) {
-		o.Notify = func(n recipes.Notice) {
-			if _, ok := n.(recipes.PreemptRequested); ok {
+		o.Notify = func(n lock.Notice) {
+			if _, ok := n.(lock.PreemptRequested); ok {
 				released <- (<-held).Release(context.Background())
 			}
 		}
@@ -142,7 +142,7 @@ func TestHolderThatIsAskedToReleaseIsNotifiedOnceAndTheNextIsGranted(t *testing.
 
 		// when the holder is asked to release, twice
 		require.NoError(t, classic.Revoke(t.Context(), asking.Client, holder.Path()))
-		harness.Await[recipes.PreemptRequested](t, notices)
+		harness.Await[lock.PreemptRequested](t, notices)
 		require.NoError(t, classic.Revoke(t.Context(), asking.Client, holder.Path()))
 
 		// then it is notified once, and holds until it releases
@@ -152,7 +152,7 @@ func TestHolderThatIsAskedToReleaseIsNotifiedOnceAndTheNextIsGranted(t *testing.
 		require.Equal(t, "__REVOKE__", string(data))
 		holder.Release()
 		waiter.Granted()
-		require.Len(t, harness.All[recipes.PreemptRequested](notices), turn+1)
+		require.Len(t, harness.All[lock.PreemptRequested](notices), turn+1)
 		waiter.Release()
 	}
 }
@@ -165,19 +165,19 @@ func TestWaiterThatIsAskedToReleaseIsNotifiedOnceItHoldsAndOfEachWithdrawal(t *t
 	holder := f.hold("ann", f.mutex(c).Acquire)
 	notices := f.listen("bob")
 	waiter := f.ask("bob", f.mutex(f.client(), telling(notices)).Acquire)
-	harness.Await[recipes.Queued](t, notices)
+	harness.Await[lock.Queued](t, notices)
 	node := users + "/" + f.Filled(users, 2)[1]
 
 	require.NoError(t, classic.Revoke(t.Context(), c.Client, node))
-	require.Empty(t, harness.All[recipes.PreemptRequested](notices))
+	require.Empty(t, harness.All[lock.PreemptRequested](notices))
 	holder.Release()
 	waiter.Granted()
-	harness.Await[recipes.PreemptRequested](t, notices)
+	harness.Await[lock.PreemptRequested](t, notices)
 
 	f.Set(node, "never mind")
-	harness.Await[recipes.PreemptionWithdrawn](t, notices)
+	harness.Await[lock.PreemptionWithdrawn](t, notices)
 	require.NoError(t, classic.Revoke(t.Context(), c.Client, node))
-	harness.Await[recipes.PreemptRequested](t, notices)
+	harness.Await[lock.PreemptRequested](t, notices)
 }
 
 func TestRevokeSaysWhatIsWrong(t *testing.T) {
@@ -190,15 +190,15 @@ func TestRevokeSaysWhatIsWrong(t *testing.T) {
 	require.ErrorAs(t, classic.Revoke(t.Context(), c.Client, r.Path()), &gone)
 	require.Equal(t, r.Path(), gone.Path)
 	require.ErrorContains(t, gone, "is not there any more")
-	require.ErrorAs(t, classic.Revoke(t.Context(), c.Client, users), new(*recipes.RequestError))
-	require.ErrorAs(t, classic.Revoke(t.Context(), c.Client, "nowhere"), new(*recipes.RequestError))
+	require.ErrorAs(t, classic.Revoke(t.Context(), c.Client, users), new(*lock.RequestError))
+	require.ErrorAs(t, classic.Revoke(t.Context(), c.Client, "nowhere"), new(*lock.RequestError))
 }
 
 // withUndo returns a client that has a request to undo while ZooKeeper's answers do not arrive.
-func (f *fixture) withUndo(session time.Duration) (*recipes.Client, *netfault.Proxy) {
+func (f *fixture) withUndo(session time.Duration) (*lock.Client, *netfault.Proxy) {
 	f.Helper()
 	network := netfault.New(f, f.Server.Addr())
-	c, err := recipes.NewClient(recipes.Config{Servers: []string{network.Addr()}, Chroot: f.Root, SessionTimeout: session})
+	c, err := lock.NewClient(lock.Config{Servers: []string{network.Addr()}, Chroot: f.Root, SessionTimeout: session})
 	require.NoError(f, err)
 	f.Create(users, nil, 0)
 	require.NoError(f, c.Ready(f.Context()))

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -31,13 +31,13 @@ func virtually(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-func (w *world) client(name string, change ...func(*recipes.Config)) *recipes.Client {
+func (w *world) client(name string, change ...func(*lock.Config)) *lock.Client {
 	w.Helper()
-	cfg := recipes.Config{Dialer: w.zk.Dialer(name), SessionTimeout: 10 * time.Second}
+	cfg := lock.Config{Dialer: w.zk.Dialer(name), SessionTimeout: 10 * time.Second}
 	for _, apply := range change {
 		apply(&cfg)
 	}
-	c, err := recipes.NewClient(cfg)
+	c, err := lock.NewClient(cfg)
 	require.NoError(w, err)
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
@@ -48,7 +48,7 @@ func (w *world) client(name string, change ...func(*recipes.Config)) *recipes.Cl
 	return c
 }
 
-func (w *world) mutex(c *recipes.Client, path string, notify func(recipes.Notice)) *classic.Mutex {
+func (w *world) mutex(c *lock.Client, path string, notify func(lock.Notice)) *classic.Mutex {
 	w.Helper()
 	m, err := classic.NewMutex(c.Client, path, classic.MutexOptions{Notify: notify})
 	require.NoError(w, err)
@@ -69,7 +69,7 @@ func pass(d time.Duration) {
 }
 
 // loseData replaces the ensemble by an empty one that has seen less than its clients, and turns them away for minutes.
-func (w *world) loseData(clients ...*recipes.Client) {
+func (w *world) loseData(clients ...*lock.Client) {
 	w.Helper()
 	require.NoError(w, w.zk.Create("/lost", nil))
 	for range 100 {
@@ -85,8 +85,8 @@ func (w *world) loseData(clients ...*recipes.Client) {
 
 // Curator E1, S13
 func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
-	for name, contend := range map[string]func(w *world, c *recipes.Client) func(ctx context.Context, enter func(check func() error) (leave func())) error{
-		"term": func(w *world, c *recipes.Client) func(context.Context, func(func() error) func()) error {
+	for name, contend := range map[string]func(w *world, c *lock.Client) func(ctx context.Context, enter func(check func() error) (leave func())) error{
+		"term": func(w *world, c *lock.Client) func(context.Context, func(func() error) func()) error {
 			e, err := classic.NewElection(c.Client, office, "anybody", classic.ElectionOptions{})
 			require.NoError(w, err)
 			return func(ctx context.Context, enter func(func() error) func()) error {
@@ -97,7 +97,7 @@ func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
 				})
 			}
 		},
-		"permit": func(w *world, c *recipes.Client) func(context.Context, func(func() error) func()) error {
+		"permit": func(w *world, c *lock.Client) func(context.Context, func(func() error) func()) error {
 			s, err := classic.NewSemaphore(c.Client, desks, permits(1))
 			require.NoError(w, err)
 			return func(ctx context.Context, enter func(func() error) func()) error {
@@ -130,7 +130,7 @@ func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
 				}
 
 				// given one that holds, and others that wait
-				var clients []*recipes.Client
+				var clients []*lock.Client
 				for i := range 6 {
 					clients = append(clients, w.client(fmt.Sprint(i)))
 				}
@@ -188,7 +188,7 @@ func TestNodeWhoseCreationWasNotAnsweredIsFoundBehindAFollowerThatLags(t *testin
 
 	// given a client that comes back to the follower when its connection breaks
 	dials := 0
-	c, err := recipes.NewClient(recipes.Config{
+	c, err := lock.NewClient(lock.Config{
 		Servers: []string{server.Addr()},
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if dials++; dials > 1 {
@@ -225,13 +225,13 @@ func TestNodeWhoseCreationWasNotAnsweredIsFoundBehindAFollowerThatLags(t *testin
 
 func TestCallbackThatChecksWhatIsAtRiskDoesNotBlockOthers(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
-		c := w.client("mine", func(cfg *recipes.Config) { cfg.Margin = 4 * time.Second }) // it is lost soon after it is at risk
+		c := w.client("mine", func(cfg *lock.Config) { cfg.Margin = 4 * time.Second }) // it is lost soon after it is at risk
 
 		// given a holder who checks when told of a risk, and another beside it
 		var ann *classic.Grant
-		var told []recipes.Notice
-		ann = w.acquire(w.mutex(c, "/locks/one", func(n recipes.Notice) {
-			if _, ok := n.(recipes.AtRisk); ok {
+		var told []lock.Notice
+		ann = w.acquire(w.mutex(c, "/locks/one", func(n lock.Notice) {
+			if _, ok := n.(lock.AtRisk); ok {
 				_ = ann.Check()
 			}
 			told = append(told, n)
@@ -244,11 +244,11 @@ func TestCallbackThatChecksWhatIsAtRiskDoesNotBlockOthers(t *testing.T) {
 
 		// then both are lost before the session can end, and the callback is notified of that, once
 		// and last
-		require.Equal(t, recipes.LossSession, lossOf(t, ann.Check()).Reason)
-		require.Equal(t, recipes.LossSession, lossOf(t, bob.Check()).Reason)
+		require.Equal(t, lock.LossSession, lossOf(t, ann.Check()).Reason)
+		require.Equal(t, lock.LossSession, lossOf(t, bob.Check()).Reason)
 		require.Len(t, told, 2)
-		require.IsType(t, recipes.AtRisk{}, told[0])
-		require.IsType(t, recipes.Lost{}, told[1])
+		require.IsType(t, lock.AtRisk{}, told[0])
+		require.IsType(t, lock.Lost{}, told[1])
 		w.zk.Heal()
 	})
 }
@@ -257,7 +257,7 @@ func TestCallbackThatChecksWhatIsAtRiskDoesNotBlockOthers(t *testing.T) {
 // not.
 func TestHolderThatHearsNoAnswersLosesAndLeavesNothingInTheWay(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
-		c := w.client("mine", func(cfg *recipes.Config) { cfg.Margin = 4 * time.Second }) // a hold ends long before the session
+		c := w.client("mine", func(cfg *lock.Config) { cfg.Margin = 4 * time.Second }) // a hold ends long before the session
 		holder := w.acquire(w.mutex(c, users, nil))
 		granted := make(chan *classic.Grant, 1)
 		other := w.mutex(w.client("other"), users, nil)
@@ -267,7 +267,7 @@ func TestHolderThatHearsNoAnswersLosesAndLeavesNothingInTheWay(t *testing.T) {
 
 		silence := w.zk.On(zktest.Any().From("mine")).HoldReply()
 		<-holder.Lost()
-		require.Equal(t, recipes.LossSession, lossOf(t, holder.Check()).Reason)
+		require.Equal(t, lock.LossSession, lossOf(t, holder.Check()).Reason)
 		require.Empty(t, granted)
 		silence.Release()
 

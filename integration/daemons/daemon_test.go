@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
@@ -58,7 +58,7 @@ func (s settings) clock() func() time.Time {
 
 // A daemon is what `lockkeeper run` makes of a configuration.
 type daemon struct {
-	client    *recipes.Client
+	client    *lock.Client
 	guard     *lockguard.Guard
 	ledger    *ticks.Ledger
 	scheduler *scheduler.Scheduler
@@ -66,12 +66,12 @@ type daemon struct {
 
 func newDaemon(s settings, log io.Writer, all ...jobs.Job) (*daemon, error) {
 	logger := slog.New(slog.NewTextHandler(log, nil))
-	servers, _, err := recipes.ParseServers(s.ZK)
+	servers, _, err := lock.ParseServers(s.ZK)
 	if err != nil {
 		return nil, err
 	}
 	d := &daemon{}
-	d.client, err = recipes.NewClient(recipes.Config{Logger: logger, Root: s.Root, Servers: servers, SessionTimeout: s.Session})
+	d.client, err = lock.NewClient(lock.Config{Logger: logger, Root: s.Root, Servers: servers, SessionTimeout: s.Session})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Setup is how the servers of an ensemble are configured.
@@ -187,7 +187,7 @@ func (r *round) answered(ctx context.Context) {
 
 // prepare makes what all locks lie under, so that the holders do not do it at the same time.
 func (r *round) prepare(ctx context.Context) error {
-	c, err := recipes.NewClient(recipes.Config{Servers: r.others, Root: r.root, SessionTimeout: longest})
+	c, err := lock.NewClient(lock.Config{Servers: r.others, Root: r.root, SessionTimeout: longest})
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (r *round) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g, err := l.Acquire(ctx, recipes.Request{})
+	g, err := l.Acquire(ctx, lock.Request{})
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func wait(ctx context.Context, until time.Time) error {
 	}
 }
 
-func end(c *recipes.Client) {
+func end(c *lock.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_ = c.Close(ctx)

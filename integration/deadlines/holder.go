@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Spec is what a holder is configured with.
@@ -38,7 +38,7 @@ func Specs(sessions, margins []time.Duration, n int) (specs []Spec) {
 // margin is what Config.Margin means.
 func (s Spec) margin() time.Duration {
 	if s.Margin == 0 {
-		return recipes.Config{}.MarginOf(s.Session)
+		return lock.Config{}.MarginOf(s.Session)
 	}
 	return s.Margin
 }
@@ -126,7 +126,7 @@ func (h *holder) run(ctx context.Context, faultAt time.Time) {
 		h.ready <- err
 		return
 	}
-	c, err := recipes.NewClient(recipes.Config{
+	c, err := lock.NewClient(lock.Config{
 		Servers: []string{h.proxy.addr()}, Root: h.round.root, SessionTimeout: h.spec.Session, Margin: h.spec.Margin,
 	})
 	if err != nil {
@@ -134,7 +134,7 @@ func (h *holder) run(ctx context.Context, faultAt time.Time) {
 		return
 	}
 	defer end(c)
-	w, err := recipes.NewClient(recipes.Config{Servers: h.round.others, Root: h.round.root, SessionTimeout: longest})
+	w, err := lock.NewClient(lock.Config{Servers: h.round.others, Root: h.round.root, SessionTimeout: longest})
 	if err != nil {
 		h.ready <- err
 		return
@@ -164,7 +164,7 @@ func (h *holder) run(ctx context.Context, faultAt time.Time) {
 }
 
 // enter acquires the lock, and returns when the waiter stands in the queue. The function ends the waiter.
-func (h *holder) enter(ctx context.Context, c, w *recipes.Client) (*recipes.Grant, func(), error) {
+func (h *holder) enter(ctx context.Context, c, w *lock.Client) (*lock.Grant, func(), error) {
 	l, err := c.PriorityLock(h.scope)
 	if err != nil {
 		return nil, nil, err
@@ -173,8 +173,8 @@ func (h *holder) enter(ctx context.Context, c, w *recipes.Client) (*recipes.Gran
 	if err != nil {
 		return nil, nil, err
 	}
-	grant, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n recipes.Notice) {
-		if _, lost := n.(recipes.Lost); lost {
+	grant, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n lock.Notice) {
+		if _, lost := n.(lock.Lost); lost {
 			h.told <- time.Now()
 		}
 	}})
@@ -188,8 +188,8 @@ func (h *holder) enter(ctx context.Context, c, w *recipes.Client) (*recipes.Gran
 	queued, done := make(chan struct{}, 10), make(chan struct{})
 	go func() {
 		defer close(done)
-		g, err := next.Acquire(waiting, recipes.Request{Identity: priority.Identity{Owner: "waiter"}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n recipes.Notice) {
-			if _, is := n.(recipes.Queued); is {
+		g, err := next.Acquire(waiting, lock.Request{Identity: priority.Identity{Owner: "waiter"}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n lock.Notice) {
+			if _, is := n.(lock.Queued); is {
 				queued <- struct{}{}
 			}
 		}})

@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/doctor"
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -44,7 +44,7 @@ func leftovers(t *testing.T, server *zkserver.Server, root string) (left []strin
 
 func TestEmbeddedServer(t *testing.T) {
 	server := zktest.RunT(t)
-	cfg := recipes.Config{Servers: []string{server.Addr()}}
+	cfg := lock.Config{Servers: []string{server.Addr()}}
 	use(t, client(t, cfg), "cluster/orders")
 	r := examine(t, doctor.Options{Client: cfg})
 	finds(t, r, doctor.OK, "server", server.Addr(), "gives sessions, standalone")
@@ -55,7 +55,7 @@ func TestEmbeddedServer(t *testing.T) {
 
 func TestReadOnlyWritesNothing(t *testing.T) {
 	server := zktest.RunT(t)
-	cfg := recipes.Config{Servers: []string{server.Addr()}}
+	cfg := lock.Config{Servers: []string{server.Addr()}}
 	use(t, client(t, cfg), "cluster/orders")
 	before := len(server.Trace())
 	r := examine(t, doctor.Options{Client: cfg, ReadOnly: true})
@@ -101,14 +101,14 @@ func TestListenerThatIsNoZooKeeperIsSaidInTime(t *testing.T) {
 
 func TestServerThatKeepsItsStateToItself(t *testing.T) {
 	server := zktest.RunT(t, zktest.FourLetterWords("ruok"))
-	r := examine(t, doctor.Options{Client: recipes.Config{Servers: []string{server.Addr()}}})
+	r := examine(t, doctor.Options{Client: lock.Config{Servers: []string{server.Addr()}}})
 	f := finds(t, r, doctor.Warning, "monitoring", server.Addr(), "executes no four-letter word")
 	require.Contains(t, f.Do, "4lw.commands.whitelist")
 	finds(t, r, doctor.Skipped, "version", server.Addr(), "not known")
 	none(t, r, doctor.Problem)
 
 	usual := zktest.RunT(t, zktest.FourLetterWords("srvr")) // what ZooKeeper does unless told otherwise
-	r = examine(t, doctor.Options{Client: recipes.Config{Servers: []string{usual.Addr()}}})
+	r = examine(t, doctor.Options{Client: lock.Config{Servers: []string{usual.Addr()}}})
 	finds(t, r, doctor.Warning, "monitoring", usual.Addr(), "does not execute mntr, conf")
 	finds(t, r, doctor.OK, "version", usual.Addr(), "3.8.0")
 }
@@ -116,7 +116,7 @@ func TestServerThatKeepsItsStateToItself(t *testing.T) {
 func TestEnsembleWithOneDown(t *testing.T) {
 	ensemble := zkserver.StartEnsemble(t)
 	cfg := at(t, ensemble.Addrs()...)
-	cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"}
+	cfg.Auth = &lock.Digest{User: "ana", Password: "secret"}
 	use(t, client(t, cfg), "cluster/orders")
 
 	r := examine(t, doctor.Options{Client: cfg})
@@ -155,7 +155,7 @@ func TestEnsembleWithOneDown(t *testing.T) {
 
 func TestServersOfDifferentEnsemblesInOneConnectString(t *testing.T) {
 	one, other := zktest.RunT(t), zktest.RunT(t)
-	r := examine(t, doctor.Options{Client: recipes.Config{Servers: []string{one.Addr(), other.Addr()}}})
+	r := examine(t, doctor.Options{Client: lock.Config{Servers: []string{one.Addr(), other.Addr()}}})
 	finds(t, r, doctor.Problem, "quorum", "", "two clients can hold the same lock")
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 var shared zkserver.Shared
@@ -31,14 +31,14 @@ func TestMain(m *testing.M) {
 const session = 4 * time.Second
 
 // at is how to reach a server, under a root that no other test uses.
-func at(t *testing.T, addresses ...string) recipes.Config {
-	return recipes.Config{Servers: addresses, Root: zkserver.Root(t), SessionTimeout: session}
+func at(t *testing.T, addresses ...string) lock.Config {
+	return lock.Config{Servers: addresses, Root: zkserver.Root(t), SessionTimeout: session}
 }
 
 // asAna is at with the password of a user, on the shared server.
-func asAna(t *testing.T) recipes.Config {
+func asAna(t *testing.T) lock.Config {
 	cfg := at(t, shared.Server(t).Addr())
-	cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"}
+	cfg.Auth = &lock.Digest{User: "ana", Password: "secret"}
 	return cfg
 }
 
@@ -100,17 +100,17 @@ func none(t *testing.T, r doctor.Report, results ...doctor.Result) {
 }
 
 // client is a client of these servers, closed by the end of the test.
-func client(t *testing.T, cfg recipes.Config) *recipes.Client {
+func client(t *testing.T, cfg lock.Config) *lock.Client {
 	t.Helper()
 	return harness.NewClient(t, cfg)
 }
 
 // use takes a lock and gives it back, as any job does.
-func use(t *testing.T, c *recipes.Client, scope string) {
+func use(t *testing.T, c *lock.Client, scope string) {
 	t.Helper()
-	lock, err := c.PriorityLock(scope)
+	l, err := c.PriorityLock(scope)
 	require.NoError(t, err)
-	g, err := lock.Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "job"}})
+	g, err := l.Acquire(t.Context(), lock.Request{Identity: priority.Identity{Owner: "job"}})
 	require.NoError(t, err)
 	require.NoError(t, g.Release(t.Context()))
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // named is a configuration in which ana operates, keeper contends, and rita reads.
-func named(t *testing.T, user string) recipes.Config {
+func named(t *testing.T, user string) lock.Config {
 	cfg := at(t, shared.Server(t).Addr())
-	cfg.Auth = &recipes.Digest{User: user, Password: "secret"}
-	cfg.Operators = []string{recipes.DigestID("ana", "secret")}
-	cfg.Contenders = []string{recipes.DigestID("keeper", "secret")}
-	cfg.Readers = []string{recipes.DigestID("rita", "secret")}
+	cfg.Auth = &lock.Digest{User: user, Password: "secret"}
+	cfg.Operators = []string{lock.DigestID("ana", "secret")}
+	cfg.Contenders = []string{lock.DigestID("keeper", "secret")}
+	cfg.Readers = []string{lock.DigestID("rita", "secret")}
 	return cfg
 }
 
@@ -32,11 +32,11 @@ func TestACLsThatAreNotThoseOfTheConfiguration(t *testing.T) {
 	cfg := named(t, "ana")
 	require.NoError(t, client(t, cfg).MakeRoot(t.Context()))
 	keeper := cfg
-	keeper.Auth = &recipes.Digest{User: "keeper", Password: "secret"}
+	keeper.Auth = &lock.Digest{User: "keeper", Password: "secret"}
 	use(t, client(t, keeper), "cluster/orders")
 	rita := cfg
-	rita.Auth = &recipes.Digest{User: "rita", Password: "secret"}
-	for _, as := range []recipes.Config{cfg, keeper, rita} { // also for those from whom hashes are hidden
+	rita.Auth = &lock.Digest{User: "rita", Password: "secret"}
+	for _, as := range []lock.Config{cfg, keeper, rita} { // also for those from whom hashes are hidden
 		r := examine(t, doctor.Options{Client: as})
 		finds(t, r, doctor.OK, "access", cfg.Root, "each with the ACL that the configuration gives it")
 	}
@@ -116,15 +116,15 @@ func TestEmergencyRequestsWithoutAnOverrideInForce(t *testing.T) {
 	_, err := ana.Overrides().Apply(t.Context(), hold("INC-1"))
 	require.NoError(t, err)
 	f := &harness.Fixture{TB: t, History: harness.NewHistory(t)}
-	urgently := func(id string, vouch func(context.Context, recipes.Mark) error) *harness.Request {
-		return f.Acquire(f.Lock(ana, "cluster/orders"), "ana", harness.At(priority.Emergency), func(r *recipes.Request) {
-			r.Override, r.Vouch = &recipes.Mark{ID: id, By: "ana", Reason: "disk full"}, vouch
+	urgently := func(id string, vouch func(context.Context, lock.Mark) error) *harness.Request {
+		return f.Acquire(f.Lock(ana, "cluster/orders"), "ana", harness.At(priority.Emergency), func(r *lock.Request) {
+			r.Override, r.Vouch = &lock.Mark{ID: id, By: "ana", Reason: "disk full"}, vouch
 		})
 	}
 	finds(t, examine(t, doctor.Options{Client: cfg}), doctor.OK, "emergency", "", "no request is at emergency priority")
 	urgently("INC-1", nil).Granted()
 	finds(t, examine(t, doctor.Options{Client: cfg}), doctor.OK, "emergency", cfg.Root+"/locks/", "by the override INC-1 on the board")
-	urgently("INC-2", func(context.Context, recipes.Mark) error { return nil }).Queued() // a program that lies
+	urgently("INC-2", func(context.Context, lock.Mark) error { return nil }).Queued() // a program that lies
 
 	r := examine(t, doctor.Options{Client: cfg})
 

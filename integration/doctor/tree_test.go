@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/doctor"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestWrongPassword(t *testing.T) {
@@ -15,7 +15,7 @@ func TestWrongPassword(t *testing.T) {
 	use(t, client(t, cfg), "cluster/orders")
 
 	wrong := cfg
-	wrong.Auth = &recipes.Digest{User: "ana", Password: "sekret"}
+	wrong.Auth = &lock.Digest{User: "ana", Password: "sekret"}
 	r := examine(t, doctor.Options{Client: wrong})
 	f := finds(t, r, doctor.Problem, "access", cfg.Root, `cannot be read with the password of the digest user "ana" that was given`)
 	require.Contains(t, f.Do, "--zk-digest-file")
@@ -32,7 +32,7 @@ func TestNodesThatAreOpenThoughCredentialsAreInUse(t *testing.T) {
 	conn := shell(t, server.Addr())
 	create(t, conn, cfg.Root+"/audit")
 	create(t, conn, cfg.Root+"/overrides")
-	cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"}
+	cfg.Auth = &lock.Digest{User: "ana", Password: "secret"}
 
 	r := examine(t, doctor.Options{Client: cfg})
 	finds(t, r, doctor.Warning, "access", cfg.Root, "everybody who reaches ZooKeeper may change")
@@ -54,7 +54,7 @@ func TestNodesOfSomebodyElse(t *testing.T) {
 func TestOperatorWhoCannotBreakLocks(t *testing.T) {
 	cfg := asAna(t)
 	use(t, client(t, cfg), "cluster/orders")
-	cfg.Operators = []string{recipes.DigestID("olga", "other")}
+	cfg.Operators = []string{lock.DigestID("olga", "other")}
 
 	r := examine(t, doctor.Options{Client: cfg})
 	f := finds(t, r, doctor.Warning, "access", cfg.Root, "do not name the operator digest:olga")
@@ -105,7 +105,7 @@ func TestScratchIsDiscardedWholeAndNothingElseIs(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, there)
 
-	var refused *recipes.RequestError
+	var refused *lock.RequestError
 	require.ErrorAs(t, client(t, cfg).Discard(t.Context()), &refused)
 	there, _, err = conn.Exists(cfg.Root + "/locks")
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -26,7 +26,7 @@ type kind struct {
 	once  bool // what it has done stays done
 }
 
-func waits(job string, holds func(recipes.Contender) bool) func(*town, string) bool {
+func waits(job string, holds func(lock.Contender) bool) func(*town, string) bool {
 	return func(w *town, _ string) bool {
 		c, ok := w.waiter(job)
 		return ok && holds(c)
@@ -37,15 +37,15 @@ func kinds() []kind {
 	return []kind{
 		{
 			name: "boost", yaml: "match: {job: boost}, priority: 50", flags: []string{"--job", "boost", "--priority", "50"}, held: true,
-			acts: waits("boost", func(c recipes.Contender) bool { return c.Priority == 50 }),
+			acts: waits("boost", func(c lock.Contender) bool { return c.Priority == 50 }),
 		},
 		{
 			name: "cap", yaml: "match: {scope: town/c*}, priority: 5", flags: []string{"--scope", "town/c*", "--priority", "5"}, held: true,
-			acts: waits("cap", func(c recipes.Contender) bool { return c.Priority == 5 }),
+			acts: waits("cap", func(c lock.Contender) bool { return c.Priority == 5 }),
 		},
 		{
 			name: "extend", yaml: "match: {job: extend}, lease_timeout: 5m", flags: []string{"--job", "extend", "--lease", "5m"}, held: true,
-			acts: waits("extend", func(c recipes.Contender) bool { return c.LeaseTimeout == 5*time.Minute }),
+			acts: waits("extend", func(c lock.Contender) bool { return c.LeaseTimeout == 5*time.Minute }),
 		},
 		{
 			name: "freeze", yaml: "match: {scope: town/freeze, priority_below: 80}", flags: []string{"--scope", "town/freeze", "--below", "80"}, held: true,

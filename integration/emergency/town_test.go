@@ -16,7 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -47,7 +47,7 @@ type town struct {
 	*harness.Fixture
 	dir     string
 	env     []string
-	client  *recipes.Client
+	client  *lock.Client
 	guard   *lockguard.Guard
 	daemons []*harness.Daemon
 	gone    *harness.Call[any] // of the holder that is preempted
@@ -61,7 +61,7 @@ func newTown(t *testing.T) *town {
 	w.env = append(os.Environ(), "COLUMNS=200", "LOCKKEEPER_ZK="+w.Server.Addr(), "LOCKKEEPER_ROOT="+w.Root,
 		"LOCKKEEPER_ZK_DIGEST_FILE="+filepath.Join(w.dir, "ana"), "GORACE=atexit_sleep_ms=0")
 	var err error
-	w.client = w.Client(harness.SessionTimeout(4*time.Second), func(cfg *recipes.Config) { cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"} })
+	w.client = w.Client(harness.SessionTimeout(4*time.Second), func(cfg *lock.Config) { cfg.Auth = &lock.Digest{User: "ana", Password: "secret"} })
 	w.guard, err = lockguard.New(w.client, lockguard.WithOwner("resident"))
 	require.NoError(t, err)
 	_, err = w.client.Time(t.Context())
@@ -111,19 +111,19 @@ func (w *town) run(args ...string) (string, error) {
 	return string(out), err
 }
 
-func (w *town) lock(scope string) recipes.LockState {
+func (w *town) lock(scope string) lock.State {
 	w.Helper()
 	return w.State(w.client, scope)
 }
 
 // waiter is the request of a job, if it waits.
-func (w *town) waiter(job string) (recipes.Contender, bool) {
+func (w *town) waiter(job string) (lock.Contender, bool) {
 	for _, c := range w.lock("town/" + job).Waiters {
 		if c.Owner == job {
 			return c, true
 		}
 	}
-	return recipes.Contender{}, false
+	return lock.Contender{}, false
 }
 
 // occupy holds a lock of the town until the test ends, or it is preempted.

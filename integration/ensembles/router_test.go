@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A site is two ensembles: the scopes below far are on the second one.
@@ -28,7 +28,7 @@ func newSite(t *testing.T) site {
 // A program is a process that locks on both.
 type program struct {
 	*lockguard.Guard
-	router *recipes.Router
+	router *lock.Router
 
 	mu     sync.Mutex
 	events []lockguard.Event
@@ -37,7 +37,7 @@ type program struct {
 func (s site) program(t *testing.T) *program {
 	t.Helper()
 	home := client(t, s.home)
-	router, err := recipes.NewRouter(home, map[string]*recipes.Client{"far": client(t, s.far)})
+	router, err := lock.NewRouter(home, map[string]*lock.Client{"far": client(t, s.far)})
 	require.NoError(t, err)
 	p := &program{router: router}
 	p.Guard, err = lockguard.NewRouted(router, lockguard.WithObserver(func(_ context.Context, event lockguard.Event) {
@@ -49,9 +49,9 @@ func (s site) program(t *testing.T) *program {
 	return p
 }
 
-func client(t *testing.T, server testbed.Server) *recipes.Client {
+func client(t *testing.T, server testbed.Server) *lock.Client {
 	t.Helper()
-	c := harness.NewClient(t, recipes.Config{Servers: []string{server.Addr()}, SessionTimeout: 4 * time.Second})
+	c := harness.NewClient(t, lock.Config{Servers: []string{server.Addr()}, SessionTimeout: 4 * time.Second})
 	require.NoError(t, c.Ready(t.Context()))
 	return c
 }
@@ -69,7 +69,7 @@ func request(scope string, limit time.Duration) lockguard.Requirement {
 }
 
 // told returns the scopes of all events with a notice of a kind, in order.
-func told[N recipes.Notice](p *program) (scopes []string) {
+func told[N lock.Notice](p *program) (scopes []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, event := range p.events {
@@ -104,7 +104,7 @@ func TestEachLockIsOnTheEnsembleOfItsPrefix(t *testing.T) {
 
 	for _, scope := range []string{"near/a", "far/a"} {
 		_, err := b.Acquire(t.Context(), request(scope, 0))
-		require.ErrorAs(t, err, new(*recipes.NotAcquiredError), "%s is held", scope)
+		require.ErrorAs(t, err, new(*lock.NotAcquiredError), "%s is held", scope)
 	}
 	require.NoError(t, far.Release(t.Context()))
 	require.NoError(t, b.acquire(t, "far/a").Release(t.Context()))
@@ -138,7 +138,7 @@ func TestLocksOfOneEnsembleGoOnWhileTheOtherIsAway(t *testing.T) {
 			require.NoError(t, kept.Release(t.Context()))
 			require.Equal(t, []string{stays + "/a"}, told[lockguard.Released](a))
 			_, err := b.Acquire(t.Context(), request(away+"/b", 300*time.Millisecond))
-			require.ErrorAs(t, err, new(*recipes.UnavailableError))
+			require.ErrorAs(t, err, new(*lock.UnavailableError))
 			require.ErrorContains(t, err, away+"/b")
 
 			require.NoError(t, gone.Restart(t.Context()))

@@ -17,7 +17,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -71,7 +71,7 @@ func (w *world) story() string {
 type program struct {
 	w      *world
 	name   string
-	client *recipes.Client
+	client *lock.Client
 
 	mu      sync.Mutex
 	reaches map[string]bool // by address; nil: all
@@ -85,15 +85,15 @@ type program struct {
 }
 
 // program starts a program that reaches these members, all without one.
-func (w *world) program(name string, members []*zktest.Member, change ...func(*recipes.Config)) *program {
+func (w *world) program(name string, members []*zktest.Member, change ...func(*lock.Config)) *program {
 	p := &program{w: w, name: name, syncs: make(chan struct{})}
 	p.reach(members...)
-	cfg := recipes.Config{Servers: w.e.Servers(), Dialer: p.dial, SessionTimeout: timeout}
+	cfg := lock.Config{Servers: w.e.Servers(), Dialer: p.dial, SessionTimeout: timeout}
 	for _, f := range change {
 		f(&cfg)
 	}
 	var err error
-	p.client, err = recipes.NewClient(cfg)
+	p.client, err = lock.NewClient(cfg)
 	require.NoError(w.t, err)
 	require.NoError(w.t, p.client.Ready(context.Background()), name)
 	return p
@@ -128,7 +128,7 @@ func (w *world) close() {
 func (p *program) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
-	var busy *recipes.BusyError
+	var busy *lock.BusyError
 	err := p.client.Close(ctx)
 	for ; errors.As(err, &busy) && ctx.Err() == nil; err = p.client.Close(ctx) {
 		<-time.After(ms)
@@ -248,13 +248,13 @@ func (p *program) heartbeat() {
 func (p *program) acquire(holds func() time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop, p.done = cancel, make(chan struct{})
-	lock, err := p.client.PriorityLock(scope)
+	l, err := p.client.PriorityLock(scope)
 	require.NoError(p.w.t, err)
 	go func() {
 		defer close(p.done)
 		for ctx.Err() == nil {
 			h := &hold{who: p, over: make(chan struct{})}
-			grant, err := lock.Acquire(ctx, recipes.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: h.notice})
+			grant, err := l.Acquire(ctx, lock.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: h.notice})
 			if err != nil {
 				p.w.history.Add(p.name, "not granted: %v", err)
 				sleep(ctx, time.Second)
@@ -308,8 +308,8 @@ func (h *hold) begin() {
 	w.holds = append(w.holds, h)
 }
 
-func (h *hold) notice(n recipes.Notice) {
-	if lost, ok := n.(recipes.Lost); ok {
+func (h *hold) notice(n lock.Notice) {
+	if lost, ok := n.(lock.Lost); ok {
 		h.end(fmt.Sprintf("lost: %v", lost.Err))
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -16,11 +16,11 @@ import (
 type scenario struct {
 	name   string
 	opts   []zktest.Option
-	drift  float64                                       // of the leader's clock
-	config func(cfg *recipes.Config, tick time.Duration) // nil: the defaults
-	holder func(e *zktest.Ensemble) []*zktest.Member     // whom the holder reaches at first; nil: the first follower
-	waiter func(e *zktest.Ensemble) []*zktest.Member     // nil: the leader
-	fault  func(w *world)                                // when it is time
+	drift  float64                                    // of the leader's clock
+	config func(cfg *lock.Config, tick time.Duration) // nil: the defaults
+	holder func(e *zktest.Ensemble) []*zktest.Member  // whom the holder reaches at first; nil: the first follower
+	waiter func(e *zktest.Ensemble) []*zktest.Member  // nil: the leader
+	fault  func(w *world)                             // when it is time
 }
 
 func firstFollower(e *zktest.Ensemble) []*zktest.Member { return e.Followers()[:1] }
@@ -99,7 +99,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:   "follower dies after a heartbeat, margin of a tick",
-		config: func(cfg *recipes.Config, tick time.Duration) { cfg.Margin = tick },
+		config: func(cfg *lock.Config, tick time.Duration) { cfg.Margin = tick },
 		fault:  isolated(afterHeartbeat(killFollower)),
 	},
 	{
@@ -108,7 +108,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:   "follower dies after a heartbeat, an earlier answer was 3s late, margin of a tick",
-		config: func(cfg *recipes.Config, tick time.Duration) { cfg.Margin = tick },
+		config: func(cfg *lock.Config, tick time.Duration) { cfg.Margin = tick },
 		fault:  isolated(afterLateAnswer(3*time.Second, follower, killFollower)),
 	},
 	{
@@ -308,7 +308,7 @@ func (s scenario) play(t *testing.T, tick, offset, phase time.Duration) (worst c
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, append([]zktest.Option{zktest.TickTime(tick), zktest.ClockPhases(phase), zktest.TimeoutDrift(s.drift)}, s.opts...)...)
 		var margin time.Duration
-		config := func(cfg *recipes.Config) {
+		config := func(cfg *lock.Config) {
 			if s.config != nil {
 				s.config(cfg, tick)
 			}

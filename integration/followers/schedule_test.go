@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -201,7 +201,7 @@ func (s *schedule) play(t *testing.T) (r result) {
 		holds := rand.New(rand.NewPCG(s.seed, 2))
 		for i, name := range programs {
 			w.until(s.begin)
-			p := w.program(name, []*zktest.Member{e.Member(s.home[i])}, func(cfg *recipes.Config) { cfg.Margin = s.margin })
+			p := w.program(name, []*zktest.Member{e.Member(s.home[i])}, func(cfg *lock.Config) { cfg.Margin = s.margin })
 			if i == 0 {
 				w.holder = p
 			} else {

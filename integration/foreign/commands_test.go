@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -38,10 +38,10 @@ func litter() map[string]string {
 // directory.
 type spoiled struct {
 	*fixture
-	client    *recipes.Client
+	client    *lock.Client
 	dir       string
 	questions []string
-	token     recipes.Token // of the holder of good/break
+	token     lock.Token // of the holder of good/break
 
 	// The bad ones, by the room.
 	bad map[string][]string
@@ -51,7 +51,7 @@ func newSpoiled(t *testing.T) *spoiled {
 	h := &fixture{harness.New(t, shared.Server(t))}
 	require.NoError(t, h.Shell().AddAuth("digest", []byte("ana:secret")))
 	v := &spoiled{fixture: h, dir: t.TempDir(), bad: map[string][]string{}}
-	v.client = h.Client(func(cfg *recipes.Config) { cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"} })
+	v.client = h.Client(func(cfg *lock.Config) { cfg.Auth = &lock.Digest{User: "ana", Password: "secret"} })
 	v.settle()
 	v.spoil()
 	return v
@@ -61,7 +61,7 @@ func newSpoiled(t *testing.T) *spoiled {
 func (v *spoiled) settle() {
 	ctx := v.Context()
 	hold := func(scope string) *harness.Request {
-		return v.Hold(v.Lock(v.client, scope), "holder", func(r *recipes.Request) { r.Message = "\u202etxt.exe" })
+		return v.Hold(v.Lock(v.client, scope), "holder", func(r *lock.Request) { r.Message = "\u202etxt.exe" })
 	}
 	hold("good/lock")
 	hold("good/preempt")

@@ -16,7 +16,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 var (
@@ -63,7 +63,7 @@ func request(priority, n int) string {
 func guid(n int) string { return fmt.Sprintf("%024x", n) }
 
 // paths are those of nodes that a list has left out.
-func paths(left []recipes.Unreadable) []string {
+func paths(left []lock.Unreadable) []string {
 	all := make([]string, len(left))
 	for i, u := range left {
 		all[i] = u.Path
@@ -91,18 +91,18 @@ func (h *fixture) own(id string) string {
 	return h.node() + "/" + names[i]
 }
 
-func (h *fixture) state() recipes.LockState {
+func (h *fixture) state() lock.State {
 	h.Helper()
 	return h.State(h.Client(), scope)
 }
 
 // ask requests the lock in the background, and hold until it is granted.
-func (h *fixture) ask(c *recipes.Client, owner string, options ...harness.Option) *harness.Request {
+func (h *fixture) ask(c *lock.Client, owner string, options ...harness.Option) *harness.Request {
 	h.Helper()
 	return h.Acquire(h.Lock(c, scope), owner, options...)
 }
 
-func (h *fixture) hold(c *recipes.Client, owner string, options ...harness.Option) *harness.Request {
+func (h *fixture) hold(c *lock.Client, owner string, options ...harness.Option) *harness.Request {
 	h.Helper()
 	return h.Hold(h.Lock(c, scope), owner, options...)
 }

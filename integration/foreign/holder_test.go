@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // holders writes G.
@@ -42,7 +42,7 @@ func TestHolderThatSaysNothingIsNamed(t *testing.T) {
 			require.ErrorContains(t, err, c.says)
 			require.ErrorContains(t, err, node)
 			refused := h.ask(h.Client(), "try", harness.Try).Refused()
-			require.True(t, recipes.IsNotAcquired(refused) || errors.As(refused, new(*recipes.AccessError)), "%v", refused)
+			require.True(t, lock.IsNotAcquired(refused) || errors.As(refused, new(*lock.AccessError)), "%v", refused)
 			data, stat := h.read2(node)
 			require.Equal(t, c.data, data)
 			require.Zero(t, stat.Version)
@@ -120,7 +120,7 @@ func TestLockNodeThatIsOverwrittenIsRestoredFromTheRequests(t *testing.T) {
 			newcomer := h.ask(h.Client(), "newcomer")
 			newcomer.Queued()
 			refused := h.ask(h.Client(), "try", harness.Try).Refused()
-			require.True(t, recipes.IsNotAcquired(refused), "%v", refused)
+			require.True(t, lock.IsNotAcquired(refused), "%v", refused)
 			require.NoError(t, holder.Granted().Check())
 			waiter.IsPending()
 			holder.Release()
@@ -162,9 +162,9 @@ func TestNewerLockNodeIsRefusedAndStays(t *testing.T) {
 	h := newFixture(t)
 	newer := fmt.Sprintf(`{"format":9,"holders":[],"delay":{"until":"%060d"}}`, 1)
 	h.Set(h.node(), []byte(newer))
-	for _, change := range []func(*recipes.Request){harness.Try, harness.At(9), harness.Shared} {
+	for _, change := range []func(*lock.Request){harness.Try, harness.At(9), harness.Shared} {
 		err := h.ask(h.Client(), "old program", change).Refused()
-		var bad *recipes.RecordError
+		var bad *lock.RecordError
 		require.ErrorAs(t, err, &bad)
 		require.Equal(t, h.node(), bad.Node)
 		require.Equal(t, 9, bad.Format)

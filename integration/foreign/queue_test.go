@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const valid = `{"format":1,"owner":"ghost","host":"h","pid":1,"priority":9,"mode":"exclusive","lease_timeout_ms":3600000,"cleanup_timeout_ms":0}`
@@ -147,7 +147,7 @@ func TestUnknownMembersOfARequestSurviveWhatOthersWriteThere(t *testing.T) {
 
 	h.put(h.node()+"/"+strings.Replace(request(0, 5), "x", "s", 1), strings.Replace(valid, "exclusive", "shared", 1), zk.FlagEphemeral, world) // whose note that is
 	important := h.ask(h.Client(), "important", harness.At(9))
-	harness.Await[recipes.PreemptSent](t, important.Notices) // T6
+	harness.Await[lock.PreemptSent](t, important.Notices) // T6
 	asked := h.fields(node)
 	require.Equal(t, map[string]any{"a": []any{1.0, 2.0}}, asked["hue"])
 	notes := asked["preempt_by"].([]any)
@@ -170,9 +170,9 @@ func TestWaiterWhoseNodeIsOverwrittenDoesNotHold(t *testing.T) {
 
 			if grant, err := waiter.Wait(); err == nil { // its event says granted, and its node does not
 				_, err = grant.Token(t.Context())
-				var lost *recipes.LostError
+				var lost *lock.LostError
 				require.ErrorAs(t, err, &lost)
-				require.Equal(t, recipes.LossDeleted, lost.Reason)
+				require.Equal(t, lock.LossDeleted, lost.Reason)
 				require.ErrorContains(t, err, "overwritten")
 			}
 			require.NoError(t, holder.Granted().Check())
@@ -198,7 +198,7 @@ func TestHolderWhoseNodeIsOverwrittenLosesTheLockAndTheNextHasIt(t *testing.T) {
 			h.Set(h.own(holder.Granted().ID()), []byte(data))
 
 			loss := holder.Lost()
-			require.Equal(t, recipes.LossDeleted, loss.Err.Reason)
+			require.Equal(t, lock.LossDeleted, loss.Err.Reason)
 			require.ErrorContains(t, loss.Err, "overwritten")
 			waiter.Granted()
 		})

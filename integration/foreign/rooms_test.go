@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/survey"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
@@ -56,7 +56,7 @@ func TestRecordsThatCannotBeReadAreNamedAndKept(t *testing.T) {
 			} {
 				h.put(node, data, 0, world)
 				err := use()
-				var bad *recipes.RecordError
+				var bad *lock.RecordError
 				require.ErrorAs(t, err, &bad, node)
 				require.Equal(t, node, bad.Node)
 				require.Equal(t, what == "newer", bad.Format == 9)

@@ -20,7 +20,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -159,20 +159,20 @@ func (v *vandal) intact(children []zktest.Node) bool {
 }
 
 // A worker takes the lock, works, and gives it back, n times.
-func (s *site) work(ctx context.Context, l *recipes.PriorityLock, seed uint64, n int) error {
+func (s *site) work(ctx context.Context, l *lock.PriorityLock, seed uint64, n int) error {
 	r := rand.New(rand.NewPCG(seed, 1))
 	for done := 0; done < n; {
 		lost := make(chan struct{}, 1)
 		mode := priority.Mode(r.IntN(2))
-		request := recipes.Request{
+		request := lock.Request{
 			Identity: priority.Identity{Owner: fmt.Sprint(seed)}, Terms: priority.Terms{
 				Mode: mode, Priority: priority.Level(r.IntN(10)), Forceful: r.IntN(3) == 0, LeaseTimeout: time.Duration(1+r.IntN(200)) * time.Millisecond,
 				CleanupTimeout: time.Second,
 			},
 			// a preempted holder releases long before
-			Notify: func(n recipes.Notice) {
+			Notify: func(n lock.Notice) {
 				switch n.(type) {
-				case recipes.Lost, recipes.PreemptRequested:
+				case lock.Lost, lock.PreemptRequested:
 					select {
 					case lost <- struct{}{}:
 					default:
@@ -187,9 +187,9 @@ func (s *site) work(ctx context.Context, l *recipes.PriorityLock, seed uint64, n
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("worker %d is stuck after %d of %d: %w", seed, done, n, err)
-		case err != nil && !recipes.IsNotAcquired(err) && !bearable(err):
+		case err != nil && !lock.IsNotAcquired(err) && !bearable(err):
 			return fmt.Errorf("worker %d: %w", seed, err)
-		case errors.As(err, new(*recipes.RecordError)) || errors.As(err, new(*recipes.AccessError)):
+		case errors.As(err, new(*lock.RecordError)) || errors.As(err, new(*lock.AccessError)):
 			<-time.After(100 * time.Millisecond) // somebody has to put it right
 			continue
 		case err != nil:
@@ -218,8 +218,8 @@ func (s *site) work(ctx context.Context, l *recipes.PriorityLock, seed uint64, n
 
 // bearable reports whether an error is one that the vandal may cause.
 func bearable(err error) bool {
-	return errors.As(err, new(*recipes.LostError)) || errors.As(err, new(*recipes.EvictedError)) ||
-		errors.As(err, new(*recipes.RecordError)) || errors.As(err, new(*recipes.AccessError))
+	return errors.As(err, new(*lock.LostError)) || errors.As(err, new(*lock.EvictedError)) ||
+		errors.As(err, new(*lock.RecordError)) || errors.As(err, new(*lock.AccessError))
 }
 
 func TestTenClientsGoOnWhateverAVandalDoes(t *testing.T) {
@@ -243,9 +243,9 @@ func vandalize(t *testing.T, seed uint64, each int) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 	defer cancel()
-	var locks []*recipes.PriorityLock
+	var locks []*lock.PriorityLock
 	for i := range 10 {
-		c, err := recipes.NewClient(recipes.Config{Dialer: server.Dialer(fmt.Sprint("client ", i))})
+		c, err := lock.NewClient(lock.Config{Dialer: server.Dialer(fmt.Sprint("client ", i))})
 		require.NoError(t, err)
 		t.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
@@ -256,7 +256,7 @@ func vandalize(t *testing.T, seed uint64, each int) {
 		require.NoError(t, err)
 		locks = append(locks, l)
 	}
-	first, err := locks[0].Acquire(ctx, recipes.Request{})
+	first, err := locks[0].Acquire(ctx, lock.Request{})
 	require.NoError(t, err)
 	require.NoError(t, first.Release(ctx))
 
@@ -294,10 +294,10 @@ func vandalize(t *testing.T, seed uint64, each int) {
 	// and when he is gone, leaving all that he has made, the lock works, at the
 	// latest when an operator has deleted what errors name
 	for _, l := range locks[:3] {
-		g, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "after"}, Terms: priority.Terms{Priority: 5}})
+		g, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "after"}, Terms: priority.Terms{Priority: 5}})
 		for range len(v.made) {
-			var unreadable *recipes.RecordError
-			var closed *recipes.AccessError
+			var unreadable *lock.RecordError
+			var closed *lock.AccessError
 			switch {
 			case errors.As(err, &unreadable):
 				require.NoError(t, server.Delete(unreadable.Node))
@@ -309,7 +309,7 @@ func vandalize(t *testing.T, seed uint64, each int) {
 			if err == nil {
 				break
 			}
-			g, err = l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "after"}, Terms: priority.Terms{Priority: 5}})
+			g, err = l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "after"}, Terms: priority.Terms{Priority: 5}})
 		}
 		require.NoError(t, err)
 		_, err = g.Token(ctx)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // walked is the name of one that has walked in: the nth.
@@ -48,7 +48,7 @@ func TestNodeWithoutASessionDoesNotBlockReaders(t *testing.T) {
 	readers = append(readers, h.hold(h.Client(), "three", harness.Shared))
 	writer := h.ask(h.Client(), "writer", harness.At(9))
 	for _, r := range readers {
-		require.Equal(t, "writer", harness.Await[recipes.PreemptRequested](t, r.Notices).By.Owner)
+		require.Equal(t, "writer", harness.Await[lock.PreemptRequested](t, r.Notices).By.Owner)
 		writer.IsPending()
 		r.Release()
 	}
@@ -69,7 +69,7 @@ func TestNodeThatHasWalkedInAndSaysNothingHoldsUntilItsSessionEnds(t *testing.T)
 	require.Empty(t, state.Foreign)
 	require.Len(t, state.Holders, 1)
 	require.Equal(t, "<unreadable>", state.Holders[0].Owner)
-	require.True(t, recipes.IsNotAcquired(h.ask(h.Client(), "try", harness.Try).Refused()))
+	require.True(t, lock.IsNotAcquired(h.ask(h.Client(), "try", harness.Try).Refused()))
 	require.ErrorContains(t, h.ask(h.Client(harness.SessionTimeout(2*time.Second)), "waiter").Refused(), "say nothing")
 
 	h.Delete(node)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // The child is this test binary, run again as a process that can be killed.
@@ -34,7 +34,7 @@ func (childHandler) OnDropped(context.Context, string)         {}
 // beChild takes part in the group until it is killed.
 func beChild() error {
 	args := strings.Split(os.Getenv(childVariable), "\n")
-	c, err := recipes.NewClient(recipes.Config{Servers: []string{args[0]}, Root: args[1], SessionTimeout: childSession})
+	c, err := lock.NewClient(lock.Config{Servers: []string{args[0]}, Root: args[1], SessionTimeout: childSession})
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -51,7 +51,7 @@ func (f *fixture) churn(s group.Spec, dice *rand.Rand) {
 	var players []*player
 	for i := range crowd {
 		name := fmt.Sprint("node", i)
-		p := f.player(name, harness.NewClient(f, recipes.Config{Dialer: f.zk.Dialer(name), Root: f.Root, SessionTimeout: session}))
+		p := f.player(name, harness.NewClient(f, lock.Config{Dialer: f.zk.Dialer(name), Root: f.Root, SessionTimeout: session}))
 		wait := time.Duration(i) * 3 * time.Millisecond
 		p.locked = func(ctx context.Context, _ group.LockGrant) {
 			if wait > 0 {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -20,7 +20,7 @@ import (
 func newNetwork(f *fixture) *netfault.Proxy { f.Helper(); return netfault.New(f, f.Server.Addr()) }
 
 // behind connects through a proxy that plays tricks.
-func behind(p *zktest.Proxy) func(*recipes.Config) { return harness.Servers(p.Addr()) }
+func behind(p *zktest.Proxy) func(*lock.Config) { return harness.Servers(p.Addr()) }
 
 // decides matches a controller's writes.
 func (f *fixture) decides() zktest.Match {
@@ -165,7 +165,7 @@ func TestParticipantWhoseNodeIsDeletedLosesItsLocksAndComesBack(t *testing.T) {
 
 		require.NoError(t, f.zk.Delete(f.path("members", fmt.Sprintf("node2-%s-0000000001", f.state().Members[1].ID))))
 
-		require.Equal(t, recipes.LossDeleted, harness.Await[group.Lost](t, two.Notices).Err.Reason)
+		require.Equal(t, lock.LossDeleted, harness.Await[group.Lost](t, two.Notices).Err.Reason)
 		f.share(2, one, two)
 		require.Equal(t, gave, given(one, two))
 	})
@@ -197,7 +197,7 @@ func TestGroupWhoseNodesAreDeletedIsMadeAnew(t *testing.T) {
 			}
 			harness.Eventually(t, func() bool { return len(lost()) >= least }, "the loss is not told")
 			for _, l := range lost() {
-				require.Equal(t, recipes.LossDeleted, l.Err.Reason)
+				require.Equal(t, lock.LossDeleted, l.Err.Reason)
 			}
 			f.share(2, one, two)
 			require.Len(t, f.state().Members, 2)

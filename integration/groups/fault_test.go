@@ -10,8 +10,8 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -85,7 +85,7 @@ func TestParticipantThatIsCutOffStopsBeforeTheServerGivesItsLocksAway(t *testing
 			require.NoError(t, fault(network))
 
 			// then all its contexts have ended before another one has its locks: the referee knows
-			require.Equal(t, recipes.LossSession, harness.Await[group.Lost](t, cut.Notices).Err.Reason)
+			require.Equal(t, lock.LossSession, harness.Await[group.Lost](t, cut.Notices).Err.Reason)
 			require.Empty(t, cut.locks())
 			f.share(6, two, three)
 			cut.mu.Lock()
@@ -183,13 +183,13 @@ func TestClientDoesNotCloseWhileItTakesPart(t *testing.T) {
 	f := share(t)
 	one := f.join(spec(4), "node1")
 	f.share(4, one)
-	var busy *recipes.BusyError
+	var busy *lock.BusyError
 	require.ErrorAs(t, one.c.Close(t.Context()), &busy)
 	require.Equal(t, []string{"group lock-group as node1"}, busy.Held)
 	require.Len(t, one.locks(), 4)
 	one.leave()
 	require.NoError(t, one.c.Close(t.Context()))
-	require.NotErrorIs(t, one.m.Err(), recipes.ErrClosed)
+	require.NotErrorIs(t, one.m.Err(), lock.ErrClosed)
 	_, err := one.group(spec(4)).Join(t.Context(), "node1", one)
-	require.ErrorIs(t, err, recipes.ErrClosed)
+	require.ErrorIs(t, err, lock.ErrClosed)
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -27,7 +27,7 @@ type fixture struct {
 	*harness.Fixture
 	zk      *zktest.Server // in virtual time
 	referee *referee
-	watcher *recipes.Client // looks, and takes no part
+	watcher *lock.Client // looks, and takes no part
 }
 
 func share(t testing.TB) *fixture { return newFixture(t, shared.Server(t), nil) }
@@ -43,18 +43,18 @@ func virtually(t *testing.T, test func(t *testing.T, f *fixture)) {
 
 func newFixture(t testing.TB, server testbed.Server, zk *zktest.Server) *fixture {
 	f := &fixture{Fixture: harness.New(t, server), zk: zk}
-	f.referee = &referee{history: f.History, holders: 1, inside: map[string][]string{}, tokens: map[string]recipes.Token{}}
+	f.referee = &referee{history: f.History, holders: 1, inside: map[string][]string{}, tokens: map[string]lock.Token{}}
 	f.watcher = f.client()
 	t.Cleanup(func() { f.referee.wasFair(t) })
 	return f
 }
 
-func (f *fixture) client(change ...func(*recipes.Config)) *recipes.Client {
+func (f *fixture) client(change ...func(*lock.Config)) *lock.Client {
 	f.Helper()
 	if f.zk == nil {
 		return f.Client(change...)
 	}
-	return harness.NewClient(f, recipes.Config{Dialer: f.zk.Dialer("client"), Root: f.Root, SessionTimeout: 10 * time.Second})
+	return harness.NewClient(f, lock.Config{Dialer: f.zk.Dialer("client"), Root: f.Root, SessionTimeout: 10 * time.Second})
 }
 
 // pass lets time pass, and everybody do what is to be done by then.
@@ -95,7 +95,7 @@ type player struct {
 	*harness.Notices[group.Notice]
 	f    *fixture
 	name string
-	c    *recipes.Client
+	c    *lock.Client
 	m    *group.Member
 
 	mu       sync.Mutex
@@ -109,14 +109,14 @@ type player struct {
 var _ group.Handler = (*player)(nil)
 
 // join makes a participant with a client of its own join, and leave at the end.
-func (f *fixture) join(s group.Spec, name string, change ...func(*recipes.Config)) *player {
+func (f *fixture) join(s group.Spec, name string, change ...func(*lock.Config)) *player {
 	f.Helper()
 	p := f.player(name, f.client(change...))
 	p.join(s)
 	return p
 }
 
-func (f *fixture) player(name string, c *recipes.Client) *player {
+func (f *fixture) player(name string, c *lock.Client) *player {
 	p := &player{Notices: harness.NewNotices[group.Notice](f.History, name), f: f, name: name, c: c, lost: map[string]bool{}}
 	f.Cleanup(func() { // before the client is closed
 		if p.m == nil {
@@ -124,7 +124,7 @@ func (f *fixture) player(name string, c *recipes.Client) *player {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 		defer cancel()
-		if err := p.m.Leave(ctx); err != nil && !errors.Is(err, recipes.ErrClosed) {
+		if err := p.m.Leave(ctx); err != nil && !errors.Is(err, lock.ErrClosed) {
 			f.Errorf("%s has not left: %v", name, err)
 		}
 	})
@@ -172,7 +172,7 @@ func (p *player) OnLocked(ctx context.Context, grant group.LockGrant) {
 	p.note("locked", grant.Lock)
 	leave := p.f.referee.enter(grant, p.name)
 	context.AfterFunc(ctx, func() {
-		if _, lost := errors.AsType[*recipes.LostError](context.Cause(ctx)); lost { // else it is inside until OnReleased returns
+		if _, lost := errors.AsType[*lock.LostError](context.Cause(ctx)); lost { // else it is inside until OnReleased returns
 			leave()
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -275,7 +275,7 @@ type referee struct {
 
 	mu     sync.Mutex
 	inside map[string][]string
-	tokens map[string]recipes.Token
+	tokens map[string]lock.Token
 	fouls  []string
 }
 
@@ -298,7 +298,7 @@ func (r *referee) enter(grant group.LockGrant, who string) (leave func()) {
 	return func() { r.leave(grant.Lock, who, grant.Token) }
 }
 
-func (r *referee) leave(lock, who string, token recipes.Token) {
+func (r *referee) leave(lock, who string, token lock.Token) {
 	r.history.Add(who, "out of %s", lock)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestSpecThatIsInForceIsNotWrittenAgain(t *testing.T) {
@@ -148,9 +148,9 @@ func TestOnlyDeclaredParticipantsJoinAGroupThatDeclaresThem(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, []string{"node1", "node2"}, refused.Participants)
 	_, err = one.group(s).Join(t.Context(), "a//b", one)
-	require.ErrorAs(t, err, new(*recipes.RequestError))
+	require.ErrorAs(t, err, new(*lock.RequestError))
 	_, err = one.group(s).Join(t.Context(), "node2", nil)
-	require.ErrorAs(t, err, new(*recipes.RequestError))
+	require.ErrorAs(t, err, new(*lock.RequestError))
 
 	// one that is struck off the list keeps its place and gets nothing
 	f.apply(declared("node2"))
@@ -174,7 +174,7 @@ func TestEverythingWrongWithAGroupIsReportedAtOnce(t *testing.T) {
 			}
 			return
 		}
-		var bad *recipes.RequestError
+		var bad *lock.RequestError
 		require.ErrorAs(t, err, &bad)
 		fields = append(fields, bad.Field)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Helix 1
@@ -54,7 +54,7 @@ func TestEqualIsRefusedWhileTheLeaseRunsAndCannotReleaseIt(t *testing.T) {
 		err := h.ask(ca, "A", try).Refused()
 
 		// then it is refused, and told by whom
-		var busy *recipes.NotAcquiredError
+		var busy *lock.NotAcquiredError
 		require.ErrorAs(t, err, &busy)
 		require.Equal(t, []string{"B"}, harness.Owners(busy.Holders))
 		require.Zero(t, busy.Waited)
@@ -88,7 +88,7 @@ func TestEqualTakesTheLockWhoseLeaseHasRunOut(t *testing.T) {
 	// and only A can release it
 	var lost *lockguard.LostError
 	require.ErrorAs(t, b.Granted().Release(t.Context()), &lost)
-	require.Equal(t, recipes.LossTaken, lost.Reason)
+	require.Equal(t, lock.LossTaken, lost.Reason)
 	require.Equal(t, "A", lost.By)
 	require.Equal(t, "A", h.holder())
 	a.release()
@@ -125,8 +125,8 @@ func TestHolderWithoutPriorityIsNotOutranked(t *testing.T) {
 
 	h.unchanged(func() {
 		// when A of priority 0 tries, by force even, then it is refused
-		require.True(t, recipes.IsNotAcquired(h.ask(ca, "A", at(0), try).Refused()))
-		require.True(t, recipes.IsNotAcquired(h.ask(ca, "A", at(0), try, forceful, waiting(0)).Refused()))
+		require.True(t, lock.IsNotAcquired(h.ask(ca, "A", at(0), try).Refused()))
+		require.True(t, lock.IsNotAcquired(h.ask(ca, "A", at(0), try, forceful, waiting(0)).Refused()))
 
 		// and when it releases what it had, that is an error
 		require.ErrorIs(t, past.Release(t.Context()), lockguard.ErrReleased)
@@ -134,7 +134,7 @@ func TestHolderWithoutPriorityIsNotOutranked(t *testing.T) {
 
 	// and when it queues, it waits like any equal
 	a := h.ask(ca, "A", at(0), forceful, waiting(0))
-	await[recipes.Queued](a)
+	await[lock.Queued](a)
 	a.IsPending()
 	b.undisturbed()
 }
@@ -193,7 +193,7 @@ func TestOfManyThatTryAtOnceExactlyOneHolds(t *testing.T) {
 						winners = append(winners, hold)
 						continue
 					}
-					require.True(t, recipes.IsNotAcquired(errs[i]), "%v", errs[i])
+					require.True(t, lock.IsNotAcquired(errs[i]), "%v", errs[i])
 				}
 				require.Len(t, winners, 1)
 				require.Equal(t, winners[0].Info().Requirement.Owner, h.holder())
@@ -215,7 +215,7 @@ func TestHandleCannotBeClosedWhileItHolds(t *testing.T) {
 	err := c.Close(t.Context())
 
 	// then it learns that it must release first, and what it holds
-	var busy *recipes.BusyError
+	var busy *lock.BusyError
 	require.ErrorAs(t, err, &busy)
 	require.Equal(t, []string{scope}, busy.Held)
 	require.ErrorContains(t, err, "release before closing")
@@ -251,7 +251,7 @@ func TestHandleThatIsClosedSaysSo(t *testing.T) {
 		"inspect":  second(c.Lock(t.Context(), scope)),
 		"list all": third(c.Locks(t.Context())),
 	} {
-		require.ErrorIs(t, err, recipes.ErrClosed, what)
+		require.ErrorIs(t, err, lock.ErrClosed, what)
 		require.ErrorContains(t, err, "closed", what)
 	}
 	require.ErrorIs(t, past.Release(t.Context()), lockguard.ErrReleased)

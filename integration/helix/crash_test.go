@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Helix 50
@@ -18,9 +18,9 @@ func TestLockOfACrashedOwnerIsFreeAfterItsSessionTimeout(t *testing.T) {
 	owner.order("acquire", at(9), lease(time.Hour), cleanup(declared))
 	token := owner.await("Acquired").Token
 	equal := h.asks("equal", at(9))
-	await[recipes.Queued](equal)
+	await[lock.Queued](equal)
 	lower := h.asks("lower")
-	await[recipes.Queued](lower)
+	await[lock.Queued](lower)
 	require.Equal(t, "owner", h.holder())
 
 	// when it is killed

@@ -15,7 +15,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Helix 42: among polite requests no holder loses a lock, so every client sees its holder, every time. By force it
@@ -24,7 +24,7 @@ func TestGrantThatWasReturnedIsWhatEverybodySees(t *testing.T) {
 	const grants = 400
 	h := newFixture(t)
 	ordinary := func(err error) bool {
-		return recipes.IsNotAcquired(err) || errors.Is(err, context.Canceled) || errors.As(err, new(*lockguard.PreemptedError))
+		return lock.IsNotAcquired(err) || errors.Is(err, context.Canceled) || errors.As(err, new(*lockguard.PreemptedError))
 	}
 	var made atomic.Int64
 	var tokens sync.Map

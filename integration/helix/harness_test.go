@@ -16,7 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // scope is what all requests are for.
@@ -25,27 +25,27 @@ const scope = "users"
 // fixture is a harness.Fixture for guards that contend for one scope.
 type fixture struct {
 	*harness.Fixture
-	onlooker func() *recipes.Client
+	onlooker func() *lock.Client
 }
 
 // newFixture returns a fixture on the shared server, for a test that runs beside others.
 func newFixture(t *testing.T) *fixture {
 	t.Parallel()
 	f := &fixture{Fixture: harness.New(t, shared.Server(t))}
-	f.onlooker = sync.OnceValue(func() *recipes.Client { return f.Client() })
+	f.onlooker = sync.OnceValue(func() *lock.Client { return f.Client() })
 	return f
 }
 
 // Client returns a client whose session lasts a minute unless change says otherwise: far longer than anything may take.
-func (f *fixture) Client(change ...func(*recipes.Config)) *recipes.Client {
+func (f *fixture) Client(change ...func(*lock.Config)) *lock.Client {
 	f.Helper()
-	return f.Fixture.Client(append([]func(*recipes.Config){func(cfg *recipes.Config) {
+	return f.Fixture.Client(append([]func(*lock.Config){func(cfg *lock.Config) {
 		cfg.SessionTimeout, cfg.ConnectTimeout = time.Minute, harness.Patience
 	}}, change...)...)
 }
 
 // state reads the lock.
-func (f *fixture) state() recipes.LockState {
+func (f *fixture) state() lock.State {
 	f.Helper()
 	return f.State(f.onlooker(), scope)
 }
@@ -156,7 +156,7 @@ type events struct {
 }
 
 // guard returns a guard whose events are collected.
-func (f *fixture) guard(c *recipes.Client, owner string) (*lockguard.Guard, events) {
+func (f *fixture) guard(c *lock.Client, owner string) (*lockguard.Guard, events) {
 	f.Helper()
 	told := events{harness.NewNotices[lockguard.Event](f.History, owner)}
 	g, err := lockguard.New(c, lockguard.WithOwner(owner), lockguard.WithObserver(func(_ context.Context, e lockguard.Event) {
@@ -191,13 +191,13 @@ type user struct {
 }
 
 // await waits for the next notice of a kind, behind the one awaited last.
-func await[N recipes.Notice](u *user) N {
+func await[N lock.Notice](u *user) N {
 	u.f.Helper()
 	return awaitEvent[N](u).Notice.(N)
 }
 
 // awaitEvent is await, and has the subject as well.
-func awaitEvent[N recipes.Notice](u *user) lockguard.Event {
+func awaitEvent[N lock.Notice](u *user) lockguard.Event {
 	u.f.Helper()
 	for {
 		event := harness.Await[lockguard.Event](u.f, u.Notices)
@@ -208,7 +208,7 @@ func awaitEvent[N recipes.Notice](u *user) lockguard.Event {
 }
 
 // none checks that no notice of a kind has come.
-func none[N recipes.Notice](u *user) {
+func none[N lock.Notice](u *user) {
 	u.f.Helper()
 	for _, event := range u.List() {
 		_, is := event.Notice.(N)
@@ -216,7 +216,7 @@ func none[N recipes.Notice](u *user) {
 	}
 }
 
-func (f *fixture) newUser(c *recipes.Client, owner string) (*user, *lockguard.Guard, context.Context) {
+func (f *fixture) newUser(c *lock.Client, owner string) (*user, *lockguard.Guard, context.Context) {
 	f.Helper()
 	guard, told := f.guard(c, owner)
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -224,7 +224,7 @@ func (f *fixture) newUser(c *recipes.Client, owner string) (*user, *lockguard.Gu
 }
 
 // ask requests the lock in the background. What is still held at the end of the test is released then.
-func (f *fixture) ask(c *recipes.Client, owner string, changes ...change) *user {
+func (f *fixture) ask(c *lock.Client, owner string, changes ...change) *user {
 	f.Helper()
 	u, guard, ctx := f.newUser(c, owner)
 	u.Call = harness.Go(f, owner+"'s request", func() (*lockguard.Hold, error) { return guard.Acquire(ctx, requirement(changes...)) })
@@ -244,7 +244,7 @@ func (f *fixture) asks(owner string, changes ...change) *user {
 }
 
 // hold is ask for what is granted without a wait for others.
-func (f *fixture) hold(c *recipes.Client, owner string, changes ...change) *user {
+func (f *fixture) hold(c *lock.Client, owner string, changes ...change) *user {
 	f.Helper()
 	u := f.ask(c, owner, changes...)
 	u.Granted()
@@ -324,12 +324,12 @@ func (u *user) loses() *lockguard.LostError {
 func (u *user) undisturbed() {
 	u.f.Helper()
 	require.NoError(u.f, context.Cause(u.Granted().Context()), "%s was interrupted", u.owner)
-	none[recipes.PreemptRequested](u)
+	none[lock.PreemptRequested](u)
 	require.Empty(u.f, u.f.state().Holders[0].PreemptedBy, "%s is preempted", u.owner)
 }
 
 // past returns a Hold that was released.
-func (f *fixture) past(c *recipes.Client, owner string, changes ...change) *lockguard.Hold {
+func (f *fixture) past(c *lock.Client, owner string, changes ...change) *lockguard.Hold {
 	f.Helper()
 	u := f.hold(c, owner, changes...)
 	u.release()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Helix 47
@@ -56,14 +56,14 @@ func TestSameOwnerInTwoProcessesIsTwoStrangers(t *testing.T) {
 	here := h.Client()
 	h.unchanged(func() {
 		// then it is refused, and told which "backup" holds
-		var busy *recipes.NotAcquiredError
+		var busy *lock.NotAcquiredError
 		require.ErrorAs(t, h.ask(here, "backup", try).Refused(), &busy)
 		require.Len(t, busy.Holders, 1)
 		require.Equal(t, there.cmd.Process.Pid, busy.Holders[0].PID)
 		require.NotEqual(t, os.Getpid(), busy.Holders[0].PID)
 	})
 	second := h.ask(here, "backup")
-	await[recipes.Queued](second)
+	await[lock.Queued](second)
 	second.IsPending()
 
 	// and is granted when the other one releases, not before
@@ -73,13 +73,13 @@ func TestSameOwnerInTwoProcessesIsTwoStrangers(t *testing.T) {
 	require.Greater(t, second.token(), token)
 
 	// and inside this process only the context of the Hold makes it the same one
-	require.ErrorAs(t, h.ask(here, "backup", try).Refused(), new(*recipes.NotAcquiredError))
+	require.ErrorAs(t, h.ask(here, "backup", try).Refused(), new(*lock.NotAcquiredError))
 	guard, _ := h.guard(here, "backup")
 	err := guard.Do(t.Context(), lockguard.Requirement{Scope: "another"}, func(ctx context.Context) error {
 		_, err := guard.Acquire(ctx, requirement(try))
 		return err
 	})
-	require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
+	require.ErrorAs(t, err, new(*lock.NotAcquiredError))
 	second.release()
 	require.NoError(t, guard.Do(t.Context(), requirement(), func(ctx context.Context) error {
 		outer, _ := lockguard.FromContext(ctx)

@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Helix 33, and 34 for an equal: refused when it does not want to wait; otherwise it queues behind.
@@ -34,13 +34,13 @@ func TestPendingRequestKeepsItsPlaceBeforeALowerOne(t *testing.T) {
 			// given that A of priority 1 holds, and H of priority 9 waits for it to clean up
 			a := h.holds("A", at(1), lease(time.Hour), cleanup(declared))
 			pending := h.asks("H", at(9))
-			await[recipes.PreemptSent](pending)
-			await[recipes.PreemptRequested](a)
+			await[lock.PreemptSent](pending)
+			await[lock.PreemptRequested](a)
 
 			c := h.Client()
 			h.unchanged(func() {
 				// when M tries, then it is refused, and nothing has changed
-				var busy *recipes.NotAcquiredError
+				var busy *lock.NotAcquiredError
 				require.ErrorAs(t, h.ask(c, "M", append(force, try)...).Refused(), &busy)
 				require.Equal(t, []string{"A"}, harness.Owners(busy.Holders))
 				require.Equal(t, 1, busy.Ahead)
@@ -48,15 +48,15 @@ func TestPendingRequestKeepsItsPlaceBeforeALowerOne(t *testing.T) {
 
 			// when M asks and waits, then it stands behind H
 			m := h.ask(c, "M", force...)
-			require.Equal(t, 2, await[recipes.Queued](m).Position)
+			require.Equal(t, 2, await[lock.Queued](m).Position)
 			require.Equal(t, []string{"H", "M"}, h.waiters())
 
 			// and it is still H alone that asks A to go
 			asking := h.state().Holders[0].PreemptedBy
 			require.Len(t, asking, 1)
 			require.Equal(t, "H", asking[0].Owner)
-			none[recipes.Displaced](pending)
-			none[recipes.PreemptSent](m)
+			none[lock.Displaced](pending)
+			none[lock.PreemptSent](m)
 
 			// and H that is granted
 			a.release()
@@ -82,10 +82,10 @@ func TestVoluntaryReleaseGrantsTheWaitingOneAtOnce(t *testing.T) {
 			// given that A holds, and B waits, for A's cleanup if it is more important
 			a := h.holds("A", at(1), cleanup(declared))
 			b := h.asks("B", request...)
-			await[recipes.Queued](b)
+			await[lock.Queued](b)
 			asked := requirement(request...).Priority > 1
 			if asked {
-				await[recipes.PreemptRequested](a)
+				await[lock.PreemptRequested](a)
 			}
 			b.IsPending()
 
@@ -99,7 +99,7 @@ func TestVoluntaryReleaseGrantsTheWaitingOneAtOnce(t *testing.T) {
 			b.Granted()
 			require.Equal(t, "B", h.holder())
 			require.Greater(t, b.token(), a.token())
-			none[recipes.TakenOver](b)
+			none[lock.TakenOver](b)
 		})
 	}
 }
@@ -116,7 +116,7 @@ func TestRenewalDoesNotShakeOffTheOneThatWaits(t *testing.T) {
 		"by the bare lock": func(h *fixture) (func() error, func()) {
 			l, err := h.Client().PriorityLock(scope)
 			require.NoError(h, err)
-			a, err := l.Acquire(h.Context(), recipes.Request{Identity: priority.Identity{Owner: "A"}, Terms: priority.Terms{CleanupTimeout: declared}})
+			a, err := l.Acquire(h.Context(), lock.Request{Identity: priority.Identity{Owner: "A"}, Terms: priority.Terms{CleanupTimeout: declared}})
 			require.NoError(h, err)
 			return func() error { return a.Extend(h.Context(), time.Hour) },
 				func() { require.NoError(h, a.Release(h.Context())) }
@@ -128,7 +128,7 @@ func TestRenewalDoesNotShakeOffTheOneThatWaits(t *testing.T) {
 			// given that B waits for A to clean up
 			renew, release := hold(h)
 			b := h.asks("B", at(5))
-			await[recipes.PreemptSent](b)
+			await[lock.PreemptSent](b)
 
 			// when A renews its lease
 			h.unchanged(func() {
@@ -139,7 +139,7 @@ func TestRenewalDoesNotShakeOffTheOneThatWaits(t *testing.T) {
 					require.Equal(t, "B", preempted.By)
 					return
 				}
-				var pending *recipes.PreemptPendingError
+				var pending *lock.PreemptPendingError
 				require.ErrorAs(t, err, &pending)
 				require.Equal(t, "B", pending.By.By.Owner)
 			})
@@ -162,7 +162,7 @@ type poller struct {
 	stop       func()
 }
 
-func (f *fixture) poll(c *recipes.Client) *poller {
+func (f *fixture) poll(c *lock.Client) *poller {
 	f.Helper()
 	guard, err := lockguard.New(c, lockguard.WithOwner("poller"))
 	require.NoError(f, err)
@@ -173,7 +173,7 @@ func (f *fixture) poll(c *recipes.Client) *poller {
 			if hold, err := guard.Acquire(context.Background(), requirement(try)); err == nil {
 				p.got.Add(1)
 				_ = hold.Release(context.Background())
-			} else if !recipes.IsNotAcquired(err) {
+			} else if !lock.IsNotAcquired(err) {
 				f.Error(err)
 				return
 			}
@@ -227,9 +227,9 @@ func TestLockWhoseLeaseRanOutGoesToTheOneThatWaits(t *testing.T) {
 	// given that A holds, B of priority 5 waits, and C of priority 0 behind it
 	a := h.holds("A", at(9), lease(time.Hour))
 	b := h.asks("B", at(5))
-	require.Equal(t, 1, await[recipes.Queued](b).Position)
+	require.Equal(t, 1, await[lock.Queued](b).Position)
 	c := h.asks("C", forceful, waiting(0))
-	require.Equal(t, 2, await[recipes.Queued](c).Position)
+	require.Equal(t, 2, await[lock.Queued](c).Position)
 
 	// when A's lease runs out while somebody of priority 0 polls
 	p := h.poll(h.Client())
@@ -243,7 +243,7 @@ func TestLockWhoseLeaseRanOutGoesToTheOneThatWaits(t *testing.T) {
 	require.Zero(t, p.got.Load())
 	require.Equal(t, "B", h.holder())
 	require.Equal(t, []string{"C"}, h.waiters())
-	none[recipes.PreemptSent](c)
+	none[lock.PreemptSent](c)
 	c.IsPending()
 
 	// and A knows why

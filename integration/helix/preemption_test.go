@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // declared is how long Helix's "original" says that its cleanup may take.
@@ -68,7 +68,7 @@ func TestLowerPriorityRequestIsRefusedAndHolderNotNotified(t *testing.T) {
 	// when priority 0 tries, politely or by force
 	h.unchanged(func() {
 		for _, how := range [][]change{{try}, {try, forceful}, {try, forceful, waiting(0)}} {
-			var busy *recipes.NotAcquiredError
+			var busy *lock.NotAcquiredError
 			require.ErrorAs(t, h.asks("lower", how...).Refused(), &busy)
 			require.Equal(t, []string{"original"}, harness.Owners(busy.Holders))
 		}
@@ -91,9 +91,9 @@ func TestHigherPriorityRequestIsGrantedWhenTheCleanupIsDone(t *testing.T) {
 	higher := h.asks("higher", at(2), waiting(2*declared))
 
 	// then original learns who comes, and cleans up under the lock while the other waits
-	sent := await[recipes.PreemptSent](higher)
+	sent := await[lock.PreemptSent](higher)
 	require.Equal(t, "original", sent.Holder.Owner)
-	asked := await[recipes.PreemptRequested](original)
+	asked := await[lock.PreemptRequested](original)
 	require.Equal(t, "higher", asked.By.Owner)
 	require.Equal(t, declared, asked.Grace)
 	require.False(t, asked.Forceful)
@@ -111,7 +111,7 @@ func TestHigherPriorityRequestIsGrantedWhenTheCleanupIsDone(t *testing.T) {
 	require.ErrorAs(t, original.ended(), &preempted)
 	require.NoError(t, await[lockguard.CleanupDone](original).Err)
 	none[lockguard.CleanupOverrun](original)
-	none[recipes.TakenOver](higher)
+	none[lock.TakenOver](higher)
 	require.Greater(t, higher.token(), original.token())
 }
 
@@ -134,7 +134,7 @@ func TestPoliteRequestFailsWhenTheCleanupTakesLongerThanItWaits(t *testing.T) {
 			err := higher.Refused()
 
 			// then it learns so, not before its time, and its request is gone
-			var pending *recipes.CleanupPendingError
+			var pending *lock.CleanupPendingError
 			require.ErrorAs(t, err, &pending)
 			require.ErrorContains(t, err, "cleanup of the holder has not finished")
 			require.GreaterOrEqual(t, pending.Waited, patience)
@@ -142,7 +142,7 @@ func TestPoliteRequestFailsWhenTheCleanupTakesLongerThanItWaits(t *testing.T) {
 			require.Empty(t, h.waiters())
 
 			// and original was notified, and still holds
-			await[recipes.PreemptRequested](original)
+			await[lock.PreemptRequested](original)
 			chore.begins()
 			require.Equal(t, "original", h.holder())
 			if says < patience {
@@ -170,7 +170,7 @@ func TestForcefulRequestTakesTheLockWhenItsWaitingIsOver(t *testing.T) {
 	higher := h.asks("higher", at(2), forceful, waiting(patience))
 
 	// then original learns how long it has, and that it is by force
-	asked := await[recipes.PreemptRequested](original)
+	asked := await[lock.PreemptRequested](original)
 	require.Equal(t, "higher", asked.By.Owner)
 	require.Equal(t, patience, asked.Grace)
 	require.True(t, asked.Forceful)
@@ -178,15 +178,15 @@ func TestForcefulRequestTakesTheLockWhenItsWaitingIsOver(t *testing.T) {
 
 	// and the other holds when that is over, not before, though the cleanup is not done
 	higher.Granted()
-	sent, taken := awaitEvent[recipes.PreemptSent](higher), awaitEvent[recipes.TakenOver](higher)
+	sent, taken := awaitEvent[lock.PreemptSent](higher), awaitEvent[lock.TakenOver](higher)
 	require.GreaterOrEqual(t, taken.At.Sub(sent.At), patience)
-	require.Equal(t, []string{"original"}, harness.Owners(taken.Notice.(recipes.TakenOver).From))
+	require.Equal(t, []string{"original"}, harness.Owners(taken.Notice.(lock.TakenOver).From))
 	require.Equal(t, "higher", h.holder())
 	require.Greater(t, higher.token(), original.token())
 
 	// and original knows that, and its cleanup too; whether it hears before that the grace is over is a matter of milliseconds
 	lost := original.loses()
-	require.Equal(t, recipes.LossTaken, lost.Reason)
+	require.Equal(t, lock.LossTaken, lost.Reason)
 	require.Equal(t, "higher", lost.By)
 	err := original.ended()
 	require.ErrorAs(t, err, new(*lockguard.PreemptedError))
@@ -202,16 +202,16 @@ func TestWaitingRequestIsDisplacedByAHigherOneAndStaysQueuedBehind(t *testing.T)
 	// given that original holds, and priority 2 waits for it to clean up
 	original, chore := h.original(declared)
 	two := h.asks("two", at(2), waiting(2*declared))
-	await[recipes.PreemptSent](two)
-	await[recipes.PreemptRequested](original)
+	await[lock.PreemptSent](two)
+	await[lock.PreemptRequested](original)
 	chore.begins()
 
 	// when priority 3 asks
 	three := h.asks("three", at(3), waiting(2*declared))
-	await[recipes.PreemptSent](three)
+	await[lock.PreemptSent](three)
 
 	// then 2 learns by whom it is displaced, and stands behind that one
-	require.Equal(t, "three", await[recipes.Displaced](two).By.Owner)
+	require.Equal(t, "three", await[lock.Displaced](two).By.Owner)
 	require.Equal(t, []string{"three", "two"}, h.waiters())
 	two.IsPending()
 

@@ -17,7 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // childVariable makes this test binary a process of its own, with a guard that
@@ -48,7 +48,7 @@ type report struct {
 	Reason priority.Reason
 	Grace  time.Duration // from event to deadline, as the child sees it
 	Error  string
-	Lock   recipes.LockState
+	Lock   lock.State
 }
 
 // beChild obeys until its orders end.
@@ -65,7 +65,7 @@ func beChild() error {
 		r.Clock = time.Now()
 		return out.Encode(r)
 	}
-	c, err := recipes.NewClient(recipes.Config{Servers: me.Servers, Root: me.Root, SessionTimeout: me.Session, ConnectTimeout: harness.Patience})
+	c, err := lock.NewClient(lock.Config{Servers: me.Servers, Root: me.Root, SessionTimeout: me.Session, ConnectTimeout: harness.Patience})
 	if err != nil {
 		return err
 	}
@@ -114,9 +114,9 @@ func beChild() error {
 func reportOn(e lockguard.Event) report {
 	r := report{Event: name(e), Token: e.Token}
 	switch n := e.Notice.(type) {
-	case recipes.PreemptRequested:
+	case lock.PreemptRequested:
 		r.Reason, r.Grace = n.Reason, n.Deadline.Sub(e.At)
-	case recipes.PreemptSent:
+	case lock.PreemptSent:
 		r.Reason, r.Grace = n.Reason, n.Grace
 	case lockguard.NotAcquired:
 		r.Error = n.Err.Error()

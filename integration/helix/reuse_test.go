@@ -12,14 +12,14 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // handle is one Guard that is used again and again, and a rival with a client of its own.
 type handle struct {
 	*fixture
 	events
-	client, other *recipes.Client
+	client, other *lock.Client
 	guard         *lockguard.Guard
 }
 
@@ -50,7 +50,7 @@ func (x *handle) outcomes() map[string]func() {
 		r.release()
 	}
 	// loses has a hold that ends as what happens says.
-	loses := func(reason recipes.LossReason, happens func(*lockguard.Hold), changes ...change) {
+	loses := func(reason lock.LossReason, happens func(*lockguard.Hold), changes ...change) {
 		hold := x.acquire(ctx, changes...).Granted()
 		happens(hold)
 		harness.Receive(x, hold.Lost(), "no loss")
@@ -60,9 +60,9 @@ func (x *handle) outcomes() map[string]func() {
 	}
 	return map[string]func(){
 		"granted at once": func() { require.NoError(x, x.acquire(ctx).Granted().Release(ctx)) },
-		"refused":         func() { refused(new(*recipes.NotAcquiredError), try) },
-		"out of time":     func() { refused(new(*recipes.NotAcquiredError), within(10*time.Millisecond)) },
-		"out of patience": func() { refused(new(*recipes.CleanupPendingError), at(5), waiting(10*time.Millisecond)) },
+		"refused":         func() { refused(new(*lock.NotAcquiredError), try) },
+		"out of time":     func() { refused(new(*lock.NotAcquiredError), within(10*time.Millisecond)) },
+		"out of patience": func() { refused(new(*lock.CleanupPendingError), at(5), waiting(10*time.Millisecond)) },
 		"cancelled in the queue": func() {
 			r := x.rival()
 			leaving, cancel := context.WithCancel(ctx)
@@ -75,7 +75,7 @@ func (x *handle) outcomes() map[string]func() {
 			r := x.rival()
 			call := x.acquire(ctx)
 			x.evict(x.state().Waiters[0].ID)
-			require.ErrorAs(x, call.Refused(), new(*recipes.EvictedError))
+			require.ErrorAs(x, call.Refused(), new(*lock.EvictedError))
 			r.release()
 		},
 		"handed over": func() {
@@ -99,12 +99,12 @@ func (x *handle) outcomes() map[string]func() {
 			r.release()
 		},
 		"lost by force": func() {
-			loses(recipes.LossTaken, func(*lockguard.Hold) { x.rival(at(5), forceful, waiting(0)).release() })
+			loses(lock.LossTaken, func(*lockguard.Hold) { x.rival(at(5), forceful, waiting(0)).release() })
 		},
 		"lost by an administrator": func() {
-			loses(recipes.LossDeleted, func(*lockguard.Hold) { x.evict(x.state().Holders[0].ID) })
+			loses(lock.LossDeleted, func(*lockguard.Hold) { x.evict(x.state().Holders[0].ID) })
 		},
-		"lost with its session": func() { loses(recipes.LossSession, func(*lockguard.Hold) { x.Expire(x.client) }) },
+		"lost with its session": func() { loses(lock.LossSession, func(*lockguard.Hold) { x.Expire(x.client) }) },
 		"shut down": func() {
 			leaving, cancel := context.WithCancel(ctx)
 			hold := x.acquire(leaving).Granted()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // mortal is how long a session lasts that a test ends at the server. Once in a while the server forgets to hang up then,
@@ -49,7 +49,7 @@ func TestForcedLossInterruptsTheWorkBeforeTheLossShows(t *testing.T) {
 		require.Error(t, cause, "the signal of the loss came first")
 		requireForcedBy(t, b.owner, cause)
 		require.Equal(t, b.owner, a.loses().By)
-		await[recipes.TakenOver](b)
+		await[lock.TakenOver](b)
 		require.Equal(t, b.owner, h.holder())
 		b.release()
 	}
@@ -67,7 +67,7 @@ func requireForcedBy(t testing.TB, owner string, cause error) {
 	}
 	var lost *lockguard.LostError
 	require.ErrorAs(t, cause, &lost)
-	require.Equal(t, recipes.LossTaken, lost.Reason)
+	require.Equal(t, lock.LossTaken, lost.Reason)
 	require.Equal(t, owner, lost.By)
 }
 
@@ -76,19 +76,19 @@ func TestEveryLossIsReported(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		session, lease time.Duration
-		end            func(h *fixture, c *recipes.Client)
-		want           recipes.LossReason
+		end            func(h *fixture, c *lock.Client)
+		want           lock.LossReason
 	}{
-		"taken by force": {lasting, time.Hour, func(h *fixture, _ *recipes.Client) {
+		"taken by force": {lasting, time.Hour, func(h *fixture, _ *lock.Client) {
 			h.holds("B", at(5), forceful, waiting(0))
-		}, recipes.LossTaken},
-		"taken at the end of the lease": {lasting, 100 * time.Millisecond, func(h *fixture, _ *recipes.Client) {
+		}, lock.LossTaken},
+		"taken at the end of the lease": {lasting, 100 * time.Millisecond, func(h *fixture, _ *lock.Client) {
 			h.holds("B")
-		}, recipes.LossTaken},
-		"session expired": {mortal, time.Hour, func(h *fixture, c *recipes.Client) { h.Expire(c) }, recipes.LossSession},
-		"deleted by an administrator": {lasting, time.Hour, func(h *fixture, _ *recipes.Client) {
+		}, lock.LossTaken},
+		"session expired": {mortal, time.Hour, func(h *fixture, c *lock.Client) { h.Expire(c) }, lock.LossSession},
+		"deleted by an administrator": {lasting, time.Hour, func(h *fixture, _ *lock.Client) {
 			h.evict(h.state().Holders[0].ID)
-		}, recipes.LossDeleted},
+		}, lock.LossDeleted},
 	} {
 		t.Run(what, func(t *testing.T) {
 			// given that A holds, when it loses the lock
@@ -100,7 +100,7 @@ func TestEveryLossIsReported(t *testing.T) {
 			// then its work is interrupted, and it learns why
 			lost := a.loses()
 			require.Equal(t, c.want, lost.Reason)
-			if c.want == recipes.LossTaken {
+			if c.want == lock.LossTaken {
 				require.Equal(t, "B", lost.By)
 			}
 			require.ErrorAs(t, a.Granted().Release(context.Background()), new(*lockguard.LostError))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Helix 39
@@ -19,13 +19,13 @@ func TestFailedPreemptionIsWithdrawnAndTheHolderToldAndStillHolds(t *testing.T) 
 	// given that A holds and cleans up because B asks, and that C waits behind B
 	original, chore := h.original(declared)
 	b := h.asks("B", at(5), waiting(patience))
-	await[recipes.PreemptRequested](original)
+	await[lock.PreemptRequested](original)
 	chore.begins()
 	c := h.asks("C", at(1))
-	await[recipes.Queued](c)
+	await[lock.Queued](c)
 
 	// when B's wait fails
-	require.ErrorAs(t, b.Refused(), new(*recipes.CleanupPendingError))
+	require.ErrorAs(t, b.Refused(), new(*lock.CleanupPendingError))
 
 	// then nothing of it is left at the server when it learns so
 	state := h.state()
@@ -35,7 +35,7 @@ func TestFailedPreemptionIsWithdrawnAndTheHolderToldAndStillHolds(t *testing.T) 
 
 	// and A learns that the preemption was withdrawn, and holds until its cleanup
 	// is done
-	await[recipes.PreemptionWithdrawn](original)
+	await[lock.PreemptionWithdrawn](original)
 	require.NoError(t, chore.cause)
 	require.Equal(t, "original", h.holder())
 	c.IsPending()
@@ -84,7 +84,7 @@ func failedRequestStaysOut(t *testing.T, request []change, cancel error) {
 	a := h.holds("A", lease(time.Hour), cleanup(declared))
 	b := h.asks("B", request...)
 	if cancel != nil {
-		await[recipes.Queued](b)
+		await[lock.Queued](b)
 		b.cancel(cancel)
 	}
 
@@ -93,7 +93,7 @@ func failedRequestStaysOut(t *testing.T, request []change, cancel error) {
 	if cancel != nil {
 		require.ErrorIs(t, err, cancel)
 	} else {
-		require.True(t, recipes.IsNotAcquired(err), "%v", err)
+		require.True(t, lock.IsNotAcquired(err), "%v", err)
 	}
 
 	// then its request goes, and A still holds

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -84,7 +84,7 @@ func TestDecisionAboutAnUnknownQuestionNamesThoseThatThereAre(t *testing.T) {
 		require.ErrorContains(t, err, "open are "+o.ID())
 	}
 	err = c.Approvals().Decide(h.Context(), o.ID(), opstore.Decision{})
-	require.ErrorAs(t, err, new(*recipes.RequestError))
+	require.ErrorAs(t, err, new(*lock.RequestError))
 }
 
 func TestQuestionGoesWithTheSessionOfItsClient(t *testing.T) {
@@ -142,9 +142,9 @@ func TestOpenDeploymentAllowsNoDecisionAndNoBreak(t *testing.T) {
 	o, err := c.Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
 	err = h.client(anonymous).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana"})
-	require.ErrorAs(t, err, new(*recipes.IdentityError))
+	require.ErrorAs(t, err, new(*lock.IdentityError))
 	err = h.client(eve).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana"})
-	require.ErrorAs(t, err, new(*recipes.AccessError))
+	require.ErrorAs(t, err, new(*lock.AccessError))
 	node := h.Root + "/approvals/" + o.ID()
 	for _, u := range []user{anonymous, eve} {
 		_, err = h.shell(u).Set(node, []byte("{}"), -1)
@@ -157,8 +157,8 @@ func TestOpenDeploymentAllowsNoDecisionAndNoBreak(t *testing.T) {
 	require.Len(t, all, 1, "for all to see")
 
 	held := h.Hold(h.Lock(c, "cluster/orders"), "batch")
-	_, err = h.client(anonymous).Break(h.Context(), recipes.BreakRequest{Scope: "cluster/orders", Token: held.Token(), By: "ana", Reason: "because"})
-	require.ErrorAs(t, err, new(*recipes.IdentityError))
+	_, err = h.client(anonymous).Break(h.Context(), lock.BreakRequest{Scope: "cluster/orders", Token: held.Token(), By: "ana", Reason: "because"})
+	require.ErrorAs(t, err, new(*lock.IdentityError))
 	require.NoError(t, held.Granted().Check())
 }
 
@@ -168,7 +168,7 @@ func TestOperatorsDecideInAnOpenDeployment(t *testing.T) {
 	h := newFixture(t)
 	o, err := h.client(anonymous, ana).Approvals().Open(h.Context(), question())
 	require.NoError(t, err)
-	require.ErrorAs(t, h.client(eve).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "eve"}), new(*recipes.AccessError))
+	require.ErrorAs(t, h.client(eve).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "eve"}), new(*lock.AccessError))
 	require.NoError(t, h.client(ana, ana).Approvals().Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana"}))
 	d, err := o.Decision(h.Context())
 	require.NoError(t, err)

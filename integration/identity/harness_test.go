@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -41,7 +41,7 @@ var (
 	anonymous = user{}
 )
 
-func (u user) id() string { return recipes.DigestID(u.name, u.password) }
+func (u user) id() string { return lock.DigestID(u.name, u.password) }
 
 func ids(users ...user) (list []string) {
 	for _, u := range users {
@@ -58,17 +58,17 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // client connects somebody, who names the operators as the configuration does.
-func (h *fixture) client(u user, operators ...user) *recipes.Client {
+func (h *fixture) client(u user, operators ...user) *lock.Client {
 	h.Helper()
 	return h.clientAt(h.Server.Addr(), u, operators...)
 }
 
-func (h *fixture) clientAt(addr string, u user, operators ...user) *recipes.Client {
+func (h *fixture) clientAt(addr string, u user, operators ...user) *lock.Client {
 	h.Helper()
-	return h.Client(harness.Servers(addr), func(cfg *recipes.Config) {
+	return h.Client(harness.Servers(addr), func(cfg *lock.Config) {
 		cfg.Operators = ids(operators...)
 		if u != anonymous {
-			cfg.Auth = &recipes.Digest{User: u.name, Password: u.password}
+			cfg.Auth = &lock.Digest{User: u.name, Password: u.password}
 		}
 	})
 }
@@ -104,7 +104,7 @@ type seen struct {
 	err    error
 }
 
-func (h *fixture) watch(c *recipes.Client) *reader {
+func (h *fixture) watch(c *lock.Client) *reader {
 	h.Helper()
 	r := &reader{t: h, seen: make(chan seen, 100)}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -147,12 +147,12 @@ func names(posted []opstore.PostedOverride) []string {
 }
 
 // works takes a lock and gives it back.
-func works(ctx context.Context, c *recipes.Client) error {
-	lock, err := c.PriorityLock("cluster/orders")
+func works(ctx context.Context, c *lock.Client) error {
+	l, err := c.PriorityLock("cluster/orders")
 	if err != nil {
 		return err
 	}
-	grant, err := lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "works"}, Terms: priority.Terms{Priority: 100}})
+	grant, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "works"}, Terms: priority.Terms{Priority: 100}})
 	if err != nil {
 		return err
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
 // alone is the configuration of somebody who has credentials and nothing else.
-func (h *fixture) alone(u user) recipes.Config {
+func (h *fixture) alone(u user) lock.Config {
 	cfg := h.namedConfig(u)
 	cfg.Operators, cfg.Contenders, cfg.Readers = nil, nil, nil
 	if u == anonymous {
@@ -41,9 +41,9 @@ func TestClientWithItsOwnCredentialsAloneTakesTheListsFromZooKeeper(t *testing.T
 	require.NoError(t, err)
 
 	c := h.connect(h.alone(worker))
-	lock, err := c.PriorityLock("cluster/orders")
+	l, err := c.PriorityLock("cluster/orders")
 	require.NoError(t, err)
-	grant, err := lock.Acquire(h.Context(), recipes.Request{Identity: priority.Identity{Owner: "alone"}})
+	grant, err := l.Acquire(h.Context(), lock.Request{Identity: priority.Identity{Owner: "alone"}})
 	require.NoError(t, err)
 
 	nodes := h.tree(h.shell(ana), h.Root+"/locks") // by an operator, who may read all
@@ -59,7 +59,7 @@ func TestClientWithItsOwnCredentialsAloneTakesTheListsFromZooKeeper(t *testing.T
 	require.NoError(t, grant.Release(h.Context()))
 	_, err = h.connect(h.alone(ana)).Overrides().Clear(h.Context(), "INC-1")
 	require.NoError(t, err)
-	var refused *recipes.IdentityError
+	var refused *lock.IdentityError
 	_, err = c.Overrides().Apply(h.Context(), incident("INC-2", inAnHour()))
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, []string{"digest:ana"}, refused.Operators)
@@ -70,7 +70,7 @@ func TestClientWithItsOwnCredentialsAloneTakesTheListsFromZooKeeper(t *testing.T
 	require.Equal(t, ids(rita), there.Readers)
 }
 
-func acls(list []recipes.ACL) (all []zk.ACL) {
+func acls(list []lock.ACL) (all []zk.ACL) {
 	for _, e := range list {
 		all = append(all, zk.ACL{Perms: int32(e.Permissions), Scheme: e.Scheme, ID: e.ID})
 	}
@@ -80,11 +80,11 @@ func acls(list []recipes.ACL) (all []zk.ACL) {
 // Everything that makes nodes is refused before the first one.
 func TestClientThatKnowsTooLittleMakesNothing(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*recipes.Config){
-		"no lists":       func(*recipes.Config) {},
-		"operators":      func(cfg *recipes.Config) { cfg.Operators = ids(ana) },
-		"no contenders":  func(cfg *recipes.Config) { cfg.Operators, cfg.Readers = ids(ana), ids(worker) },
-		"without reader": func(cfg *recipes.Config) { cfg.Operators, cfg.Contenders = ids(ana), ids(keeper, worker) },
+	for name, change := range map[string]func(*lock.Config){
+		"no lists":       func(*lock.Config) {},
+		"operators":      func(cfg *lock.Config) { cfg.Operators = ids(ana) },
+		"no contenders":  func(cfg *lock.Config) { cfg.Operators, cfg.Readers = ids(ana), ids(worker) },
+		"without reader": func(cfg *lock.Config) { cfg.Operators, cfg.Contenders = ids(ana), ids(keeper, worker) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +97,7 @@ func TestClientThatKnowsTooLittleMakesNothing(t *testing.T) {
 			require.NotEmpty(t, before)
 
 			for what, do := range makers(h.Context(), c, path.Base(h.Root)) {
-				var unknown *recipes.ListsError
+				var unknown *lock.ListsError
 				require.ErrorAs(t, do(), &unknown, what)
 				require.Equal(t, h.Root, unknown.Node)
 				require.Contains(t, unknown.Why, "in no list that this client knows")
@@ -121,13 +121,13 @@ func TestClientThatKnowsTooLittleMakesNothing(t *testing.T) {
 }
 
 // makers are the ways in which a client makes nodes.
-func makers(ctx context.Context, c *recipes.Client, unique string) map[string]func() error {
+func makers(ctx context.Context, c *lock.Client, unique string) map[string]func() error {
 	return map[string]func() error{
 		"acquire": func() error { return works(ctx, c) },
 		"try": func() error {
-			lock, err := c.PriorityLock("cluster/orders")
+			l, err := c.PriorityLock("cluster/orders")
 			if err == nil {
-				_, err = lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "try"}, Terms: priority.Terms{AcquireTimeout: new(time.Duration)}})
+				_, err = l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "try"}, Terms: priority.Terms{AcquireTimeout: new(time.Duration)}})
 			}
 			return err
 		},
@@ -172,9 +172,9 @@ func TestListsThatDisagreeWithThoseInZooKeeperAreRefused(t *testing.T) {
 	cfg := h.namedConfig(worker)
 	cfg.Contenders = ids(worker)
 	c := h.connect(cfg)
-	var unknown *recipes.ListsError
+	var unknown *lock.ListsError
 	require.ErrorAs(t, works(h.Context(), c), &unknown)
-	require.Equal(t, recipes.ListsError{Node: h.Root + "/identities", Why: "it has other contenders (digest:keeper, digest:worker) than this client was given (digest:worker); leave zookeeper.operators, zookeeper.contenders and zookeeper.readers out here, or write what is there, or let an operator run lockkeeper init with the new lists"}, *unknown)
+	require.Equal(t, lock.ListsError{Node: h.Root + "/identities", Why: "it has other contenders (digest:keeper, digest:worker) than this client was given (digest:worker); leave zookeeper.operators, zookeeper.contenders and zookeeper.readers out here, or write what is there, or let an operator run lockkeeper init with the new lists"}, *unknown)
 	require.ErrorAs(t, h.watch(c).next().err, &unknown)
 
 	// operators alone may be named, to be sure of them
@@ -190,12 +190,12 @@ func TestListsThatDisagreeWithThoseInZooKeeperAreRefused(t *testing.T) {
 	operator.Contenders = cfg.Contenders
 	all, err := h.connect(operator).Init(h.Context())
 	require.NoError(t, err)
-	states := map[string]recipes.RootNode{}
+	states := map[string]lock.RootNode{}
 	for _, n := range all {
 		states[path.Base(n.Path)] = n
 	}
-	require.Equal(t, recipes.RootNodeRenewed, states["identities"].State)
-	require.Equal(t, recipes.RootNodeThere, states["locks"].State)
+	require.Equal(t, lock.RootNodeRenewed, states["identities"].State)
+	require.Equal(t, lock.RootNodeThere, states["locks"].State)
 	require.Equal(t, "digest:keeper:cdrw should not be there", states["locks"].Differs)
 	require.NoError(t, works(h.Context(), c), "the same client, now that they agree")
 	require.ErrorAs(t, works(h.Context(), h.connect(h.namedConfig(keeper))), &unknown)
@@ -210,7 +210,7 @@ func TestInitLeavesListsOfANewerProgram(t *testing.T) {
 	_, err := shell.Set(node, newer, -1)
 	require.NoError(t, err)
 	_, err = h.named(ana).Init(h.Context())
-	require.ErrorAs(t, err, new(*recipes.ListsError))
+	require.ErrorAs(t, err, new(*lock.ListsError))
 	require.ErrorContains(t, err, "has format 9")
 	data, _, err := shell.Get(node)
 	require.NoError(t, err)
@@ -227,14 +227,14 @@ func TestClientThatIsInNoListIsRefused(t *testing.T) {
 	h := newFixture(t)
 	require.NoError(t, h.named(ana).MakeRoot(h.Context()))
 	for _, u := range []user{anonymous, eve, eveAsAna} {
-		var access *recipes.AccessError
+		var access *lock.AccessError
 		require.ErrorAs(t, works(h.Context(), h.connect(h.alone(u))), &access)
 		require.Equal(t, h.Root+"/identities", access.Node)
 		_, err := h.connect(h.alone(u)).Init(h.Context())
 		require.ErrorAs(t, err, &access)
 	}
 	_, err := h.connect(h.alone(worker)).Init(h.Context())
-	require.ErrorAs(t, err, new(*recipes.IdentityError))
+	require.ErrorAs(t, err, new(*lock.IdentityError))
 }
 
 // Lists that anybody could have written are not taken.
@@ -249,9 +249,9 @@ func TestForgedIdentitiesAreNotTaken(t *testing.T) {
 			h := newFixture(t)
 			h.squat(eve, h.Root, nil, root...)
 			h.squat(eve, h.Root+"/identities", []byte(`{"format":1,"operators":["`+ana.id()+`"],"contenders":["`+worker.id()+`"]}`), world(zk.PermAll))
-			var untrusted *recipes.UntrustedError
+			var untrusted *lock.UntrustedError
 			require.ErrorAs(t, works(h.Context(), h.connect(h.alone(worker))), &untrusted)
-			var unknown *recipes.ListsError
+			var unknown *lock.ListsError
 			require.ErrorAs(t, works(h.Context(), h.connect(h.alone(keeper))), &unknown)
 			require.Contains(t, unknown.Why, "digest:keeper is in none of the lists")
 		})
@@ -272,7 +272,7 @@ func TestListsThatLetEverybodyContendAreNotForThoseWithCredentials(t *testing.T)
 	require.NoError(t, err)
 
 	c := h.connect(h.alone(worker))
-	var refused *recipes.ListsError
+	var refused *lock.ListsError
 	require.ErrorAs(t, works(h.Context(), c), &refused)
 	require.Equal(t, h.Root+"/identities", refused.Node)
 	require.ErrorAs(t, h.watch(c).next().err, &refused)
@@ -302,13 +302,13 @@ func TestInitSaysWhatItHasDone(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, len(h.namedConfig(ana).Rooms()))
 	for _, n := range all {
-		require.Equal(t, recipes.RootNodeMade, n.State, n.Path)
+		require.Equal(t, lock.RootNodeMade, n.State, n.Path)
 		require.Empty(t, n.Differs)
 	}
 	all, err = h.connect(h.alone(ana)).Init(h.Context())
 	require.NoError(t, err)
 	for _, n := range all {
-		require.Equal(t, recipes.RootNodeThere, n.State, n.Path)
+		require.Equal(t, lock.RootNodeThere, n.State, n.Path)
 		require.Empty(t, n.Differs)
 	}
 
@@ -316,16 +316,16 @@ func TestInitSaysWhatItHasDone(t *testing.T) {
 	open.squat(anonymous, open.Root, nil, world(zk.PermAll))
 	all, err = open.named(ana).Init(open.Context())
 	require.NoError(t, err)
-	require.Equal(t, recipes.RootNode{
-		Path: open.Root, State: recipes.RootNodeThere,
+	require.Equal(t, lock.RootNode{
+		Path: open.Root, State: lock.RootNodeThere,
 		Differs: "world:anyone:cdrwa should not be there, digest:ana:cdrwa is missing, digest:keeper:r is missing, digest:worker:r is missing, digest:rita:r is missing",
 	}, all[0])
-	require.Equal(t, recipes.RootNodeMade, all[1].State)
+	require.Equal(t, lock.RootNodeMade, all[1].State)
 
 	secured := newFixture(t)
 	all, err = secured.client(ana, ana, keeper).Init(secured.Context())
 	require.NoError(t, err)
-	require.Equal(t, []recipes.RootNode{{Path: secured.Root, State: recipes.RootNodeMade}, {Path: secured.Root + "/identities", State: recipes.RootNodeMade}}, all)
+	require.Equal(t, []lock.RootNode{{Path: secured.Root, State: lock.RootNodeMade}, {Path: secured.Root + "/identities", State: lock.RootNodeMade}}, all)
 	require.NoError(t, works(secured.Context(), secured.client(keeper)), "takes the operators from there")
 	_, _, err = secured.client(ana).Locks(secured.Context())
 	require.NoError(t, err)

@@ -13,26 +13,26 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/survey"
 )
 
 // named connects somebody who has the three lists: Ana operates, Keeper and
 // Worker contend, Rita reads.
-func (h *fixture) named(u user) *recipes.Client {
+func (h *fixture) named(u user) *lock.Client {
 	h.Helper()
 	return h.connect(h.namedConfig(u))
 }
 
-func (h *fixture) namedConfig(u user) recipes.Config {
-	return recipes.Config{
-		Servers: []string{h.Server.Addr()}, Root: h.Root, SessionTimeout: 10 * time.Second, Auth: &recipes.Digest{User: u.name, Password: u.password},
+func (h *fixture) namedConfig(u user) lock.Config {
+	return lock.Config{
+		Servers: []string{h.Server.Addr()}, Root: h.Root, SessionTimeout: 10 * time.Second, Auth: &lock.Digest{User: u.name, Password: u.password},
 		Operators: ids(ana), Contenders: ids(keeper, worker), Readers: ids(rita),
 	}
 }
 
-func (h *fixture) connect(cfg recipes.Config) *recipes.Client {
+func (h *fixture) connect(cfg lock.Config) *lock.Client {
 	h.Helper()
 	return harness.NewClient(h, cfg)
 }
@@ -180,7 +180,7 @@ func TestContendersPreemptEachOther(t *testing.T) {
 	t.Parallel()
 	f := newNamed(t)
 	urgent := f.Hold(f.Lock(f.named(worker), "cluster/orders"), "urgent", harness.At(5), harness.Forceful, harness.Waiting(0))
-	require.Equal(t, recipes.LossTaken, f.held.Lost().Err.Reason)
+	require.Equal(t, lock.LossTaken, f.held.Lost().Err.Reason)
 	again := f.Acquire(f.Lock(f.daemon, "cluster/orders"), "batch")
 	again.Queued()
 	require.Len(t, f.State(f.named(rita), "cluster/orders").Waiters, 1)
@@ -202,7 +202,7 @@ func TestContendersAreNoOperators(t *testing.T) {
 	deeds := f.deeds(c)
 	deeds["make the root"] = func() error { return c.MakeRoot(f.Context()) }
 	for _, what := range []string{"apply an override", "clear an override", "decide", "break the lock", "make the root"} {
-		var refused *recipes.IdentityError
+		var refused *lock.IdentityError
 		require.ErrorAs(t, deeds[what](), &refused, what)
 		require.Equal(t, []string{"digest:ana"}, refused.Operators)
 	}
@@ -224,11 +224,11 @@ func TestReadersSeeAllAndLearnWhichRightTheyLack(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.True(t, all[0].Held())
-	lookout, err := c.Lookout(recipes.LookoutOptions{})
+	lookout, err := c.Lookout(lock.LookoutOptions{})
 	require.NoError(t, err)
-	var seen []recipes.LockState
+	var seen []lock.State
 	looking, enough := context.WithCancel(f.Context())
-	require.ErrorIs(t, lookout.Run(looking, func(s recipes.Sighting) {
+	require.ErrorIs(t, lookout.Run(looking, func(s lock.Sighting) {
 		if s.Synced {
 			enough()
 			return
@@ -251,12 +251,12 @@ func TestReadersSeeAllAndLearnWhichRightTheyLack(t *testing.T) {
 	require.Empty(t, below.Refused)
 	require.Empty(t, below.Strangers)
 
-	for what, right := range map[string]recipes.Permission{
-		"queue": recipes.PermissionCreate, "take another lock": recipes.PermissionCreate, "ask for a decision": recipes.PermissionCreate,
-		"append a record": recipes.PermissionWrite, "resume a job": recipes.PermissionWrite,
+	for what, right := range map[string]lock.Permission{
+		"queue": lock.PermissionCreate, "take another lock": lock.PermissionCreate, "ask for a decision": lock.PermissionCreate,
+		"append a record": lock.PermissionWrite, "resume a job": lock.PermissionWrite,
 	} {
 		err := deeds[what]()
-		var denied *recipes.AccessError
+		var denied *lock.AccessError
 		require.ErrorAs(t, err, &denied, what)
 		require.True(t, denied.Reader, what)
 		require.Equal(t, right, denied.Right, "%s: %v", what, err)
@@ -271,7 +271,7 @@ func TestContendersDoNotMakeTheRoot(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	err := works(h.Context(), h.named(keeper))
-	var none *recipes.NoRootError
+	var none *lock.NoRootError
 	require.ErrorAs(t, err, &none)
 	require.ErrorContains(t, err, h.Root+" does not exist, and only an operator may make it; let one run: lockkeeper init")
 	_, err = h.audit(h.named(keeper)).Append(h.Context(), entry("batch"))
@@ -302,7 +302,7 @@ func TestContendersTellAnOperatorFromAStrangerOfThatName(t *testing.T) {
 		}
 		for _, u := range []user{keeper, rita} {
 			told := h.watch(h.named(u)).next()
-			var untrusted *recipes.UntrustedError
+			var untrusted *lock.UntrustedError
 			require.ErrorAs(t, told.err, &untrusted, name)
 			require.Equal(t, "digest:ana:cdrwa", untrusted.Entry)
 			require.ErrorContains(t, told.err, "/seal does not say that it is one of zookeeper.operators")
@@ -312,8 +312,8 @@ func TestContendersTellAnOperatorFromAStrangerOfThatName(t *testing.T) {
 		}
 	}
 	_, err := h.named(ana).Overrides().List(h.Context()) // who sees no more either
-	require.ErrorAs(t, err, new(*recipes.UntrustedError))
-	require.ErrorAs(t, h.named(ana).MakeRoot(h.Context()), new(*recipes.AccessError))
+	require.ErrorAs(t, err, new(*lock.UntrustedError))
+	require.ErrorAs(t, h.named(ana).MakeRoot(h.Context()), new(*lock.AccessError))
 }
 
 // What a board of contenders says is not believed, wherever it comes from.
@@ -338,10 +338,10 @@ func TestBoardThatAContenderCouldWriteIsNotTrusted(t *testing.T) {
 
 // doubted: the client acts on nothing that is posted, and says which entry of
 // which list is to blame.
-func (h *fixture) doubted(c *recipes.Client, node, entry string) {
+func (h *fixture) doubted(c *lock.Client, node, entry string) {
 	h.Helper()
 	told := h.watch(c).next()
-	var untrusted *recipes.UntrustedError
+	var untrusted *lock.UntrustedError
 	require.ErrorAs(h, told.err, &untrusted)
 	require.Equal(h, node, untrusted.Node)
 	require.Equal(h, entry, untrusted.Entry)
@@ -375,10 +375,10 @@ func TestWhatAContenderCanForgeInTheAuditTrail(t *testing.T) {
 func TestEmergencyPriorityTakesALiveOverride(t *testing.T) {
 	t.Parallel()
 	f := newNamed(t)
-	lock, err := f.named(worker).PriorityLock("cluster/orders")
+	l, err := f.named(worker).PriorityLock("cluster/orders")
 	require.NoError(t, err)
-	ask := func(m *recipes.Mark) error {
-		g, err := lock.Acquire(f.Context(), recipes.Request{Identity: priority.Identity{Owner: "ana"}, Terms: priority.Terms{Priority: priority.Emergency, Forceful: true, WaitingTimeout: new(time.Duration)}, Override: m})
+	ask := func(m *lock.Mark) error {
+		g, err := l.Acquire(f.Context(), lock.Request{Identity: priority.Identity{Owner: "ana"}, Terms: priority.Terms{Priority: priority.Emergency, Forceful: true, WaitingTimeout: new(time.Duration)}, Override: m})
 		if err == nil {
 			err = g.Release(f.Context())
 		}
@@ -390,14 +390,14 @@ func TestEmergencyPriorityTakesALiveOverride(t *testing.T) {
 	board := f.named(ana).Overrides()
 	_, err = board.ApplyAll(f.Context(), []override.Override{hold("INC-3", "cluster/other", inAnHour()), hold("INC-4", "cluster/orders", inAnHour())})
 	require.NoError(t, err)
-	for why, m := range map[string]*recipes.Mark{
+	for why, m := range map[string]*lock.Mark{
 		"the request names none":                  nil,
 		"there is none of that name on the board": {ID: "INC-9", By: "ana"},
 		"it is one of the kind freeze":            {ID: "INC-1", By: "ana"},
 		`"INC-3" is not: it is for cluster/other`: {ID: "INC-3", By: "ana"},
 	} {
 		err := ask(m)
-		var refused *recipes.EmergencyError
+		var refused *lock.EmergencyError
 		require.ErrorAs(t, err, &refused, why)
 		require.ErrorContains(t, err, why)
 	}
@@ -407,11 +407,11 @@ func TestEmergencyPriorityTakesALiveOverride(t *testing.T) {
 	require.Empty(t, state.Waiters)
 	require.Empty(t, state.Holders[0].PreemptedBy)
 
-	require.NoError(t, ask(&recipes.Mark{ID: "INC-4", By: "ana", Reason: "disk full"}))
-	require.Equal(t, recipes.LossOverridden, f.held.Lost().Err.Reason)
+	require.NoError(t, ask(&lock.Mark{ID: "INC-4", By: "ana", Reason: "disk full"}))
+	require.Equal(t, lock.LossOverridden, f.held.Lost().Err.Reason)
 	_, err = board.Clear(f.Context(), "INC-4")
 	require.NoError(t, err)
-	require.ErrorAs(t, ask(&recipes.Mark{ID: "INC-4", By: "ana"}), new(*recipes.EmergencyError), "it is over")
+	require.ErrorAs(t, ask(&lock.Mark{ID: "INC-4", By: "ana"}), new(*lock.EmergencyError), "it is over")
 }
 
 // One that is taken back while the request waits counts no more when the lock is
@@ -424,12 +424,12 @@ func TestEmergencyRequestWhoseOverrideIsTakenBackGetsNothing(t *testing.T) {
 	o.Kind = override.Hold
 	_, err := board.Apply(f.Context(), o)
 	require.NoError(t, err)
-	request := f.Acquire(f.Lock(f.named(worker), "cluster/orders"), "ana", harness.At(priority.Emergency), func(r *recipes.Request) {
-		r.Override = &recipes.Mark{ID: "INC-5", By: "ana"}
+	request := f.Acquire(f.Lock(f.named(worker), "cluster/orders"), "ana", harness.At(priority.Emergency), func(r *lock.Request) {
+		r.Override = &lock.Mark{ID: "INC-5", By: "ana"}
 	})
-	harness.Await[recipes.PreemptSent](t, request.Notices)
+	harness.Await[lock.PreemptSent](t, request.Notices)
 	_, err = board.Clear(f.Context(), "INC-5")
 	require.NoError(t, err)
 	require.NoError(t, f.shell(worker).Delete(f.held.Node(), -1)) // the holder is gone: T3
-	require.ErrorAs(t, request.Refused(), new(*recipes.EmergencyError))
+	require.ErrorAs(t, request.Refused(), new(*lock.EmergencyError))
 }

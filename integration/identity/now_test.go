@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -20,7 +20,7 @@ func TestOverridesEndByTheClockOfTheServers(t *testing.T) {
 	t.Parallel()
 	server := zktest.RunT(t)
 	server.Advance(time.Hour)
-	c, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, Auth: &recipes.Digest{User: "ana", Password: "secret"}})
+	c, err := lock.NewClient(lock.Config{Servers: []string{server.Addr()}, Auth: &lock.Digest{User: "ana", Password: "secret"}})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	t.Cleanup(cancel)
@@ -42,8 +42,8 @@ func TestNowIsLocalUntilTheServersHaveBeenAsked(t *testing.T) {
 	server.Advance(time.Hour)
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	t.Cleanup(cancel)
-	client := func() *recipes.Client {
-		c, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}})
+	client := func() *lock.Client {
+		c, err := lock.NewClient(lock.Config{Servers: []string{server.Addr()}})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, c.Close(ctx)) })
 		require.NoError(t, c.Ready(ctx))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -61,7 +61,7 @@ func TestOverridesArePostedReplacedAndCleared(t *testing.T) {
 func TestOverridesThatHaveEndedGoWithTheNextWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.RunT(t, zktest.Pipe())
-		board := harness.NewClient(t, recipes.Config{Dialer: server.Dialer("ana"), Auth: &recipes.Digest{User: "ana", Password: "secret"}}).Overrides()
+		board := harness.NewClient(t, lock.Config{Dialer: server.Dialer("ana"), Auth: &lock.Digest{User: "ana", Password: "secret"}}).Overrides()
 		posted := func() string {
 			node, err := server.Get("/lockkeeper/overrides")
 			require.NoError(t, err)
@@ -178,7 +178,7 @@ func TestBoardIsWrittenByOperatorsAndReadByAllOthersOfTheRoot(t *testing.T) {
 
 	_, err := daemon.Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.EqualError(t, err, `override "INC-1" not applied: digest:keeper is none of the operators (digest:ana); use the credentials of one (zookeeper.auth, or --zk-digest-file), or add digest:keeper to zookeeper.operators`)
-	require.ErrorAs(t, err, new(*recipes.IdentityError))
+	require.ErrorAs(t, err, new(*lock.IdentityError))
 
 	_, err = h.client(ana).Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.NoError(t, err, "without the list every member of the root is one")
@@ -197,15 +197,15 @@ func TestBoardIsWrittenByOperatorsAndReadByAllOthersOfTheRoot(t *testing.T) {
 
 	other := h.client(ana, ana)
 	_, err = other.Overrides().Apply(h.Context(), incident("INC-3", inAnHour()))
-	var untrusted *recipes.UntrustedError
+	var untrusted *lock.UntrustedError
 	require.ErrorAs(t, err, &untrusted)
-	require.Equal(t, recipes.UntrustedError{Node: h.Root, Entry: "digest:keeper:cdrwa", Why: "who is neither this client nor one of zookeeper.operators: add it there (" + keeper.id() + ") if it is one of yours, else take it from the ACL"}, *untrusted)
+	require.Equal(t, lock.UntrustedError{Node: h.Root, Entry: "digest:keeper:cdrwa", Why: "who is neither this client nor one of zookeeper.operators: add it there (" + keeper.id() + ") if it is one of yours, else take it from the ACL"}, *untrusted)
 }
 
 func digest(u user) zk.ACL { return zk.DigestACL(zk.PermAll, u.name, u.password)[0] }
 
 // makeRoot has a client make the root, as the first daemon does.
-func makeRoot(h *fixture, c *recipes.Client) error {
+func makeRoot(h *fixture, c *lock.Client) error {
 	o, err := c.Approvals().Open(h.Context(), opstore.ApprovalRequest{Scope: "first"})
 	return errors.Join(err, closeApproval(h, o))
 }
@@ -228,12 +228,12 @@ func TestOpenDeploymentHasNoOverrides(t *testing.T) {
 	_, err := c.Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.EqualError(t, err, `override "INC-1" not applied: this client has no credentials, so no record could name it; give some (zookeeper.auth, or --zk-digest-file)`)
 	_, err = c.Overrides().Clear(h.Context(), "INC-1")
-	require.ErrorAs(t, err, new(*recipes.IdentityError))
+	require.ErrorAs(t, err, new(*lock.IdentityError))
 
 	// an override that a stranger puts there is reported, and not applied
 	_, err = h.shell(anonymous).Create(h.Root+"/overrides", forged("INC-9"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
-	var untrusted *recipes.UntrustedError
+	var untrusted *lock.UntrustedError
 	told := r.next()
 	require.ErrorAs(t, told.err, &untrusted)
 	require.Empty(t, told.posted)

@@ -6,7 +6,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // The tests of this file are about strangers who were there first: they have
@@ -22,9 +22,9 @@ func world(perms int32) zk.ACL { return zk.WorldACL(perms)[0] }
 
 // distrusted requires that a client does not believe what is posted, and says
 // whose list it is, and which entry.
-func (h *fixture) distrusted(c *recipes.Client, node, entry string) {
+func (h *fixture) distrusted(c *lock.Client, node, entry string) {
 	h.Helper()
-	var untrusted *recipes.UntrustedError
+	var untrusted *lock.UntrustedError
 	told := h.watch(c).next()
 	require.ErrorAs(h, told.err, &untrusted)
 	require.Empty(h, told.posted)
@@ -75,9 +75,9 @@ func TestRootOfAStrangerIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.squat(eve, h.Root, nil, digest(eve))
-	for _, c := range []*recipes.Client{h.client(ana), h.client(keeper, keeper, ana)} {
+	for _, c := range []*lock.Client{h.client(ana), h.client(keeper, keeper, ana)} {
 		_, err := c.Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
-		var access *recipes.AccessError
+		var access *lock.AccessError
 		require.ErrorAs(t, err, &access)
 		require.ErrorAs(t, works(h.Context(), c), &access)
 		require.ErrorAs(t, h.watch(c).next().err, &access) // it is unknown what is in force
@@ -101,8 +101,8 @@ func TestStrangerOfTheSameNameIsNotTrusted(t *testing.T) {
 	h := newFixture(t)
 	h.squat(eveAsAna, h.Root, nil, digest(eveAsAna), world(zk.PermRead))
 	h.squat(eveAsAna, h.Root+"/overrides", forged("INC-9"), digest(eveAsAna), world(zk.PermRead))
-	for _, c := range []*recipes.Client{h.client(ana), h.client(ana, ana), h.client(anonymous, ana), h.client(keeper, ana)} {
-		var untrusted *recipes.UntrustedError
+	for _, c := range []*lock.Client{h.client(ana), h.client(ana, ana), h.client(anonymous, ana), h.client(keeper, ana)} {
+		var untrusted *lock.UntrustedError
 		require.ErrorAs(t, h.watch(c).next().err, &untrusted)
 		require.Equal(t, "digest:ana:cdrwa", untrusted.Entry)
 		_, err := c.Overrides().List(h.Context())
@@ -126,7 +126,7 @@ func TestRootIsSetRight(t *testing.T) {
 	h.distrusted(c, h.Root+"/overrides", "digest:eve:cdrwa")
 
 	r := h.watch(c)
-	require.ErrorAs(t, r.next().err, new(*recipes.UntrustedError))
+	require.ErrorAs(t, r.next().err, new(*lock.UntrustedError))
 	require.NoError(t, shell.Delete(h.Root+"/overrides", -1))
 	r.sees()
 	require.NoError(t, c.CheckAccess(h.Context()))
@@ -145,7 +145,7 @@ func TestReaderWithoutCredentialsBelievesOperatorsItCanSee(t *testing.T) {
 	require.NoError(t, err)
 
 	// it sees no hashes, and cannot know whether this is the ana that is meant
-	var untrusted *recipes.UntrustedError
+	var untrusted *lock.UntrustedError
 	told := h.watch(h.client(anonymous, ana)).next()
 	require.ErrorAs(t, told.err, &untrusted)
 	require.ErrorContains(t, told.err, "it may be another user of that name; let an operator run lockkeeper init")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -21,7 +21,7 @@ var strangers = map[string]user{"without credentials": anonymous, "of another us
 // A fortress is a root with something of everything in it.
 type fortress struct {
 	*fixture
-	daemon   *recipes.Client
+	daemon   *lock.Client
 	held     *harness.Request
 	question *opstore.OpenApproval
 }
@@ -34,12 +34,12 @@ func newFortress(t *testing.T) *fortress {
 }
 
 // furnish makes something of everything, by the daemon where it may.
-func (h *fixture) furnish(daemon, operator *recipes.Client) *fortress {
+func (h *fixture) furnish(daemon, operator *lock.Client) *fortress {
 	h.Helper()
 	_, err := operator.Overrides().Apply(h.Context(), incident("INC-1", inAnHour()))
 	require.NoError(h, err)
 	f := &fortress{fixture: h, daemon: daemon}
-	f.held = f.Hold(f.Lock(daemon, "cluster/orders"), "batch", func(r *recipes.Request) { r.Message = "a secret" })
+	f.held = f.Hold(f.Lock(daemon, "cluster/orders"), "batch", func(r *lock.Request) { r.Message = "a secret" })
 	f.question, err = daemon.Approvals().Open(f.Context(), question())
 	require.NoError(f, err)
 	_, err = f.audit(daemon).Append(f.Context(), entry("batch"))
@@ -50,7 +50,7 @@ func (h *fixture) furnish(daemon, operator *recipes.Client) *fortress {
 }
 
 // deeds are what somebody with a client can try.
-func (f *fortress) deeds(c *recipes.Client) map[string]func() error {
+func (f *fortress) deeds(c *lock.Client) map[string]func() error {
 	r, token := f.watch(c), f.held.Token()
 	return map[string]func() error{
 		"apply an override": func() error { _, err := c.Overrides().Apply(f.Context(), incident("INC-2", inAnHour())); return err },
@@ -59,14 +59,14 @@ func (f *fortress) deeds(c *recipes.Client) map[string]func() error {
 			return c.Approvals().Decide(f.Context(), f.question.ID(), opstore.Decision{Approved: true, By: "ana"})
 		},
 		"break the lock": func() error {
-			_, err := c.Break(f.Context(), recipes.BreakRequest{Scope: "cluster/orders", Token: token, By: "ana", Reason: "because"})
+			_, err := c.Break(f.Context(), lock.BreakRequest{Scope: "cluster/orders", Token: token, By: "ana", Reason: "because"})
 			return err
 		},
 		"queue": func() error { return works(f.Context(), c) },
 		"take another lock": func() error {
-			lock, err := c.PriorityLock("cluster/other")
+			l, err := c.PriorityLock("cluster/other")
 			if err == nil {
-				_, err = lock.Acquire(f.Context(), recipes.Request{})
+				_, err = l.Acquire(f.Context(), lock.Request{})
 			}
 			return err
 		},
@@ -83,7 +83,7 @@ func (f *fortress) deeds(c *recipes.Client) map[string]func() error {
 	}
 }
 
-func (h *fixture) audit(c *recipes.Client) *opstore.AuditLog {
+func (h *fixture) audit(c *lock.Client) *opstore.AuditLog {
 	h.Helper()
 	log, err := c.AuditLog(0)
 	require.NoError(h, err)
@@ -131,8 +131,8 @@ func TestStrangersCanDoNothingWithAClient(t *testing.T) {
 				}
 				for what, try := range f.deeds(f.client(u, operators...)) {
 					err := try()
-					var access *recipes.AccessError
-					var identity *recipes.IdentityError
+					var access *lock.AccessError
+					var identity *lock.IdentityError
 					if !errors.As(err, &access) && !errors.As(err, &identity) {
 						t.Errorf("%s: %v", what, err)
 					}
@@ -194,9 +194,9 @@ func TestOperatorsCan(t *testing.T) {
 	_, err = f.audit(c).Append(f.Context(), entry("ana"))
 	require.NoError(t, err)
 	token := f.held.Token()
-	_, err = c.Break(f.Context(), recipes.BreakRequest{Scope: "cluster/orders", Token: token, By: "ana", Reason: "because"})
+	_, err = c.Break(f.Context(), lock.BreakRequest{Scope: "cluster/orders", Token: token, By: "ana", Reason: "because"})
 	require.NoError(t, err)
-	require.Equal(t, recipes.LossBroken, f.held.Lost().Err.Reason)
+	require.Equal(t, lock.LossBroken, f.held.Lost().Err.Reason)
 	require.NoError(t, c.CheckAccess(f.Context()))
 }
 
@@ -205,9 +205,9 @@ func TestOperatorsArePeopleNotNames(t *testing.T) {
 	t.Parallel()
 	f := newFortress(t)
 	_, err := f.client(eveAsAna, keeper, ana).Overrides().Apply(f.Context(), incident("INC-2", inAnHour()))
-	require.ErrorAs(t, err, new(*recipes.IdentityError))
+	require.ErrorAs(t, err, new(*lock.IdentityError))
 	_, err = f.client(eveAsAna).Overrides().Apply(f.Context(), incident("INC-2", inAnHour()))
-	var access *recipes.AccessError
+	var access *lock.AccessError
 	require.ErrorAs(t, err, &access)
 	require.ErrorContains(t, err, `does not allow it to the digest user "ana"; check the user and the password`)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -17,14 +17,14 @@ func (w *world) operator() *client {
 	if known := w.clients["ana"]; known != nil {
 		return known
 	}
-	return w.client("ana", func(cfg *recipes.Config) { cfg.Auth = &recipes.Digest{User: "ana", Password: "s3cret"} })
+	return w.client("ana", func(cfg *lock.Config) { cfg.Auth = &lock.Digest{User: "ana", Password: "s3cret"} })
 }
 
 // breaks begins to break the lock of the holder with a token. The function that
 // it returns waits for the outcome.
-func (w *world) breaks(token recipes.Token, change ...func(*recipes.BreakRequest)) (outcome func() (recipes.Contender, error)) {
+func (w *world) breaks(token lock.Token, change ...func(*lock.BreakRequest)) (outcome func() (lock.Contender, error)) {
 	w.Helper()
-	r := recipes.BreakRequest{Scope: users, Token: token, By: "ana", Reason: "it hangs"}
+	r := lock.BreakRequest{Scope: users, Token: token, By: "ana", Reason: "it hangs"}
 	for _, f := range change {
 		f(&r)
 	}
@@ -34,11 +34,11 @@ func (w *world) breaks(token recipes.Token, change ...func(*recipes.BreakRequest
 		}
 	}
 	c := w.operator()
-	return later(w, "the break", func() (recipes.Contender, error) { return c.Break(context.Background(), r) })
+	return later(w, "the break", func() (lock.Contender, error) { return c.Break(context.Background(), r) })
 }
 
 // broke breaks the lock of the holder with a token.
-func (w *world) broke(token recipes.Token) {
+func (w *world) broke(token lock.Token) {
 	w.Helper()
 	_, err := w.breaks(token)()
 	require.NoError(w, err)
@@ -47,8 +47,8 @@ func (w *world) broke(token recipes.Token) {
 // broken waits until a user learns that its lock was broken.
 func (u *user) broken() {
 	u.w.Helper()
-	loss := await[recipes.Lost](u).Err
-	require.Equal(u.w, recipes.LossBroken, loss.Reason)
+	loss := await[lock.Lost](u).Err
+	require.Equal(u.w, lock.LossBroken, loss.Reason)
 	require.Equal(u.w, "ana", loss.By)
 	require.Equal(u.w, "it hangs", loss.Why)
 	require.Empty(u.w, loss.For)
@@ -63,9 +63,9 @@ func TestHolderWhoseLockIsBrokenIsNotifiedAndTheFirstWaiterHolds(t *testing.T) {
 
 		// when its lock is broken, with its token
 		token := h.Token()
-		var shown []recipes.Contender
-		victim, err := w.breaks(token, func(r *recipes.BreakRequest) {
-			r.Authorize = func(_ context.Context, holders []recipes.Contender) error {
+		var shown []lock.Contender
+		victim, err := w.breaks(token, func(r *lock.BreakRequest) {
+			r.Authorize = func(_ context.Context, holders []lock.Contender) error {
 				shown = holders
 				return nil
 			}
@@ -84,10 +84,10 @@ func TestHolderWhoseLockIsBrokenIsNotifiedAndTheFirstWaiterHolds(t *testing.T) {
 		require.Equal(w, []string{"S"}, owners(state.Holders))
 		require.False(w, state.Evicted[0].At.IsZero())
 		state.Evicted[0].At = time.Time{}
-		require.Equal(w, recipes.Eviction{ID: victim.ID, Owner: "H", By: "ana", Why: "it hangs"}, state.Evicted[0])
+		require.Equal(w, lock.Eviction{ID: victim.ID, Owner: "H", By: "ana", Why: "it hangs"}, state.Evicted[0])
 
 		// and the same words break no other lock
-		var stale *recipes.StaleTokenError
+		var stale *lock.StaleTokenError
 		_, err = w.breaks(token)()
 		require.ErrorAs(w, err, &stale)
 		require.Equal(w, []string{"S"}, owners(stale.Holders))
@@ -105,7 +105,7 @@ func TestReaderWhoseLockIsBrokenIsTheOnlyOne(t *testing.T) {
 		b := w.hold("B", at(2), sharing)
 		c := w.hold("C", at(1), sharing)
 		s := w.ask("S", at(3))
-		await[recipes.PreemptSent](s)
+		await[lock.PreemptSent](s)
 		w.broke(b.Token())
 		b.broken()
 		require.ElementsMatch(w, []string{"A", "C"}, w.holders())
@@ -123,19 +123,19 @@ func TestBreakThatCannotBeIsRefused(t *testing.T) {
 	scenarios(t, map[string]func(w *world){
 		"no holder": func(w *world) {
 			_, err := w.breaks(7)()
-			require.ErrorAs(w, err, new(*recipes.NotHeldError), "it was never locked")
+			require.ErrorAs(w, err, new(*lock.NotHeldError), "it was never locked")
 			h := w.hold("H")
 			token := h.Token()
 			h.release()
 			_, err = w.breaks(token)()
-			require.ErrorAs(w, err, new(*recipes.NotHeldError))
+			require.ErrorAs(w, err, new(*lock.NotHeldError))
 			require.Equal(w, `lock "users" not broken: no client holds it; there is nothing to do`, err.Error())
 		},
 		"by a stranger": func(w *world) {
 			h := w.hold("H")
-			var who *recipes.IdentityError
+			var who *lock.IdentityError
 			w.never(zktest.Any().Path(contenders(users)).From("stranger"))
-			_, err := w.client("stranger").Break(t.Context(), recipes.BreakRequest{Scope: users, Token: h.Token(), By: "ana", Reason: "it hangs"})
+			_, err := w.client("stranger").Break(t.Context(), lock.BreakRequest{Scope: users, Token: h.Token(), By: "ana", Reason: "it hangs"})
 			require.ErrorAs(w, err, &who)
 			h.holdsOn()
 		},
@@ -143,14 +143,14 @@ func TestBreakThatCannotBeIsRefused(t *testing.T) {
 			h := w.hold("H")
 			w.never(Breaks(users))
 			no := errors.New("the audit trail is full")
-			_, err := w.breaks(h.Token(), func(r *recipes.BreakRequest) {
-				r.Authorize = func(context.Context, []recipes.Contender) error { return no }
+			_, err := w.breaks(h.Token(), func(r *lock.BreakRequest) {
+				r.Authorize = func(context.Context, []lock.Contender) error { return no }
 			})()
 			require.ErrorIs(w, err, no)
 			h.holdsOn()
 		},
 		"incomplete": func(w *world) {
-			_, err := w.operator().Break(t.Context(), recipes.BreakRequest{Scope: users})
+			_, err := w.operator().Break(t.Context(), lock.BreakRequest{Scope: users})
 			for _, field := range []string{"token", "by", "reason"} {
 				require.ErrorContains(w, err, "lockkeeper: "+field+": ")
 			}
@@ -162,7 +162,7 @@ func TestBreakThatCannotBeIsRefused(t *testing.T) {
 // done, or the holder that is meant is gone and no other holder is hit.
 func TestBreakUnderWayHitsOnlyTheHolderThatIsMeant(t *testing.T) {
 	// the break is held on its way
-	given := func(w *world, h *user) (breaks *zktest.Rule, outcome func() (recipes.Contender, error)) {
+	given := func(w *world, h *user) (breaks *zktest.Rule, outcome func() (lock.Contender, error)) {
 		breaks = w.On(Breaks(users).From("ana").Nth(1)).Hold()
 		outcome = w.breaks(h.Token())
 		w.reached(breaks)
@@ -175,8 +175,8 @@ func TestBreakUnderWayHitsOnlyTheHolderThatIsMeant(t *testing.T) {
 			h.release()
 			breaks.Release()
 			_, err := outcome()
-			require.ErrorAs(w, err, new(*recipes.NotHeldError))
-			require.Zero(w, times[recipes.Lost](h))
+			require.ErrorAs(w, err, new(*lock.NotHeldError))
+			require.Zero(w, times[lock.Lost](h))
 			require.Empty(w, w.state().Evicted)
 		},
 		"handed over before": func(w *world) {
@@ -186,7 +186,7 @@ func TestBreakUnderWayHitsOnlyTheHolderThatIsMeant(t *testing.T) {
 			h.release()
 			s.Granted()
 			breaks.Release()
-			var stale *recipes.StaleTokenError
+			var stale *lock.StaleTokenError
 			_, err := outcome()
 			require.ErrorAs(w, err, &stale)
 			require.Equal(w, []string{"S"}, owners(stale.Holders))
@@ -197,22 +197,22 @@ func TestBreakUnderWayHitsOnlyTheHolderThatIsMeant(t *testing.T) {
 			breaks, outcome := given(w, h)
 			p := w.hold("P", at(9), forceful)
 			breaks.Release()
-			var stale *recipes.StaleTokenError
+			var stale *lock.StaleTokenError
 			_, err := outcome()
 			require.ErrorAs(w, err, &stale)
-			require.Equal(w, recipes.LossTaken, await[recipes.Lost](h).Err.Reason)
+			require.Equal(w, lock.LossTaken, await[lock.Lost](h).Err.Reason)
 			p.holdsOn()
 		},
 		"preempted before": func(w *world) {
 			h := w.hold("H", at(5), cleanup(time.Hour))
 			asked := 0
 			breaks := w.On(Breaks(users).From("ana").Nth(1)).Hold()
-			outcome := w.breaks(h.Token(), func(r *recipes.BreakRequest) {
-				r.Authorize = func(context.Context, []recipes.Contender) error { asked++; return nil }
+			outcome := w.breaks(h.Token(), func(r *lock.BreakRequest) {
+				r.Authorize = func(context.Context, []lock.Contender) error { asked++; return nil }
 			})
 			w.reached(breaks)
 			p := w.ask("P", at(9))
-			await[recipes.PreemptSent](p)
+			await[lock.PreemptSent](p)
 			breaks.Release()
 			victim, err := outcome()
 			require.NoError(w, err)
@@ -239,7 +239,7 @@ func TestBreakUnderWayHitsOnlyTheHolderThatIsMeant(t *testing.T) {
 			w.broke(h.Token())
 			handsOver.Release()
 			lost := lostBy(w, released())
-			require.Equal(w, recipes.LossBroken, lost.Reason)
+			require.Equal(w, lock.LossBroken, lost.Reason)
 			require.Equal(w, "it hangs", lost.Why)
 			s.Granted()
 			require.Equal(w, []string{"S"}, w.holders())
@@ -250,7 +250,7 @@ func TestBreakUnderWayHitsOnlyTheHolderThatIsMeant(t *testing.T) {
 			w.broke(h.Token())
 			takes.Release()
 			p.Granted()
-			require.Zero(w, times[recipes.TakenOver](p))
+			require.Zero(w, times[lock.TakenOver](p))
 			h.broken()
 		},
 	})
@@ -348,6 +348,6 @@ func TestWaiterThatIsGrantedAndBrokenBeforeItHearsIsNotified(t *testing.T) {
 		w.reached(returns)
 		w.broke(w.state().Holders[0].Token)
 		returns.Release()
-		require.Equal(w, recipes.LossBroken, lostBy(w, s.Refused()).Reason)
+		require.Equal(w, lock.LossBroken, lostBy(w, s.Refused()).Reason)
 	})
 }

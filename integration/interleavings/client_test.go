@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -17,47 +17,47 @@ import (
 func TestAcquireReturnsAtItsDeadlineThoughTheServerIsMute(t *testing.T) {
 	const deadline = 700 * time.Millisecond
 	const leaving = 500 * time.Millisecond // how long it tries to take back what it has asked for
-	each(t, map[string]func(w *world) (c *recipes.Client, speaks func()){
-		"from the first connection on": func(w *world) (*recipes.Client, func()) {
+	each(t, map[string]func(w *world) (c *lock.Client, speaks func()){
+		"from the first connection on": func(w *world) (*lock.Client, func()) {
 			rule := w.On(zktest.Op(zktest.Connect).From("A")).Hold()
-			return harness.NewClient(w, recipes.Config{Dialer: w.Dialer("A")}), rule.Release
+			return harness.NewClient(w, lock.Config{Dialer: w.Dialer("A")}), rule.Release
 		},
-		"on the next connection": func(w *world) (*recipes.Client, func()) {
+		"on the next connection": func(w *world) (*lock.Client, func()) {
 			c := w.client("A")
 			rule := w.On(zktest.Op(zktest.Connect).From("A")).Hold()
 			w.disconnect("A")
 			return c.Client, rule.Release
 		},
-		"once it is connected": func(w *world) (*recipes.Client, func()) {
+		"once it is connected": func(w *world) (*lock.Client, func()) {
 			c := w.client("A")
 			w.Partition("A")
 			return c.Client, func() { w.Heal("A") }
 		},
-		"after the request has gone out": func(w *world) (*recipes.Client, func()) {
+		"after the request has gone out": func(w *world) (*lock.Client, func()) {
 			return w.client("A").Client, w.On(T1(users).From("A")).HoldReply().Release
 		},
-		"after it has joined the queue": func(w *world) (*recipes.Client, func()) {
+		"after it has joined the queue": func(w *world) (*lock.Client, func()) {
 			w.hold("H")
 			return w.client("A").Client, w.On(T2(users).From("A")).HoldReply().Release
 		},
-	}, func(w *world, mute func(w *world) (c *recipes.Client, speaks func())) {
+	}, func(w *world, mute func(w *world) (c *lock.Client, speaks func())) {
 		c, speaks := mute(w)
-		lock := w.fixture.Lock(c, users)
+		l := w.fixture.Lock(c, users)
 
 		// when somebody acquires with a deadline, then it ends there, with a moment to leave, and says why
 		start := w.Now()
 		ctx, cancel := context.WithTimeout(w.Context(), deadline)
 		defer cancel()
-		_, err := lock.Acquire(ctx, recipes.Request{})
+		_, err := l.Acquire(ctx, lock.Request{})
 		require.ErrorIs(w, err, context.DeadlineExceeded)
 		require.GreaterOrEqual(w, w.Now()-start, deadline)
 		require.LessOrEqual(w, w.Now()-start, deadline+leaving)
 
 		// and by its acquire timeout, too
 		start = w.Now()
-		_, err = lock.Acquire(w.Context(), recipes.Request{Terms: priority.Terms{AcquireTimeout: new(deadline)}})
-		require.True(w, recipes.IsNotAcquired(err))
-		require.ErrorAs(w, err, new(*recipes.UnavailableError))
+		_, err = l.Acquire(w.Context(), lock.Request{Terms: priority.Terms{AcquireTimeout: new(deadline)}})
+		require.True(w, lock.IsNotAcquired(err))
+		require.ErrorAs(w, err, new(*lock.UnavailableError))
 		require.GreaterOrEqual(w, w.Now()-start, deadline)
 		require.LessOrEqual(w, w.Now()-start, deadline+leaving)
 
@@ -69,15 +69,15 @@ func TestAcquireReturnsAtItsDeadlineThoughTheServerIsMute(t *testing.T) {
 
 // A listener may use its grant, and must not block. A listener that blocks delays only its own hold.
 func TestListenerThatBlocksDoesNotKeepOthersFromHearingOfTheirLoss(t *testing.T) {
-	each(t, map[string]func(g *recipes.Grant, free chan struct{}){
-		"it blocks":           func(_ *recipes.Grant, free chan struct{}) { <-free },
-		"it checks its grant": func(g *recipes.Grant, _ chan struct{}) { _ = g.Check() },
-	}, func(w *world, hears func(g *recipes.Grant, free chan struct{})) {
+	each(t, map[string]func(g *lock.Grant, free chan struct{}){
+		"it blocks":           func(_ *lock.Grant, free chan struct{}) { <-free },
+		"it checks its grant": func(g *lock.Grant, _ chan struct{}) { _ = g.Check() },
+	}, func(w *world, hears func(g *lock.Grant, free chan struct{})) {
 		// given two holds of one client, one of which acts when it learns of the risk
 		c := w.client("A")
-		stuck, free, grants := make(chan struct{}), make(chan struct{}), make(chan *recipes.Grant, 1)
-		g, err := c.w.fixture.Lock(c.Client, "stuck").Acquire(w.Context(), recipes.Request{Notify: func(n recipes.Notice) {
-			if _, risk := n.(recipes.AtRisk); risk {
+		stuck, free, grants := make(chan struct{}), make(chan struct{}), make(chan *lock.Grant, 1)
+		g, err := c.w.fixture.Lock(c.Client, "stuck").Acquire(w.Context(), lock.Request{Notify: func(n lock.Notice) {
+			if _, risk := n.(lock.AtRisk); risk {
 				close(stuck)
 				hears(<-grants, free)
 			}
@@ -92,7 +92,7 @@ func TestListenerThatBlocksDoesNotKeepOthersFromHearingOfTheirLoss(t *testing.T)
 		<-stuck
 
 		// then the other one is lost in time
-		_, lost := awaitAt[recipes.Lost](other)
+		_, lost := awaitAt[lock.Lost](other)
 		require.Less(w, lost-cut, c.SessionTimeout())
 		close(free)
 		w.Heal("A")
@@ -106,9 +106,9 @@ func TestExpiryBehindAFloodOfEventsIsSeen(t *testing.T) {
 	const locks = 20
 	scenario(t, func(w *world) {
 		// given a client that holds many locks, and waits for as many, and listens slowly
-		slowly := func(r *recipes.Request) {
+		slowly := func(r *lock.Request) {
 			hear := r.Notify
-			r.Notify = func(n recipes.Notice) { <-time.After(time.Millisecond); hear(n) }
+			r.Notify = func(n lock.Notice) { <-time.After(time.Millisecond); hear(n) }
 		}
 		c, others := w.client("A"), w.client("B")
 		var holds, waits, asks, blocks []*user
@@ -129,7 +129,7 @@ func TestExpiryBehindAFloodOfEventsIsSeen(t *testing.T) {
 		flood := w.On(zktest.Event().From("A")).Hold()
 		for i := range locks {
 			ask := others.ask(holds[i].scope, "asking", at(9))
-			await[recipes.PreemptSent](ask)
+			await[lock.PreemptSent](ask)
 			asks = append(asks, ask)
 		}
 		w.reached(flood)
@@ -141,7 +141,7 @@ func TestExpiryBehindAFloodOfEventsIsSeen(t *testing.T) {
 
 		// then each hold is lost, and each waiter holds in the next session
 		for _, held := range holds {
-			require.Equal(w, recipes.LossSession, await[recipes.Lost](held).Err.Reason)
+			require.Equal(w, lock.LossSession, await[lock.Lost](held).Err.Reason)
 		}
 		for i := range locks {
 			asks[i].Granted()

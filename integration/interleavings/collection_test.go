@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -28,15 +28,15 @@ func Rewrites(scope string) zktest.Match {
 
 // collects starts to remove the locks that are unused at the moment, as a
 // client of its own. The function that it returns waits for the outcome.
-func (w *world) collects(name string, change ...func(*recipes.IdleOptions)) (outcome func() recipes.Collection) {
+func (w *world) collects(name string, change ...func(*lock.IdleOptions)) (outcome func() lock.Collection) {
 	w.Helper()
-	o := recipes.IdleOptions{Older: 1}
+	o := lock.IdleOptions{Older: 1}
 	for _, f := range change {
 		f(&o)
 	}
 	c := w.client(name)
-	wait := later(w, "the collection", func() (recipes.Collection, error) { return c.CollectIdle(context.Background(), o) })
-	return func() recipes.Collection {
+	wait := later(w, "the collection", func() (lock.Collection, error) { return c.CollectIdle(context.Background(), o) })
+	return func() lock.Collection {
 		w.Helper()
 		found, err := wait()
 		require.NoError(w, err)
@@ -44,11 +44,11 @@ func (w *world) collects(name string, change ...func(*recipes.IdleOptions)) (out
 	}
 }
 
-func older(d time.Duration) func(*recipes.IdleOptions) {
-	return func(o *recipes.IdleOptions) { o.Older = d }
+func older(d time.Duration) func(*lock.IdleOptions) {
+	return func(o *lock.IdleOptions) { o.Older = d }
 }
 
-func removed(c recipes.Collection) []string {
+func removed(c lock.Collection) []string {
 	scopes := make([]string, len(c.Removed))
 	for i, x := range c.Removed {
 		scopes[i] = x.Scope
@@ -56,8 +56,8 @@ func removed(c recipes.Collection) []string {
 	return scopes
 }
 
-func left(c recipes.Collection) map[string]recipes.LeftReason {
-	scopes := make(map[string]recipes.LeftReason, len(c.Left))
+func left(c lock.Collection) map[string]lock.LeftReason {
+	scopes := make(map[string]lock.LeftReason, len(c.Left))
 	for _, x := range c.Left {
 		scopes[x.Scope] = x.Why
 	}
@@ -170,7 +170,7 @@ func TestLockThatIsUsedAsItIsToBeRemovedStays(t *testing.T) {
 		removes.Release()
 		found := outcome()
 		require.Equal(w, []string{"first", "last"}, removed(found))
-		require.Equal(w, map[string]recipes.LeftReason{users: recipes.LeftCame}, left(found))
+		require.Equal(w, map[string]lock.LeftReason{users: lock.LeftCame}, left(found))
 		_ = w.Delete(w.lock().Path + "/stray")
 	})
 }
@@ -210,10 +210,10 @@ func TestCollectorsThatBeginAtOnceBothCollect(t *testing.T) {
 func TestLockOfANewerFormatIsNotRemoved(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.uses("A", users)
-		lock := w.lock()
-		require.NoError(w, w.Set(lock.Path, []byte(`{"format":9,"holders":[],"more":"than this program can know of it"}`)))
+		l := w.lock()
+		require.NoError(w, w.Set(l.Path, []byte(`{"format":9,"holders":[],"more":"than this program can know of it"}`)))
 		w.Pass(2 * short)
-		require.Equal(w, map[string]recipes.LeftReason{users: recipes.LeftNewer}, left(w.collects("gc")()))
+		require.Equal(w, map[string]lock.LeftReason{users: lock.LeftNewer}, left(w.collects("gc")()))
 	})
 }
 
@@ -235,7 +235,7 @@ func TestSecondCollectorLooksAgain(t *testing.T) {
 		removes.Release()
 		found := outcome()
 		require.Empty(w, removed(found))
-		require.Equal(w, recipes.LeftRecent, left(found)[users])
+		require.Equal(w, lock.LeftRecent, left(found)[users])
 	})
 }
 
@@ -314,14 +314,14 @@ func TestLockThatWasHeldForLongIsNotIdleWhenItIsReleased(t *testing.T) {
 		w.Pass(time.Second)
 
 		// when locks are removed that were unused for seven minutes
-		found := w.collects("gc", older(7*time.Minute), func(o *recipes.IdleOptions) { o.DryRun = true })()
+		found := w.collects("gc", older(7*time.Minute), func(o *lock.IdleOptions) { o.DryRun = true })()
 		require.Equal(w, []string{"other"}, removed(found))
 		require.Zero(w, found.Transactions)
 		found = w.collects("gc", older(7*time.Minute))()
 
 		// then it stays
 		require.Equal(w, []string{"other"}, removed(found))
-		require.Equal(w, map[string]recipes.LeftReason{users: recipes.LeftReleased}, left(found))
+		require.Equal(w, map[string]lock.LeftReason{users: lock.LeftReleased}, left(found))
 		require.Equal(w, 7*time.Minute, found.Older)
 
 		// until that has passed, whether anybody else writes or not
@@ -351,7 +351,7 @@ func TestLockIsFoundIdleByCollectorsThatComeOften(t *testing.T) {
 // 44: a holder that lost a lock and has not heard of it still reads by whom.
 func TestLockStaysWhileItTellsOfAnEviction(t *testing.T) {
 	scenario(t, func(w *world) {
-		victim := w.client("V", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second }).ask(users, "V", at(1))
+		victim := w.client("V", func(cfg *lock.Config) { cfg.SessionTimeout = 40 * time.Second }).ask(users, "V", at(1))
 		victim.Granted()
 		w.Pass(short)
 		w.forgive(victim.Granted().ID())
@@ -359,9 +359,9 @@ func TestLockStaysWhileItTellsOfAnEviction(t *testing.T) {
 		taker := w.ask("T", at(5), forceful)
 		taker.Granted()
 		taker.release()
-		require.Equal(w, recipes.LeftNews, left(w.collects("gc")())[users])
+		require.Equal(w, lock.LeftNews, left(w.collects("gc")())[users])
 		w.Heal("V")
-		require.Equal(w, recipes.LossTaken, await[recipes.Lost](victim).Err.Reason)
+		require.Equal(w, lock.LossTaken, await[lock.Lost](victim).Err.Reason)
 		w.Pass(3 * time.Minute)
 		require.Equal(w, []string{users}, removed(w.collects("gc")()))
 	})
@@ -374,16 +374,16 @@ func TestManyIdleLocksGoInOneTransaction(t *testing.T) {
 			w.uses("A", fmt.Sprintf("many/%d", i))
 		}
 		h := w.hold("H")
-		found := w.collects("gc", func(o *recipes.IdleOptions) {
+		found := w.collects("gc", func(o *lock.IdleOptions) {
 			o.Match = func(scope string) bool { return scope != "many/7" }
 		})()
 		require.Len(w, found.Removed, 19)
 		require.Equal(w, 1, found.Transactions)
-		require.Equal(w, map[string]recipes.LeftReason{users: recipes.LeftInUse}, left(found))
+		require.Equal(w, map[string]lock.LeftReason{users: lock.LeftInUse}, left(found))
 		h.holdsOn()
 		w.uses("A", "many/8")
-		_, err := w.client("gc").CollectIdle(w.Context(), recipes.IdleOptions{Older: -time.Hour})
-		var bad *recipes.RequestError
+		_, err := w.client("gc").CollectIdle(w.Context(), lock.IdleOptions{Older: -time.Hour})
+		var bad *lock.RequestError
 		require.ErrorAs(w, err, &bad)
 		require.Equal(w, "older", bad.Field)
 	})

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -113,7 +113,7 @@ func TestTakeoverOfAReaderBesideOneThatIsGone(t *testing.T) {
 			p := w.ask("P", at(5), forceful)
 			p.isDelayed()
 			p.grantedAfter(ended, delay)
-			_, lost := awaitAt[recipes.Lost](r)
+			_, lost := awaitAt[lock.Lost](r)
 			require.GreaterOrEqual(w, lost, delay)
 		},
 		"with one it goes at once": func(w *world) {
@@ -123,7 +123,7 @@ func TestTakeoverOfAReaderBesideOneThatIsGone(t *testing.T) {
 			w.expire("H")
 			p := w.ask("P", at(5), forceful)
 			p.grantedAfter(ended, delay)
-			require.Equal(w, 1, times[recipes.TakenOver](p))
+			require.Equal(w, 1, times[lock.TakenOver](p))
 		},
 	})
 }
@@ -144,7 +144,7 @@ func TestDelayedTakeoverThatComesLateEvictsNoHolder(t *testing.T) {
 			late.Release()
 			require.Error(w, p.Refused())
 			require.Equal(w, []string{"H"}, w.holders())
-			require.Zero(w, times[recipes.Lost](h))
+			require.Zero(w, times[lock.Lost](h))
 			h.release()
 		},
 		"another reader has come": func(w *world) {
@@ -229,7 +229,7 @@ func TestWriterThatLeavesDoesNotBeginTheDelayAnew(t *testing.T) {
 		ended := w.serverNow()
 		w.expire("H")
 		wr := w.ask("W")
-		await[recipes.Delayed](wr)
+		await[lock.Delayed](wr)
 		w.Pass(time.Second / 2)
 
 		// when it leaves, and makes its watch on the lock fire
@@ -253,7 +253,7 @@ func TestStateDoesNotTellOfADelayThatIsOver(t *testing.T) {
 		w.Pass(2 * delay)
 		state := w.state()
 		require.Empty(w, state.Delays)
-		require.Equal(w, inspect.OutcomeGranted, inspect.PlanFor(state, recipes.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}).Outcome)
+		require.Equal(w, inspect.OutcomeGranted, inspect.PlanFor(state, lock.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}).Outcome)
 	})
 }
 
@@ -300,8 +300,8 @@ func TestCollectionThatIsOnlyPlannedBeginsNoDelay(t *testing.T) {
 		w.uses("A", "clock") // so that it is known how old that is
 		w.Pass(2 * short)
 		before := string(w.lockData())
-		found := w.collects("gc", func(o *recipes.IdleOptions) { o.DryRun = true })()
-		require.Equal(w, recipes.LeftUnclean, left(found)[users])
+		found := w.collects("gc", func(o *lock.IdleOptions) { o.DryRun = true })()
+		require.Equal(w, lock.LeftUnclean, left(found)[users])
 		require.Equal(w, before, string(w.lockData()))
 	})
 }

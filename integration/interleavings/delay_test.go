@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -21,8 +21,8 @@ import (
 const delay = 300 * time.Millisecond
 
 // delaying makes a holder whose unclean end delays the lock.
-func delaying(d time.Duration) func(*recipes.Request) {
-	return func(r *recipes.Request) { r.LockDelay = d }
+func delaying(d time.Duration) func(*lock.Request) {
+	return func(r *lock.Request) { r.LockDelay = d }
 }
 
 // Notices writes that an unclean end was noticed: check(L/me) · set(L).
@@ -46,7 +46,7 @@ func (u *user) grantedAfter(ended, d time.Duration) {
 // isDelayed waits until the request learns that H's end delays the lock.
 func (u *user) isDelayed() {
 	u.w.Helper()
-	told := await[recipes.Delayed](u)
+	told := await[lock.Delayed](u)
 	require.Len(u.w, told.After, 1)
 	require.Equal(u.w, "H", told.After[0].Owner)
 	require.Equal(u.w, delay, told.After[0].LockDelay)
@@ -103,7 +103,7 @@ func TestUncleanEndDelaysTheLock(t *testing.T) {
 
 				// and holds when that is over
 				s.grantedAfter(ended, delay)
-				require.LessOrEqual(w, times[recipes.Delayed](s), 1)
+				require.LessOrEqual(w, times[lock.Delayed](s), 1)
 			})
 		})
 	}
@@ -119,28 +119,28 @@ func TestTakeoverIsDelayedAndTheVictimGoesAtOnce(t *testing.T) {
 		p := w.ask("P", at(5), forceful)
 
 		// then the holder is notified at once, by whom
-		require.Equal(w, recipes.LossTaken, await[recipes.Lost](h).Err.Reason)
-		await[recipes.TakenOver](p)
+		require.Equal(w, lock.LossTaken, await[lock.Lost](h).Err.Reason)
+		await[lock.TakenOver](p)
 
 		// and the lock is the other one's when the delay is over
 		p.isDelayed()
 		p.grantedAfter(begun, delay)
-		require.Equal(w, 1, times[recipes.TakenOver](p))
+		require.Equal(w, 1, times[lock.TakenOver](p))
 	})
 }
 
 // cleanEnds are ways in which a hold of h ends in good order, though it may have
 // been preempted.
 var cleanEnds = map[string]struct {
-	holder, next []func(*recipes.Request)
+	holder, next []func(*lock.Request)
 	asked        bool
 }{
 	"handed over": {},
 	"released when preempted": {
-		holder: []func(*recipes.Request){at(1), cleanup(time.Hour)}, next: []func(*recipes.Request){at(5), forceful}, asked: true,
+		holder: []func(*lock.Request){at(1), cleanup(time.Hour)}, next: []func(*lock.Request){at(5), forceful}, asked: true,
 	},
 	"released after the end of its lease": {
-		holder: []func(*recipes.Request){lease(10 * time.Millisecond), cleanup(time.Hour)}, asked: true,
+		holder: []func(*lock.Request){lease(10 * time.Millisecond), cleanup(time.Hour)}, asked: true,
 	},
 }
 
@@ -152,13 +152,13 @@ func TestCleanEndDoesNotDelay(t *testing.T) {
 				h := w.hold("H", append(c.holder, delaying(priority.MaxLockDelay))...)
 				s := w.ask("S", c.next...)
 				if c.asked {
-					await[recipes.PreemptRequested](h)
+					await[lock.PreemptRequested](h)
 				} else {
 					s.Queued()
 				}
 				h.release()
 				s.Granted()
-				require.Zero(w, times[recipes.Delayed](s))
+				require.Zero(w, times[lock.Delayed](s))
 
 				// and one that comes later is not delayed either
 				s.release()
@@ -187,9 +187,9 @@ func TestLockWithADelayCostsOneTransactionToTakeAndOneToGiveBack(t *testing.T) {
 			return ops
 		}
 		for _, row := range []struct {
-			change  []func(*recipes.Request)
+			change  []func(*lock.Request)
 			release string
-		}{{[]func(*recipes.Request){delaying(priority.MaxLockDelay)}, "multi"}, {nil, "delete"}, {nil, "delete"}} {
+		}{{[]func(*lock.Request){delaying(priority.MaxLockDelay)}, "multi"}, {nil, "delete"}, {nil, "delete"}} {
 			var u *user
 			require.Equal(w, []string{"multi"}, trace(func() {
 				u = w.ask("H", row.change...)
@@ -221,7 +221,7 @@ func TestTryIsRefusedUntilTheDelayIsOver(t *testing.T) {
 		w.hold("H", delaying(delay))
 		w.expire("H")
 		asked := w.serverNow()
-		var busy *recipes.NotAcquiredError
+		var busy *lock.NotAcquiredError
 		require.ErrorAs(w, w.ask("N", within(0)).Refused(), &busy)
 		require.Empty(w, busy.Holders)
 		require.Len(w, busy.Delays, 1)
@@ -244,7 +244,7 @@ func TestAcquireTimeoutThatEndsInADelaySaysSo(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.hold("H", delaying(priority.MaxLockDelay))
 		w.expire("H")
-		var busy *recipes.NotAcquiredError
+		var busy *lock.NotAcquiredError
 		require.ErrorAs(w, w.ask("N", within(50*time.Millisecond)).Refused(), &busy)
 		require.Len(w, busy.Delays, 1)
 		require.ErrorContains(w, busy, "delayed ")
@@ -271,7 +271,7 @@ func TestDelayGoesOnWhicheverRequestWaits(t *testing.T) {
 		},
 		"the first waiter begins anew": func(w *world, s *user) *user {
 			w.expire("S")
-			await[recipes.Requeued](s)
+			await[lock.Requeued](s)
 			return s
 		},
 		"the first waiter is the only one, and another comes when it has left": func(w *world, s *user) *user {
@@ -284,11 +284,11 @@ func TestDelayGoesOnWhicheverRequestWaits(t *testing.T) {
 		s := w.wait("S")
 		ended := w.serverNow()
 		w.expire("H")
-		await[recipes.Delayed](s)
+		await[lock.Delayed](s)
 		w.Pass(delay / 4)
 		next := change(w, s)
 		next.grantedAfter(ended, delay)
-		require.Equal(w, 1, times[recipes.Delayed](next), "it is notified once")
+		require.Equal(w, 1, times[lock.Delayed](next), "it is notified once")
 	})
 }
 
@@ -305,8 +305,8 @@ func TestReaderThatIsGoneDelaysWritersAlone(t *testing.T) {
 		w.ask("Q", sharing, delaying(delay)).Granted()
 		q := w.users[len(w.users)-1]
 		wr := w.ask("W", at(5), cleanup(time.Hour))
-		await[recipes.PreemptRequested](r)
-		await[recipes.PreemptRequested](q)
+		await[lock.PreemptRequested](r)
+		await[lock.PreemptRequested](q)
 		r.release()
 		q.release()
 
@@ -319,7 +319,7 @@ func TestReaderThatIsGoneDelaysWritersAlone(t *testing.T) {
 
 func TestReaderThatIsGoneDelaysNoReader(t *testing.T) {
 	const delayed = "delayed until about"
-	refused := func(w *world, name, why string, change ...func(*recipes.Request)) {
+	refused := func(w *world, name, why string, change ...func(*lock.Request)) {
 		w.Helper()
 		require.ErrorContains(w, w.ask(name, append(change, within(0))...).Refused(), why)
 	}
@@ -374,7 +374,7 @@ func TestManyReadersThatLeaveAtOnceDoNotDelay(t *testing.T) {
 			require.NoError(w, released())
 		}
 		wr.Granted()
-		require.Zero(w, times[recipes.Delayed](wr))
+		require.Zero(w, times[lock.Delayed](wr))
 	})
 }
 
@@ -394,7 +394,7 @@ func TestWaiterThatLeavesAsItIsGrantedDoesNotDelay(t *testing.T) {
 		s.Refused()
 		n := w.ask("N")
 		n.Granted()
-		require.Zero(w, times[recipes.Delayed](n))
+		require.Zero(w, times[lock.Delayed](n))
 	})
 }
 
@@ -460,13 +460,13 @@ func TestStateTellsOfADelay(t *testing.T) {
 		require.Equal(w, priority.MaxLockDelay, state.Delay(priority.Exclusive))
 
 		s := w.ask("S")
-		await[recipes.Delayed](s)
+		await[lock.Delayed](s)
 		state = w.state()
 		require.NotZero(w, state.Delays[0].Until)
 		require.Len(w, inspect.Outlook(state), 1)
 		require.Equal(w, inspect.OutcomeGranted, inspect.Outlook(state)[0].Outcome)
 		require.InDelta(w, priority.MaxLockDelay, inspect.Outlook(state)[0].After, float64(time.Minute))
-		require.Equal(w, inspect.OutcomeRefused, inspect.PlanFor(state, recipes.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}).Outcome)
+		require.Equal(w, inspect.OutcomeRefused, inspect.PlanFor(state, lock.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}).Outcome)
 		s.Cancel()
 	})
 }
@@ -475,7 +475,7 @@ func TestStateTellsOfADelay(t *testing.T) {
 // no other client would begin.
 func TestCollectionOfIdleLocksLeavesOneThatIsDelayed(t *testing.T) {
 	scenario(t, func(w *world) {
-		unclean := map[string]recipes.LeftReason{users: recipes.LeftUnclean}
+		unclean := map[string]lock.LeftReason{users: lock.LeftUnclean}
 		w.hold("H", delaying(delay))
 		w.expire("H")
 		w.Pass(2 * delay)
@@ -529,6 +529,6 @@ func TestRequestThatIsUndoneAfterItWasGrantedDoesNotDelay(t *testing.T) {
 		// then the next request has the lock at once
 		n := w.ask("N")
 		n.Granted()
-		require.Zero(w, times[recipes.Delayed](n))
+		require.Zero(w, times[lock.Delayed](n))
 	})
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -29,7 +29,7 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 			grants.Release()
 
 			// then the next one holds
-			require.ErrorAs(w, victim.Refused(), new(*recipes.EvictedError))
+			require.ErrorAs(w, victim.Refused(), new(*lock.EvictedError))
 			n.Granted()
 			require.Equal(w, []string{"N"}, w.holders())
 		},
@@ -46,7 +46,7 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 			handsOver.Release()
 
 			// then it has handed over nothing
-			require.Equal(w, recipes.LossDeleted, lostBy(w, released()).Reason)
+			require.Equal(w, lock.LossDeleted, lostBy(w, released()).Reason)
 			s.waits()
 			require.Equal(w, []string{"N"}, w.holders())
 		},
@@ -60,10 +60,10 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 			asks.Release()
 
 			// then the holder hears nothing of it
-			require.ErrorAs(w, victim.Refused(), new(*recipes.EvictedError))
+			require.ErrorAs(w, victim.Refused(), new(*lock.EvictedError))
 			require.Empty(w, w.state().Holders[0].PreemptedBy)
 			synctest.Wait()
-			require.Zero(w, times[recipes.PreemptRequested](h))
+			require.Zero(w, times[lock.PreemptRequested](h))
 		},
 		"T7": func(w *world) {
 			// given a waiter that is about to take over
@@ -75,10 +75,10 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 			takes.Release()
 
 			// then the holder holds on
-			require.ErrorAs(w, victim.Refused(), new(*recipes.EvictedError))
+			require.ErrorAs(w, victim.Refused(), new(*lock.EvictedError))
 			require.Equal(w, []string{"H"}, w.holders())
 			synctest.Wait()
-			require.Zero(w, times[recipes.Lost](h))
+			require.Zero(w, times[lock.Lost](h))
 			h.release()
 		},
 	})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -77,7 +77,7 @@ func TestGrantWhoseReplyIsLostAndThatIsTakenOverMeanwhileQueuesAnew(t *testing.T
 
 		// when it is taken over before it comes back
 		p := w.hold("P", at(9), forceful)
-		require.Equal(w, 1, times[recipes.TakenOver](p))
+		require.Equal(w, 1, times[lock.TakenOver](p))
 		returns.Release()
 
 		// then it stands in the queue under a new name
@@ -124,14 +124,14 @@ func TestRequestThatOutlivesItsSessionInsideTheLibraryDoesNothing(t *testing.T) 
 		w.expire("A")
 
 		// then its lock is lost, and goes to the next
-		require.Equal(w, recipes.LossSession, lostBy(w, released()).Reason)
+		require.Equal(w, lock.LossSession, lostBy(w, released()).Reason)
 		next.Granted()
 
 		// and the others have what they asked for in the new session
 		idle.Granted()
 		another.Granted()
-		await[recipes.Requeued](before)
-		require.Equal(w, 1, await[recipes.Queued](before).Position)
+		await[lock.Requeued](before)
+		require.Equal(w, 1, await[lock.Queued](before).Position)
 		behind.Queued()
 		now, _ := c.Session()
 		require.NotEqual(w, old, now)
@@ -187,7 +187,7 @@ type jam struct {
 	conns []*jammedConn
 }
 
-func (j *jam) in(cfg *recipes.Config) {
+func (j *jam) in(cfg *lock.Config) {
 	dial := cfg.Dialer
 	cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -65,7 +65,7 @@ func TestWaiterWhoseNodeIsDeletedWhileItIsGrantedGetsAnErrorAndTheNextOneTheLock
 
 		// when the first one's node is deleted before that is done
 		w.evict(victim)
-		require.ErrorAs(w, victim.Refused(), new(*recipes.EvictedError))
+		require.ErrorAs(w, victim.Refused(), new(*lock.EvictedError))
 		next.waits()
 		handsOver.Release()
 
@@ -124,12 +124,12 @@ func TestGrantOfASessionThatExpiresBeforeItLearnsGoesToTheNext(t *testing.T) {
 
 		// and when it comes back it queues anew, as one that has never held
 		returns.Release()
-		await[recipes.Requeued](s)
+		await[lock.Requeued](s)
 		require.Equal(w, 1, s.Queued().Position)
 		s.waits()
 		require.NotEqual(w, first, s.id())
 		require.Equal(w, []string{"N"}, w.holders())
-		require.Zero(w, times[recipes.Lost](s))
+		require.Zero(w, times[lock.Lost](s))
 		n.handsOverTo(s)
 	})
 }
@@ -147,14 +147,14 @@ func TestHandOverPastAMoreImportantNewcomerBlocksNoRequest(t *testing.T) {
 		n := w.ask("N", at(3))
 		require.Equal(w, 1, n.Queued().Position)
 		w.disconnect("S")
-		require.Equal(w, "N", await[recipes.Displaced](s).By.Owner)
+		require.Equal(w, "N", await[lock.Displaced](s).By.Owner)
 		handsOver.Release()
 		require.NoError(w, released())
 
 		// then the waiter holds, is preempted by the other, and releases
 		s.Granted()
-		require.Equal(w, "N", await[recipes.PreemptRequested](s).By.Owner)
-		await[recipes.PreemptSent](n)
+		require.Equal(w, "N", await[lock.PreemptRequested](s).By.Owner)
+		await[lock.PreemptSent](n)
 		n.waits()
 		s.handsOverTo(n)
 	})
@@ -165,14 +165,14 @@ func TestHolderThatKnowsWhoIsNextLooksAgain(t *testing.T) {
 	each(t, map[string]func(w *world, holder *user, began time.Duration) (important *user){
 		"it has looked a while ago": func(w *world, holder *user, _ time.Duration) *user {
 			w.Pass(short)
-			important := w.ask("important", at(9), func(r *recipes.Request) { r.NeverPreempts = true })
+			important := w.ask("important", at(9), func(r *lock.Request) { r.NeverPreempts = true })
 			important.Queued()
 			holder.release()
 			return important
 		},
 		"it was just preempted": func(w *world, holder *user, began time.Duration) *user {
 			important := w.ask("important", at(9))
-			await[recipes.PreemptRequested](holder)
+			await[lock.PreemptRequested](holder)
 			require.LessOrEqual(w, w.Now(), began+2*time.Millisecond, "what it has read may be used for longer")
 			holder.release()
 			return important
@@ -183,7 +183,7 @@ func TestHolderThatKnowsWhoIsNextLooksAgain(t *testing.T) {
 			w.reached(returns)
 			released := holder.releases()
 			important := w.ask("important", at(9))
-			await[recipes.PreemptSent](important)
+			await[lock.PreemptSent](important)
 			returns.Release()
 			require.NoError(w, released())
 			return important
@@ -225,7 +225,7 @@ func TestEveryHoldOfAClientLearnsOfItsPreemption(t *testing.T) {
 			}
 			for _, h := range holds[1:] {
 				boss := others.ask(h.scope, "boss", at(1))
-				await[recipes.PreemptRequested](h)
+				await[lock.PreemptRequested](h)
 				h.release()
 				boss.Granted()
 				boss.release()
@@ -244,9 +244,9 @@ func TestHolderThatReleasesBeforeItHearsOfThePreemptorGivesItTheLock(t *testing.
 		// and a more important one, whose request has not come to its ears
 		word := w.On(Changed(users, h.id()).From("H")).Hold()
 		p := w.ask("P", at(9))
-		await[recipes.PreemptSent](p)
+		await[lock.PreemptSent](p)
 		w.reached(word)
-		require.Zero(w, times[recipes.PreemptRequested](h))
+		require.Zero(w, times[lock.PreemptRequested](h))
 
 		// when it releases
 		released := h.releases()
@@ -267,8 +267,8 @@ func TestLessImportantNewcomerChangesNothingForThePreemptor(t *testing.T) {
 		// given a holder of priority 1, preempted by one of priority 3
 		h := w.hold("H", at(1), cleanup(time.Hour))
 		three := w.ask("three", at(3))
-		await[recipes.PreemptSent](three)
-		require.Equal(w, "three", await[recipes.PreemptRequested](h).By.Owner)
+		await[lock.PreemptSent](three)
+		require.Equal(w, "three", await[lock.PreemptRequested](h).By.Owner)
 
 		// when one of priority 2 asks, forcefully
 		w.never(T6(users).From("two"))
@@ -281,9 +281,9 @@ func TestLessImportantNewcomerChangesNothingForThePreemptor(t *testing.T) {
 		two.waits()
 		three.waits()
 		require.Equal(w, []string{"three", "two"}, w.waiters())
-		require.Zero(w, times[recipes.Displaced](three))
-		require.Equal(w, 1, times[recipes.PreemptRequested](h))
-		require.Zero(w, times[recipes.Lost](h))
+		require.Zero(w, times[lock.Displaced](three))
+		require.Equal(w, 1, times[lock.PreemptRequested](h))
+		require.Zero(w, times[lock.Lost](h))
 
 		// and the one of priority 3 is next, as it was
 		h.handsOverTo(three)

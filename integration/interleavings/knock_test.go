@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // knocks plays a waiter V that another client's hold X has passed, until it is about to knock.
@@ -60,7 +60,7 @@ func TestKnockOfARequestThatIsGoneChangesNothing(t *testing.T) {
 			release()
 
 			// then it is notified, and the lock node is as it was
-			require.ErrorAs(w, v.Refused(), new(*recipes.EvictedError))
+			require.ErrorAs(w, v.Refused(), new(*lock.EvictedError))
 			now := w.lock()
 			require.Equal(w, before, now)
 			require.Equal(w, []string{"X"}, w.holders())
@@ -83,7 +83,7 @@ func TestKnockOfARequestThatIsGoneChangesNothing(t *testing.T) {
 			release()
 
 			// then that one holds, and the next request waits
-			require.ErrorAs(w, v.Refused(), new(*recipes.EvictedError))
+			require.ErrorAs(w, v.Refused(), new(*lock.EvictedError))
 			now := w.lock()
 			require.Equal(w, between, now)
 			z := w.wait("Z", at(5))

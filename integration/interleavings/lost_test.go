@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -24,7 +24,7 @@ type place struct {
 		Dialer(name string) virtual.Dialer
 	}
 	lose    func(*zktest.Fault) *zktest.Rule
-	clients map[string]*recipes.Client
+	clients map[string]*lock.Client
 }
 
 // lost breaks a client's connection over the first request that matches.
@@ -33,12 +33,12 @@ func (p *place) lost(m zktest.Match, name string) {
 	p.lose(p.net.On(m.From(name).Nth(1)))
 }
 
-func (p *place) client(name string) *recipes.Client {
+func (p *place) client(name string) *lock.Client {
 	p.Helper()
 	if p.clients[name] == nil {
-		cfg := recipes.Config{Dialer: p.net.Dialer(name), Root: p.Root, SessionTimeout: 10 * time.Second}
+		cfg := lock.Config{Dialer: p.net.Dialer(name), Root: p.Root, SessionTimeout: 10 * time.Second}
 		if name == "ana" {
-			cfg.Auth = &recipes.Digest{User: name, Password: "s3cret"}
+			cfg.Auth = &lock.Digest{User: name, Password: "s3cret"}
 		}
 		p.clients[name] = harness.NewClient(p, cfg)
 		require.NoError(p, p.clients[name].Ready(p.Context()))
@@ -143,7 +143,7 @@ var transactions = map[string]func(p *place){
 		h := p.hold("H", cleanup(time.Hour))
 		p.lost(T6(users), "A")
 		a := p.ask("A", at(5))
-		harness.Await[recipes.PreemptRequested](p, h.Notices)
+		harness.Await[lock.PreemptRequested](p, h.Notices)
 		h.Release()
 		a.Granted()
 	},
@@ -151,28 +151,28 @@ var transactions = map[string]func(p *place){
 		one, other := p.hold("H", sharing, cleanup(time.Hour)), p.hold("R", sharing, cleanup(time.Hour))
 		p.lost(T6(users), "A")
 		a := p.ask("A", at(5))
-		harness.Await[recipes.PreemptRequested](p, one.Notices)
-		harness.Await[recipes.PreemptRequested](p, other.Notices)
-		require.Len(p, harness.All[recipes.PreemptSent](a.Notices), 2)
+		harness.Await[lock.PreemptRequested](p, one.Notices)
+		harness.Await[lock.PreemptRequested](p, other.Notices)
+		require.Len(p, harness.All[lock.PreemptSent](a.Notices), 2)
 	},
 	"T6, taken back": func(p *place) {
 		h := p.hold("H", cleanup(time.Hour))
 		a := p.ask("A", at(5))
-		harness.Await[recipes.PreemptRequested](p, h.Notices)
+		harness.Await[lock.PreemptRequested](p, h.Notices)
 		p.lost(Withdraws(users), "A")
 		a.Cancel()
 		a.Refused()
-		harness.Await[recipes.PreemptionWithdrawn](p, h.Notices)
+		harness.Await[lock.PreemptionWithdrawn](p, h.Notices)
 	},
 	"T7, a takeover": func(p *place) {
 		h, r := p.hold("H", sharing), p.hold("R", sharing)
 		p.lost(T7(users), "A")
 		a := p.ask("A", at(5), forceful)
 		a.Granted()
-		require.Equal(p, recipes.LossTaken, h.Lost().Err.Reason)
-		require.Equal(p, recipes.LossTaken, r.Lost().Err.Reason)
-		require.Len(p, harness.Await[recipes.TakenOver](p, a.Notices).From, 2)
-		require.Len(p, harness.All[recipes.TakenOver](a.Notices), 1)
+		require.Equal(p, lock.LossTaken, h.Lost().Err.Reason)
+		require.Equal(p, lock.LossTaken, r.Lost().Err.Reason)
+		require.Len(p, harness.Await[lock.TakenOver](p, a.Notices).From, 2)
+		require.Len(p, harness.All[lock.TakenOver](a.Notices), 1)
 	},
 	"T7, a takeover that is delayed": func(p *place) {
 		h := p.hold("H", delaying(delay))
@@ -180,7 +180,7 @@ var transactions = map[string]func(p *place){
 		a := p.ask("A", at(5), forceful)
 		h.Lost()
 		a.Granted()
-		require.Len(p, harness.All[recipes.TakenOver](a.Notices), 1)
+		require.Len(p, harness.All[lock.TakenOver](a.Notices), 1)
 	},
 	"T8, a request that leaves": func(p *place) {
 		p.hold("H")
@@ -212,24 +212,24 @@ var transactions = map[string]func(p *place){
 		a := p.wait("A", at(3), s.under)
 		p.lost(T12(users), "A")
 		s.change(to(7))
-		require.Equal(p, priority.Level(7), harness.Await[recipes.Revised](p, a.Notices).Priority)
+		require.Equal(p, priority.Level(7), harness.Await[lock.Revised](p, a.Notices).Priority)
 		require.Equal(p, 1, a.Queued().Position)
 		p.are(3)
 		h.Release()
 		a.Granted()
-		require.Len(p, harness.All[recipes.Revised](a.Notices), 1)
+		require.Len(p, harness.All[lock.Revised](a.Notices), 1)
 	},
 	"T13, a waiter that changes in its place": func(p *place) {
 		h := p.hold("H", at(9))
 		var s terms
 		a := p.wait("A", at(3), lease(time.Minute), s.under)
 		p.lost(T13(users), "A")
-		s.change(func(t *recipes.Revision) { t.LeaseTimeout = time.Hour })
-		require.Equal(p, time.Hour, harness.Await[recipes.Revised](p, a.Notices).LeaseTimeout)
+		s.change(func(t *lock.Revision) { t.LeaseTimeout = time.Hour })
+		require.Equal(p, time.Hour, harness.Await[lock.Revised](p, a.Notices).LeaseTimeout)
 		h.Release()
 		a.Granted()
 		require.Equal(p, time.Hour, p.State(p.client("A"), users).Holders[0].LeaseTimeout)
-		require.Len(p, harness.All[recipes.Revised](a.Notices), 1)
+		require.Len(p, harness.All[lock.Revised](a.Notices), 1)
 	},
 	"T18, a reader that walks in": func(p *place) {
 		p.hold("H", sharing)
@@ -241,16 +241,16 @@ var transactions = map[string]func(p *place){
 	"a break": func(p *place) {
 		h := p.hold("H")
 		p.lost(Breaks(users), "ana")
-		r := recipes.BreakRequest{Scope: users, Token: h.Token(), By: "ana", Reason: "it hangs"}
+		r := lock.BreakRequest{Scope: users, Token: h.Token(), By: "ana", Reason: "it hangs"}
 		victim, err := p.client("ana").Break(p.Context(), r)
 		require.NoError(p, err)
 		require.Equal(p, "H", victim.Owner)
-		require.Equal(p, recipes.LossBroken, h.Lost().Err.Reason)
+		require.Equal(p, lock.LossBroken, h.Lost().Err.Reason)
 	},
 	"a removal of idle locks": func(p *place) {
 		p.hold("H").Release()
 		p.lost(Removes(), "gc")
-		found, err := p.client("gc").CollectIdle(p.Context(), recipes.IdleOptions{Older: 1})
+		found, err := p.client("gc").CollectIdle(p.Context(), lock.IdleOptions{Older: 1})
 		require.NoError(p, err)
 		require.Equal(p, []string{users}, removed(found))
 		require.Empty(p, found.Left)
@@ -268,12 +268,12 @@ func TestTransactionThatIsLostIsDoneOnce(t *testing.T) {
 				if backend == testbed.Embedded {
 					virtual.Run(t, func(w *virtual.World) {
 						f := &harness.Fixture{TB: w.T, Root: root, History: w.History, Server: bubble{z: w.Server}}
-						play(&place{f, w.Server, lose, make(map[string]*recipes.Client)})
+						play(&place{f, w.Server, lose, make(map[string]*lock.Client)})
 					})
 					return
 				}
 				f := harness.New(t, shared.Server(t))
-				play(&place{f, zktest.RunProxyT(t, f.Server.Addr()), lose, make(map[string]*recipes.Client)})
+				play(&place{f, zktest.RunProxyT(t, f.Server.Addr()), lose, make(map[string]*lock.Client)})
 			})
 		}
 	}

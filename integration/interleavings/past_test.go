@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // 20: the follower of the first waiter lags two transactions behind; when it
@@ -20,7 +20,7 @@ func TestWaiterWhoseFollowerLagsDecidesOnThePastAndIsRefused(t *testing.T) {
 		follower, err := w.Listen("follower")
 		require.NoError(w, err)
 		h := w.hold("H", at(5))
-		waiter := w.client("W", func(cfg *recipes.Config) { cfg.Servers = []string{follower.Addr()} }).ask(users, "W", at(1))
+		waiter := w.client("W", func(cfg *lock.Config) { cfg.Servers = []string{follower.Addr()} }).ask(users, "W", at(1))
 		waiter.Queued()
 		w.client("X")
 		follower.Lag(2)
@@ -50,7 +50,7 @@ func TestHolderWhoseFollowerLagsHandsOverToTheOneWhoHasComeBack(t *testing.T) {
 		follower, err := w.Listen("follower")
 		require.NoError(w, err)
 		first := w.hold("A", at(1))
-		h := w.client("H", func(cfg *recipes.Config) { cfg.Servers = []string{follower.Addr()} }).ask(users, "H", at(1))
+		h := w.client("H", func(cfg *lock.Config) { cfg.Servers = []string{follower.Addr()} }).ask(users, "H", at(1))
 		h.Queued()
 		first.release()
 		h.Granted()
@@ -124,7 +124,7 @@ func TestGrantWhoseReplyIsLostIsFoundBehindAFollowerThatLags(t *testing.T) {
 		follower, err := w.Listen("follower")
 		require.NoError(w, err)
 		var dials atomic.Int32
-		c := w.client("A", func(cfg *recipes.Config) {
+		c := w.client("A", func(cfg *lock.Config) {
 			dial := cfg.Dialer
 			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 				if dials.Add(1) > 1 {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -16,7 +16,7 @@ import (
 // token after that, it learns that it lost, and never gets the new holder's.
 func TestTokenThatIsReadAroundATakeoverIsNeverThatOfTheNewHolder(t *testing.T) {
 	// given a holder by hand-over, which asks for its token
-	given := func(w *world, reads func(id string) *zktest.Rule) (h *user, own recipes.Token, asked *zktest.Rule, outcome func() (recipes.Token, error)) {
+	given := func(w *world, reads func(id string) *zktest.Rule) (h *user, own lock.Token, asked *zktest.Rule, outcome func() (lock.Token, error)) {
 		first := w.hold("F", at(5))
 		h = w.wait("H", at(1))
 		asked = reads(h.id())
@@ -24,7 +24,7 @@ func TestTokenThatIsReadAroundATakeoverIsNeverThatOfTheNewHolder(t *testing.T) {
 		h.Granted()
 		nodes := w.lock().Contenders
 		require.Len(w, nodes, 1)
-		outcome = later(w, "the token", func() (recipes.Token, error) { return h.Granted().Token(context.Background()) })
+		outcome = later(w, "the token", func() (lock.Token, error) { return h.Granted().Token(context.Background()) })
 		w.reached(asked)
 		return h, nodes[0].Token, asked, outcome
 	}
@@ -40,11 +40,11 @@ func TestTokenThatIsReadAroundATakeoverIsNeverThatOfTheNewHolder(t *testing.T) {
 			// then it learns that it has lost
 			token, err := outcome()
 			lost := lostBy(w, err)
-			require.Equal(w, recipes.LossTaken, lost.Reason)
+			require.Equal(w, lock.LossTaken, lost.Reason)
 			require.Equal(w, "P", lost.By)
 			require.Zero(w, token)
 			require.Zero(w, lost.Token)
-			require.Equal(w, lost, await[recipes.Lost](h).Err)
+			require.Equal(w, lost, await[lock.Lost](h).Err)
 			require.Equal(w, p.Token(), w.state().Holders[0].Token)
 		},
 		"taken over before it is answered": func(w *world) {
@@ -56,14 +56,14 @@ func TestTokenThatIsReadAroundATakeoverIsNeverThatOfTheNewHolder(t *testing.T) {
 
 			// then it has its own token, unless it has heard before that it has lost
 			token, err := outcome()
-			lost := await[recipes.Lost](h).Err
+			lost := await[lock.Lost](h).Err
 			if err != nil {
 				require.ErrorIs(w, err, lost)
 				token = own
 			}
 			require.Equal(w, own, token)
-			require.Equal(w, recipes.LossTaken, lost.Reason)
-			require.Contains(w, []recipes.Token{0, own}, lost.Token)
+			require.Equal(w, lock.LossTaken, lost.Reason)
+			require.Contains(w, []lock.Token{0, own}, lost.Token)
 			require.Greater(w, p.Token(), own)
 		},
 	})
@@ -85,14 +85,14 @@ func TestLeaseIsMeasuredOnTheServersClock(t *testing.T) {
 		w.reached(sent)
 
 		// then it asks the holder to go when the lease is over
-		asked, when := awaitAt[recipes.PreemptRequested](h)
+		asked, when := awaitAt[lock.PreemptRequested](h)
 		require.Equal(w, priority.LeaseExpired, asked.Reason)
 		require.GreaterOrEqual(w, when-since, length)
 		require.Less(w, when-since, length+10*time.Millisecond)
 
 		// and takes the lock when the grace is over
 		x.Granted()
-		_, gone := awaitAt[recipes.Lost](h)
+		_, gone := awaitAt[lock.Lost](h)
 		require.GreaterOrEqual(w, gone-when, grace)
 		require.Less(w, gone-when, grace+10*time.Millisecond)
 	})
@@ -109,14 +109,14 @@ func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
 		h = w.hold("H", at(5), cleanup(time.Hour))
 		p = w.ask("P", at(9), waiting(100*time.Millisecond))
 		m = w.ask("M", at(1))
-		await[recipes.PreemptRequested](h)
+		await[lock.PreemptRequested](h)
 		require.Equal(w, 2, m.Queued().Position)
 		w.reached(leaving)
 		return h, p, m, leaving
 	}
 	// then the preemptor has an error, and the one behind it holds
 	ends := func(w *world, p, m *user) {
-		require.ErrorAs(w, p.Refused(), new(*recipes.CleanupPendingError))
+		require.ErrorAs(w, p.Refused(), new(*lock.CleanupPendingError))
 		m.Granted()
 		require.Equal(w, []string{"M"}, w.holders())
 		require.Empty(w, w.state().Holders[0].PreemptedBy)
@@ -176,7 +176,7 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 
 			// then the preemptor holds, by the hand-over
 			p.Granted()
-			require.Zero(w, times[recipes.TakenOver](p))
+			require.Zero(w, times[lock.TakenOver](p))
 			state := w.state()
 			require.Equal(w, []string{"P"}, owners(state.Holders))
 			require.Empty(w, state.Evicted)
@@ -199,8 +199,8 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 
 			// then the preemptor holds, and has evicted no holder
 			p.Granted()
-			require.Zero(w, times[recipes.TakenOver](p))
-			require.Zero(w, times[recipes.Lost](h))
+			require.Zero(w, times[lock.TakenOver](p))
+			require.Zero(w, times[lock.Lost](h))
 			require.Empty(w, w.state().Evicted)
 		},
 		"the takeover comes first": func(w *world) {
@@ -217,9 +217,9 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 
 			// then the holder learns that it had lost, and nothing else happens
 			lost := lostBy(w, released())
-			require.Equal(w, recipes.LossTaken, lost.Reason)
+			require.Equal(w, lock.LossTaken, lost.Reason)
 			require.Equal(w, "P", lost.By)
-			require.Equal(w, 1, times[recipes.TakenOver](p))
+			require.Equal(w, 1, times[lock.TakenOver](p))
 			state := w.state()
 			require.Equal(w, []string{"P"}, owners(state.Holders))
 			require.Equal(w, token, state.Holders[0].Token)
@@ -244,7 +244,7 @@ func TestHandOverToAnotherAfterATakeoverGrantsNoRequest(t *testing.T) {
 		handsOver.Release()
 
 		// then that one holds
-		require.Equal(w, recipes.LossTaken, lostBy(w, released()).Reason)
+		require.Equal(w, lock.LossTaken, lostBy(w, released()).Reason)
 		s.waits()
 		require.Equal(w, []string{"P"}, w.holders())
 		p.handsOverTo(s)
@@ -264,12 +264,12 @@ func TestTokenIsTheOneOfTheGrantAfterLaterWrites(t *testing.T) {
 		nodes := w.lock().Contenders
 		require.Len(w, nodes, 1)
 		want := nodes[0].Token
-		outcome := later(w, "the token", func() (recipes.Token, error) { return h.Granted().Token(context.Background()) })
+		outcome := later(w, "the token", func() (lock.Token, error) { return h.Granted().Token(context.Background()) })
 		w.reached(reads)
 
 		// when it is preempted before that is answered
 		p := w.ask("P", at(9))
-		sent := await[recipes.PreemptSent](p)
+		sent := await[lock.PreemptSent](p)
 		reads.Release()
 
 		// then all have the same token
@@ -282,7 +282,7 @@ func TestTokenIsTheOneOfTheGrantAfterLaterWrites(t *testing.T) {
 		// and it stays so when the request is taken back
 		p.Cancel()
 		require.ErrorIs(w, p.Refused(), context.Canceled)
-		await[recipes.PreemptionWithdrawn](h)
+		await[lock.PreemptionWithdrawn](h)
 		require.Equal(w, want, w.state().Holders[0].Token)
 		require.Greater(w, want, first.Token())
 	})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // 1: W listed before holder H released by T5, and H's node goes before W arms
@@ -92,8 +92,8 @@ func TestFirstWaiterRunsWhenAllReadersLeaveAtOnceWithoutAHandOver(t *testing.T) 
 		w.names(virtual.GUID(a), virtual.GUID(b))
 		waiter := w.ask("W", at(4))
 		require.Len(w, waiter.Queued().Holders, 2)
-		await[recipes.PreemptSent](waiter)
-		await[recipes.PreemptSent](waiter)
+		await[lock.PreemptSent](waiter)
+		await[lock.PreemptSent](waiter)
 		waiter.waits()
 
 		// when both leave before the waiter has heard of either
@@ -132,7 +132,7 @@ func TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront(t *testing.T) {
 		since := w.Now()
 
 		// then the second one asks it to go when its lease ends
-		asked, when := awaitAt[recipes.PreemptRequested](a)
+		asked, when := awaitAt[lock.PreemptRequested](a)
 		require.Equal(w, priority.LeaseExpired, asked.Reason)
 		require.Equal(w, "B", asked.By.Owner)
 		require.GreaterOrEqual(w, when-since, length)
@@ -140,12 +140,12 @@ func TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront(t *testing.T) {
 
 		// and takes the lock when its grace ends
 		b.Granted()
-		lost, gone := awaitAt[recipes.Lost](a)
-		require.Equal(w, recipes.LossTaken, lost.Err.Reason)
+		lost, gone := awaitAt[lock.Lost](a)
+		require.Equal(w, lock.LossTaken, lost.Err.Reason)
 		require.Equal(w, priority.LeaseExpired, lost.Err.For)
 		require.GreaterOrEqual(w, gone-when, grace)
 		require.Less(w, gone-when, grace+late)
-		require.Equal(w, 1, times[recipes.TakenOver](b))
+		require.Equal(w, 1, times[lock.TakenOver](b))
 	})
 }
 
@@ -216,11 +216,11 @@ func TestFirstWaiterLearnsOfAMoreImportantOneThatCameBetweenItsLooks(t *testing.
 
 		// when a more important one comes, and asks the holder too
 		more := w.ask("M", at(2))
-		await[recipes.PreemptSent](more)
+		await[lock.PreemptSent](more)
 		reads.Release()
 
 		// then the first one learns that it is not the first any more
-		await[recipes.Displaced](first)
+		await[lock.Displaced](first)
 		h.release()
 		more.Granted()
 	})

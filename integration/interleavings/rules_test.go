@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // runs makes a holder that is not preempted for a priority before that.
-func runs(d time.Duration) func(*recipes.Request) {
-	return func(r *recipes.Request) { r.MinRuntime = d }
+func runs(d time.Duration) func(*lock.Request) {
+	return func(r *lock.Request) { r.MinRuntime = d }
 }
 
 // protects begins a minimum runtime. The function that it returns waits for the outcome.
@@ -37,7 +37,7 @@ func TestHolderThatIsProtectedAsItIsAskedIsLeftAlone(t *testing.T) {
 		asks.Release()
 
 		// then the holder is asked when that is over
-		_, when := awaitAt[recipes.PreemptRequested](h)
+		_, when := awaitAt[lock.PreemptRequested](h)
 		require.GreaterOrEqual(w, when-protected, least)
 		h.release()
 		p.Granted()
@@ -55,11 +55,11 @@ func TestMinimumRuntimeThatBeginsTooLateIsRefused(t *testing.T) {
 
 		// when it is asked before
 		p := w.ask("P", at(5))
-		await[recipes.PreemptSent](p)
+		await[lock.PreemptSent](p)
 		writes.Release()
 
 		// then it learns so, and is not protected
-		var pending *recipes.PreemptPendingError
+		var pending *lock.PreemptPendingError
 		require.ErrorAs(w, outcome(), &pending)
 		require.Equal(w, "P", pending.By.By.Owner)
 		require.Zero(w, w.state().Holders[0].MinRuntimeLeft)
@@ -84,7 +84,7 @@ func TestMinimumRuntimeIsMeasuredOnTheServersClock(t *testing.T) {
 
 		// then it asks the holder to go when the minimum runtime is over, and by as
 		// much later as it cannot know better
-		asked, when := awaitAt[recipes.PreemptRequested](h)
+		asked, when := awaitAt[lock.PreemptRequested](h)
 		require.Equal(w, priority.Outranked, asked.Reason)
 		require.GreaterOrEqual(w, when-since, least)
 		require.Less(w, when-since, least+network+10*time.Millisecond)
@@ -101,7 +101,7 @@ func TestRequestToGoThatStandsOutlivesAnotherWhoIsLeftAlone(t *testing.T) {
 		// given a reader that was preempted by a forceful writer
 		h := w.hold("H", at(1), sharing, cleanup(grace))
 		p := w.ask("P", at(5), forceful)
-		_, asked := awaitAt[recipes.PreemptRequested](h)
+		_, asked := awaitAt[lock.PreemptRequested](h)
 
 		// when another, which it does not outrank, comes in beside it, and leaves
 		n := w.ask("N", at(9), sharing)
@@ -113,8 +113,8 @@ func TestRequestToGoThatStandsOutlivesAnotherWhoIsLeftAlone(t *testing.T) {
 
 		// then the writer takes the lock: the grace of the first was over
 		p.Granted()
-		_, lost := awaitAt[recipes.Lost](h)
+		_, lost := awaitAt[lock.Lost](h)
 		require.GreaterOrEqual(w, lost-asked, 2*grace)
-		require.Equal(w, 1, times[recipes.TakenOver](p))
+		require.Equal(w, 1, times[lock.TakenOver](p))
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -30,10 +30,10 @@ const fast = 200 * time.Millisecond
 func (c *client) reads(level priority.Level, patience *time.Duration, hold time.Duration) error {
 	asked := make(chan struct{})
 	var once sync.Once
-	g, err := c.w.fixture.Lock(c.Client, users).Acquire(context.Background(), recipes.Request{
+	g, err := c.w.fixture.Lock(c.Client, users).Acquire(context.Background(), lock.Request{
 		Terms: priority.Terms{Mode: priority.Shared, Priority: level, AcquireTimeout: patience, CleanupTimeout: time.Minute},
-		Notify: func(n recipes.Notice) {
-			if _, ok := n.(recipes.PreemptRequested); ok {
+		Notify: func(n lock.Notice) {
+			if _, ok := n.(lock.PreemptRequested); ok {
 				once.Do(func() { close(asked) })
 			}
 		},
@@ -126,7 +126,7 @@ func TestCrowdOfReadersComesInBesideACrowdOfReaders(t *testing.T) {
 		leave := make(chan struct{})
 		in := make(chan struct{}, 2*crowd)
 		read := func(c *client) {
-			g, err := c.w.fixture.Lock(c.Client, users).Acquire(context.Background(), recipes.Request{Terms: priority.Terms{Mode: priority.Shared}})
+			g, err := c.w.fixture.Lock(c.Client, users).Acquire(context.Background(), lock.Request{Terms: priority.Terms{Mode: priority.Shared}})
 			if err != nil {
 				w.Errorf("reader: %v", err)
 				return

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -50,10 +50,10 @@ func TestNoteToAWriterThatSharesIsTakenBack(t *testing.T) {
 			lose(w)
 		}
 		reader := w.ask("R", at(5), sharing)
-		await[recipes.PreemptRequested](h)
+		await[lock.PreemptRequested](h)
 		h.downgrade()
 		reader.Granted()
-		await[recipes.PreemptionWithdrawn](h)
+		await[lock.PreemptionWithdrawn](h)
 		for _, holder := range w.state().Holders {
 			require.Empty(w, holder.PreemptedBy, holder.Owner)
 		}
@@ -108,7 +108,7 @@ func TestOnlookerSeesAReaderThatComesInMeanwhileHold(t *testing.T) {
 		w.hold("A", at(1), sharing)
 		lists := w.On(Lists(users).From("onlooker")).Hold()
 		onlooker := w.client("onlooker")
-		look := later(w, "the look", func() (recipes.LockState, error) { return onlooker.Lock(context.Background(), users) })
+		look := later(w, "the look", func() (lock.State, error) { return onlooker.Lock(context.Background(), users) })
 		w.reached(lists)
 		b := w.ask("B", at(1), sharing)
 		b.Granted()
@@ -133,7 +133,7 @@ func TestDowngradeThatIsOvertaken(t *testing.T) {
 			c.Granted()
 			held.Release()
 			err := shared()
-			require.ErrorAs(w, err, new(*recipes.LostError))
+			require.ErrorAs(w, err, new(*lock.LostError))
 			require.Equal(w, []string{"C"}, w.holders())
 		},
 		"released meanwhile": func(w *world) {
@@ -146,7 +146,7 @@ func TestDowngradeThatIsOvertaken(t *testing.T) {
 			synctest.Wait()
 			held.Release()
 			if err := shared(); err != nil {
-				require.ErrorIs(w, err, recipes.ErrReleased)
+				require.ErrorIs(w, err, lock.ErrReleased)
 			}
 			require.NoError(w, out())
 			x.Granted()
@@ -160,7 +160,7 @@ func TestDowngradeThatIsOvertaken(t *testing.T) {
 			w.reached(held)
 			w.expire("H")
 			held.Release()
-			require.ErrorAs(w, shared(), new(*recipes.LostError))
+			require.ErrorAs(w, shared(), new(*lock.LostError))
 			r.Granted()
 		},
 	})

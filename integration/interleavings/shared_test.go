@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -28,7 +28,7 @@ func TestReaderThatComesInBesideAPreemptedOneIsPreemptedAtOnce(t *testing.T) {
 			w.expire("H")
 			a.Granted()
 			w.reached(comes)
-			await[recipes.Lost](h)
+			await[lock.Lost](h)
 			return a, b, comes
 		},
 	}, func(w *world, given func(w *world) (a, b *user, comes *zktest.Rule)) {
@@ -37,12 +37,12 @@ func TestReaderThatComesInBesideAPreemptedOneIsPreemptedAtOnce(t *testing.T) {
 
 		// when a more important writer asks the first one to go, and the other comes in
 		c := w.ask("C", at(5))
-		require.Equal(w, "C", await[recipes.PreemptRequested](a).By.Owner)
+		require.Equal(w, "C", await[lock.PreemptRequested](a).By.Owner)
 		comes.Release()
 		b.Granted()
 
 		// then the writer asks that one, too, and holds when both have gone
-		require.Equal(w, "C", await[recipes.PreemptRequested](b).By.Owner)
+		require.Equal(w, "C", await[lock.PreemptRequested](b).By.Owner)
 		require.Equal(w, []string{"A", "B"}, sorted(w.holders()))
 		a.release()
 		c.waits()
@@ -175,14 +175,14 @@ func TestTakeoverThatWasDecidedBeforeAReaderCameInIsRefused(t *testing.T) {
 		takes.Release()
 
 		// then it is preempted before anything is taken: all at once or none
-		require.Equal(w, "C", await[recipes.PreemptRequested](b).By.Owner)
+		require.Equal(w, "C", await[lock.PreemptRequested](b).By.Owner)
 		c.waits()
 		require.Equal(w, []string{"A", "B"}, w.holders())
-		require.Zero(w, times[recipes.Lost](a))
+		require.Zero(w, times[lock.Lost](a))
 		b.release()
 		c.Granted()
-		require.Equal(w, recipes.LossTaken, await[recipes.Lost](a).Err.Reason)
-		require.Equal(w, 1, times[recipes.TakenOver](c))
+		require.Equal(w, lock.LossTaken, await[lock.Lost](a).Err.Reason)
+		require.Equal(w, 1, times[lock.TakenOver](c))
 	})
 }
 
@@ -294,7 +294,7 @@ func TestReaderThatComesInBeforeTheWatchOnGIsSeen(t *testing.T) {
 		watches.Release()
 
 		// then its lease ends in time
-		asked, when := awaitAt[recipes.PreemptRequested](b)
+		asked, when := awaitAt[lock.PreemptRequested](b)
 		require.Equal(w, "W", asked.By.Owner)
 		require.InDelta(w, length, when-since, float64(10*time.Millisecond))
 		writer.waits()
@@ -419,16 +419,16 @@ func TestDowngradeErasesNoPreemption(t *testing.T) {
 		// when a more important writer asks it to go
 		asks := w.must(T6(users).From("C"))
 		c := w.ask("C", at(5))
-		await[recipes.PreemptSent](c)
+		await[lock.PreemptSent](c)
 		shares.Release()
 		require.NoError(w, shared())
 
 		// then it is asked still, by the same note, and shares
-		require.Equal(w, "C", await[recipes.PreemptRequested](h).By.Owner)
+		require.Equal(w, "C", await[lock.PreemptRequested](h).By.Owner)
 		c.waits()
 		require.Len(w, w.state().Holders[0].PreemptedBy, 1)
 		require.Equal(w, 1, asks.Fired())
-		require.Zero(w, times[recipes.PreemptionWithdrawn](h))
+		require.Zero(w, times[lock.PreemptionWithdrawn](h))
 		c.waits()
 		h.release()
 		c.Granted()

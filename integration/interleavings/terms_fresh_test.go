@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -42,7 +42,7 @@ func TestRequestTakesTheLockUnderTheTermsOfNow(t *testing.T) {
 				w.never(T1(users).From("S"))
 				w.never(T3(users).From("S"))
 				frozen := errors.New("frozen")
-				s.change(func(t *recipes.Revision) { t.Withdraw = frozen })
+				s.change(func(t *lock.Revision) { t.Withdraw = frozen })
 				lists.Release()
 				require.ErrorIs(w, u.Refused(), frozen)
 			})
@@ -55,7 +55,7 @@ func TestRequestTakesTheLockUnderTheTermsOfNow(t *testing.T) {
 				s.change(to(7))
 				lists.Release()
 				u.Granted()
-				require.Equal(w, 1, times[recipes.Revised](u))
+				require.Equal(w, 1, times[lock.Revised](u))
 				for _, h := range w.state().Holders {
 					require.Equal(w, h.Owner == "S", h.Priority == 7, h.Owner)
 				}
@@ -83,7 +83,7 @@ func TestNewcomerWhoseSessionEndsLearnsTheTermsOfNow(t *testing.T) {
 		lists.Release()
 		u.Granted()
 		require.Equal(w, priority.Level(7), w.state().Holders[0].Priority)
-		require.Equal(w, priority.Level(7), await[recipes.Revised](u).Priority)
+		require.Equal(w, priority.Level(7), await[lock.Revised](u).Priority)
 	})
 }
 
@@ -95,7 +95,7 @@ func TestWaiterThatLeavesBeforeItKnowsWhereItStandsLeavesNothing(t *testing.T) {
 	} {
 		for how, leaves := range map[string]func(u *user, s *terms){
 			"cancelled": func(u *user, _ *terms) { u.Cancel() },
-			"withdrawn": func(_ *user, s *terms) { s.change(func(t *recipes.Revision) { t.Withdraw = withdrawn }) },
+			"withdrawn": func(_ *user, s *terms) { s.change(func(t *lock.Revision) { t.Withdraw = withdrawn }) },
 		} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				scenario(t, func(w *world) {
@@ -129,9 +129,9 @@ func TestTermsThatAlwaysMayHaveChangedAreAskedForNowAndThen(t *testing.T) {
 		closed := make(chan struct{})
 		close(closed)
 		var asked terms
-		u := w.ask("S", at(3), asked.under, func(r *recipes.Request) {
+		u := w.ask("S", at(3), asked.under, func(r *lock.Request) {
 			terms := r.Revise
-			r.Revise = func() (recipes.Revision, <-chan struct{}) {
+			r.Revise = func() (lock.Revision, <-chan struct{}) {
 				now, _ := terms()
 				return now, closed
 			}

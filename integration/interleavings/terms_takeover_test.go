@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -36,14 +36,14 @@ func TestTakeoverUnderWayAsTheTermsChange(t *testing.T) {
 
 				// then it holds, and both were told once
 				p.Granted()
-				require.Equal(w, 1, times[recipes.TakenOver](p))
-				require.Equal(w, "P", await[recipes.Lost](h).Err.By)
+				require.Equal(w, 1, times[lock.TakenOver](p))
+				require.Equal(w, "P", await[lock.Lost](h).Err.By)
 				want, told := priority.Level(9), 0
 				if name == "lost" {
 					want, told = 8, 1
 				}
 				require.Equal(w, want, w.state().Holders[0].Priority)
-				require.Equal(w, told, times[recipes.Revised](p))
+				require.Equal(w, told, times[lock.Revised](p))
 			})
 		})
 	}
@@ -61,7 +61,7 @@ func TestTakeoverUnderWayAsTheTermsChange(t *testing.T) {
 			moves.Release()
 
 			// then that one waits for it
-			await[recipes.Revised](u)
+			await[lock.Revised](u)
 			u.waits()
 			require.Equal(w, []string{"P"}, w.holders())
 			p.handsOverTo(u)
@@ -77,7 +77,7 @@ func TestRequestThatBecomesForcefulTakesOverAndTheVictimKnowsForWhat(t *testing.
 		h := w.hold("H", at(5), cleanup(time.Hour))
 		var s terms
 		p := w.ask("P", at(9), s.under)
-		asked := await[recipes.PreemptRequested](h)
+		asked := await[lock.PreemptRequested](h)
 		require.False(w, asked.Forceful)
 		require.Nil(w, asked.Override)
 		id := p.id()
@@ -87,7 +87,7 @@ func TestRequestThatBecomesForcefulTakesOverAndTheVictimKnowsForWhat(t *testing.
 		takes := w.On(T7(users).From("P")).Hold() // the holder hears of it first
 		s.change(byForce(incident))
 		w.reached(takes)
-		asked = await[recipes.PreemptRequested](h)
+		asked = await[lock.PreemptRequested](h)
 		takes.Release()
 
 		// then it does, at once and under its old name, and the holder knows for what
@@ -95,8 +95,8 @@ func TestRequestThatBecomesForcefulTakesOverAndTheVictimKnowsForWhat(t *testing.
 		require.True(w, asked.Forceful)
 		require.Zero(w, asked.Grace)
 		require.Equal(w, incident, asked.Override)
-		loss := await[recipes.Lost](h).Err
-		require.Equal(w, recipes.LossOverridden, loss.Reason)
+		loss := await[lock.Lost](h).Err
+		require.Equal(w, lock.LossOverridden, loss.Reason)
 		require.Equal(w, "P", loss.By)
 		require.Equal(w, priority.Outranked, loss.For)
 		require.Equal(w, incident, loss.Override)
@@ -112,12 +112,12 @@ func TestTakeoverForAnOverrideWhoseAnswerIsLostIsReported(t *testing.T) {
 	scenario(t, func(w *world) {
 		h := w.hold("H", at(5))
 		w.On(T7(users).From("P").Nth(1)).DropReply()
-		p := w.ask("P", at(priority.Emergency), forceful, func(r *recipes.Request) {
-			r.Override, r.Vouch = incident, func(context.Context, recipes.Mark) error { return nil }
+		p := w.ask("P", at(priority.Emergency), forceful, func(r *lock.Request) {
+			r.Override, r.Vouch = incident, func(context.Context, lock.Mark) error { return nil }
 		})
 		p.Granted()
-		require.Equal(w, 1, times[recipes.TakenOver](p))
-		require.Equal(w, recipes.LossOverridden, await[recipes.Lost](h).Err.Reason)
+		require.Equal(w, 1, times[lock.TakenOver](p))
+		require.Equal(w, lock.LossOverridden, await[lock.Lost](h).Err.Reason)
 	})
 }
 
@@ -128,17 +128,17 @@ func TestHolderIsAskedAgainOnlyForWhatConcernsIt(t *testing.T) {
 		h := w.hold("H", at(5), cleanup(time.Hour))
 		var s terms
 		p := w.ask("P", at(9), waiting(time.Minute), s.under)
-		await[recipes.PreemptRequested](h)
+		await[lock.PreemptRequested](h)
 		w.never(T6(users).From("P"))
 
 		// when the request is ready to wait longer, and for a longer lease
-		s.change(func(t *recipes.Revision) { t.WaitingTimeout, t.LeaseTimeout = new(time.Hour), time.Hour })
-		await[recipes.Revised](p)
+		s.change(func(t *lock.Revision) { t.WaitingTimeout, t.LeaseTimeout = new(time.Hour), time.Hour })
+		await[lock.Revised](p)
 		p.waits()
 
 		// then the holder is not asked again
-		require.Equal(w, 1, times[recipes.PreemptRequested](h))
-		require.Zero(w, times[recipes.PreemptionWithdrawn](h))
+		require.Equal(w, 1, times[lock.PreemptRequested](h))
+		require.Zero(w, times[lock.PreemptionWithdrawn](h))
 	})
 }
 
@@ -149,11 +149,11 @@ func TestHolderHearsOfOneThatMovesAndStillAsks(t *testing.T) {
 		h := w.hold("H", at(5), cleanup(time.Hour))
 		var s terms
 		p := w.ask("P", at(7), s.under)
-		await[recipes.PreemptRequested](h)
+		await[lock.PreemptRequested](h)
 		s.change(to(9))
-		require.Equal(w, priority.Level(9), await[recipes.PreemptRequested](h).By.Priority)
+		require.Equal(w, priority.Level(9), await[lock.PreemptRequested](h).By.Priority)
 		p.waits()
-		require.Zero(w, times[recipes.PreemptionWithdrawn](h))
+		require.Zero(w, times[lock.PreemptionWithdrawn](h))
 		require.Len(w, w.state().Holders[0].PreemptedBy, 1)
 	})
 }
@@ -161,12 +161,12 @@ func TestHolderHearsOfOneThatMovesAndStillAsks(t *testing.T) {
 // 34: a patient request says once that the cleanup takes too long, stays, and
 // acts on what is decided.
 func TestPatientRequestWaitsForADecision(t *testing.T) {
-	patiently := func(r *recipes.Request) { r.Patient = true }
-	given := func(w *world, change ...func(*recipes.Request)) (h, p *user, s *terms) {
+	patiently := func(r *lock.Request) { r.Patient = true }
+	given := func(w *world, change ...func(*lock.Request)) (h, p *user, s *terms) {
 		s = new(terms)
 		h = w.hold("H", at(5), cleanup(time.Hour))
-		p = w.ask("P", append([]func(*recipes.Request){at(9), waiting(100 * time.Millisecond), patiently, s.under}, change...)...)
-		pending := await[recipes.CleanupPending](p)
+		p = w.ask("P", append([]func(*lock.Request){at(9), waiting(100 * time.Millisecond), patiently, s.under}, change...)...)
+		pending := await[lock.CleanupPending](p)
 		require.Equal(w, []string{"H"}, owners(pending.Holders))
 		require.GreaterOrEqual(w, pending.Waited, 100*time.Millisecond)
 		p.waits()
@@ -179,16 +179,16 @@ func TestPatientRequestWaitsForADecision(t *testing.T) {
 			s.change(byForce(nil))
 			p.Granted()
 			require.Equal(w, since, w.Now(), "at once")
-			loss := await[recipes.Lost](h).Err
-			require.Equal(w, recipes.LossTaken, loss.Reason)
-			require.Equal(w, 1, times[recipes.CleanupPending](p))
+			loss := await[lock.Lost](h).Err
+			require.Equal(w, lock.LossTaken, loss.Reason)
+			require.Equal(w, 1, times[lock.CleanupPending](p))
 		},
 		"denied": func(w *world) {
 			h, p, s := given(w)
 			denied := errors.New("denied")
-			s.change(func(t *recipes.Revision) { t.Withdraw = denied })
+			s.change(func(t *lock.Revision) { t.Withdraw = denied })
 			require.ErrorIs(w, p.Refused(), denied)
-			await[recipes.PreemptionWithdrawn](h)
+			await[lock.PreemptionWithdrawn](h)
 			require.Equal(w, []string{"H"}, w.holders())
 		},
 		"the holder finishes": func(w *world) {
@@ -197,20 +197,20 @@ func TestPatientRequestWaitsForADecision(t *testing.T) {
 			w.Pass(short)
 			h.release()
 			p.Granted()
-			require.Equal(w, 1, times[recipes.CleanupPending](p))
-			require.Zero(w, times[recipes.TakenOver](p))
+			require.Equal(w, 1, times[lock.CleanupPending](p))
+			require.Zero(w, times[lock.TakenOver](p))
 		},
 		"the lease ends": func(w *world) {
 			_, p, _ := given(w)
 			w.Pass(2 * time.Hour)
-			sent := await[recipes.PreemptSent](p)
+			sent := await[lock.PreemptSent](p)
 			require.Equal(w, priority.LeaseExpired, sent.Reason)
 		},
 		"that waits for no cleanup": func(w *world) {
 			h := w.hold("H", at(5), cleanup(time.Hour))
 			p := w.ask("P", at(9), waiting(0), patiently)
-			await[recipes.CleanupPending](p)
-			await[recipes.PreemptRequested](h)
+			await[lock.CleanupPending](p)
+			await[lock.PreemptRequested](h)
 			p.waits()
 			h.release()
 			p.Granted()
@@ -221,12 +221,12 @@ func TestPatientRequestWaitsForADecision(t *testing.T) {
 // 35: a takeover needs somebody's word: for exactly those whom it evicts.
 func TestTakeoverWaitsForTheWordOfTheCaller(t *testing.T) {
 	type question struct {
-		holders []recipes.Contender
+		holders []lock.Contender
 		answer  chan error
 	}
-	asking := func(questions chan question) func(*recipes.Request) {
-		return func(r *recipes.Request) {
-			r.Authorize = func(ctx context.Context, holders []recipes.Contender) error {
+	asking := func(questions chan question) func(*lock.Request) {
+		return func(r *lock.Request) {
+			r.Authorize = func(ctx context.Context, holders []lock.Contender) error {
 				q := question{holders, make(chan error)}
 				select {
 				case questions <- q:
@@ -266,7 +266,7 @@ func TestTakeoverWaitsForTheWordOfTheCaller(t *testing.T) {
 			(<-questions).answer <- no
 			require.ErrorIs(w, p.Refused(), no)
 			require.Empty(w, p.nodes())
-			await[recipes.PreemptionWithdrawn](h)
+			await[lock.PreemptionWithdrawn](h)
 			require.Equal(w, []string{"H"}, w.holders())
 		},
 		"and the holder leaves meanwhile": func(w *world) {
@@ -278,7 +278,7 @@ func TestTakeoverWaitsForTheWordOfTheCaller(t *testing.T) {
 			h.release()
 			q.answer <- nil
 			p.Granted()
-			require.Zero(w, times[recipes.TakenOver](p))
+			require.Zero(w, times[lock.TakenOver](p))
 		},
 		"and one of the holders leaves meanwhile": func(w *world) {
 			questions := make(chan question)
@@ -293,14 +293,14 @@ func TestTakeoverWaitsForTheWordOfTheCaller(t *testing.T) {
 			require.Equal(w, []string{"B"}, owners(q.holders))
 			q.answer <- nil
 			p.Granted()
-			require.Equal(w, []string{"B"}, owners(await[recipes.TakenOver](p).From))
+			require.Equal(w, []string{"B"}, owners(await[lock.TakenOver](p).From))
 		},
 		"and the caller gives up meanwhile": func(w *world) {
 			questions := make(chan question)
 			h := w.hold("H", at(5))
 			p := w.ask("P", at(9), forceful, within(200*time.Millisecond), asking(questions))
 			<-questions
-			var late *recipes.NotAcquiredError
+			var late *lock.NotAcquiredError
 			require.ErrorAs(w, p.Refused(), &late)
 			require.Equal(w, []string{"H"}, w.holders())
 			h.release()
@@ -314,7 +314,7 @@ func TestTakeoverWaitsForTheWordOfTheCaller(t *testing.T) {
 			q := <-questions
 			s.change(byForce(incident))
 			q.answer <- nil
-			await[recipes.Revised](p)
+			await[lock.Revised](p)
 			select {
 			case q = <-questions:
 			case <-p.Done():

@@ -9,21 +9,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // terms are what a request asks for, as somebody else changes them.
 type terms struct {
 	mu      sync.Mutex
-	now     recipes.Revision
+	now     lock.Revision
 	changed chan struct{}
 	asked   int // how often they were asked for
 }
 
 // under makes a request ask for whatever the terms are, beginning with its own.
-func (t *terms) under(r *recipes.Request) {
-	t.now = recipes.Revision{
+func (t *terms) under(r *lock.Request) {
+	t.now = lock.Revision{
 		Terms: priority.Terms{
 			Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout,
 			LeaseTimeout: r.LeaseTimeout, CleanupTimeout: r.CleanupTimeout,
@@ -31,7 +31,7 @@ func (t *terms) under(r *recipes.Request) {
 		Override: r.Override,
 	}
 	t.changed = make(chan struct{})
-	r.Revise = func() (recipes.Revision, <-chan struct{}) {
+	r.Revise = func() (lock.Revision, <-chan struct{}) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.asked++
@@ -40,7 +40,7 @@ func (t *terms) under(r *recipes.Request) {
 }
 
 // change changes them, or nothing, and says so.
-func (t *terms) change(change ...func(*recipes.Revision)) {
+func (t *terms) change(change ...func(*lock.Revision)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, f := range change {
@@ -56,16 +56,16 @@ func (t *terms) timesAsked() int {
 	return t.asked
 }
 
-func to(level priority.Level) func(*recipes.Revision) {
-	return func(t *recipes.Revision) { t.Priority = level }
+func to(level priority.Level) func(*lock.Revision) {
+	return func(t *lock.Revision) { t.Priority = level }
 }
 
 // byForce is what an operator makes of a request: it takes the lock at once.
-func byForce(mark *recipes.Mark) func(*recipes.Revision) {
-	return func(t *recipes.Revision) { t.Forceful, t.WaitingTimeout, t.Override = true, new(time.Duration), mark }
+func byForce(mark *lock.Mark) func(*lock.Revision) {
+	return func(t *lock.Revision) { t.Forceful, t.WaitingTimeout, t.Override = true, new(time.Duration), mark }
 }
 
-var incident = &recipes.Mark{ID: "INC-1", By: "ana", Reason: "orders are stuck"}
+var incident = &lock.Mark{ID: "INC-1", By: "ana", Reason: "orders are stuck"}
 
 // 26: a waiter moves past another, and one that was behind it learns that it is
 // next; no client ever sees it out of the queue.
@@ -87,7 +87,7 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 			s.change(to(7))
 
 			// then it is notified, is the first, and is granted first
-			require.Equal(w, priority.Level(7), await[recipes.Revised](u).Priority)
+			require.Equal(w, priority.Level(7), await[lock.Revised](u).Priority)
 			require.Equal(w, 1, u.Queued().Position)
 			require.Equal(w, 1, moves.Fired())
 			require.NotEqual(w, before, u.id())
@@ -103,16 +103,16 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 			h := w.hold("H", at(2), cleanup(time.Hour))
 			var s terms
 			u := w.ask("S", at(6), s.under)
-			await[recipes.PreemptSent](u)
+			await[lock.PreemptSent](u)
 			b := w.ask("B", at(4))
 			require.Equal(w, 2, b.Queued().Position)
-			require.Equal(w, "S", await[recipes.PreemptRequested](h).By.Owner)
+			require.Equal(w, "S", await[lock.PreemptRequested](h).By.Owner)
 
 			// when the first one is capped below the holder
 			s.change(to(1))
 
 			// then the other one is the first, and asks the holder; its own asking is void
-			require.Equal(w, "B", await[recipes.PreemptRequested](h).By.Owner)
+			require.Equal(w, "B", await[lock.PreemptRequested](h).By.Owner)
 			require.Equal(w, 2, u.Queued().Position)
 			require.Equal(w, []string{"B", "S"}, w.waiters())
 			w.eventually("only B asks", func() bool {
@@ -130,13 +130,13 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 			h := w.hold("H", at(2), cleanup(time.Hour))
 			var s terms
 			u := w.ask("S", at(6), s.under)
-			await[recipes.PreemptRequested](h)
+			await[lock.PreemptRequested](h)
 
 			// when the one that asked the holder to go is capped below it
 			s.change(to(1))
 
 			// then the preemption is withdrawn
-			await[recipes.PreemptionWithdrawn](h)
+			await[lock.PreemptionWithdrawn](h)
 			u.waits()
 			h.release()
 			u.Granted()
@@ -156,14 +156,14 @@ func TestTermsThatAreTheSameAreNotWritten(t *testing.T) {
 		w.never(T12(users).From("S"))
 		w.never(T13(users).From("S"))
 		for n := range 3 {
-			s.change(func(t *recipes.Revision) { t.WaitingTimeout = new(time.Minute) })
+			s.change(func(t *lock.Revision) { t.WaitingTimeout = new(time.Minute) })
 			w.eventually("it has asked again", func() bool { return s.timesAsked() > n+1 })
 		}
 
 		// then it stands where it stood
 		u.waits()
 		require.Equal(w, id, u.id())
-		require.Zero(w, times[recipes.Revised](u))
+		require.Zero(w, times[lock.Revised](u))
 		h.release()
 		u.Granted()
 	})
@@ -173,17 +173,17 @@ func TestTermsThatAreTheSameAreNotWritten(t *testing.T) {
 // place, or under the new ones; it does not take its own write for a grant.
 func TestWaiterThatChangesAsItIsHandedTheLockIsGrantedOnce(t *testing.T) {
 	for how, c := range map[string]struct {
-		change   func(*recipes.Revision)
+		change   func(*lock.Revision)
 		sends    zktest.Match
-		of       func(recipes.Contender) any
+		of       func(lock.Contender) any
 		old, new any
 	}{
 		"it moves": {
-			to(7), T12(users), func(c recipes.Contender) any { return c.Priority }, priority.Level(3), priority.Level(7),
+			to(7), T12(users), func(c lock.Contender) any { return c.Priority }, priority.Level(3), priority.Level(7),
 		},
 		"it changes in its place": {
-			func(t *recipes.Revision) { t.LeaseTimeout = time.Hour }, T13(users),
-			func(c recipes.Contender) any { return c.LeaseTimeout }, time.Minute, time.Hour,
+			func(t *lock.Revision) { t.LeaseTimeout = time.Hour }, T13(users),
+			func(c lock.Contender) any { return c.LeaseTimeout }, time.Minute, time.Hour,
 		},
 	} {
 		for _, first := range []string{"the hand-over", "the change"} {
@@ -207,7 +207,7 @@ func TestWaiterThatChangesAsItIsHandedTheLockIsGrantedOnce(t *testing.T) {
 						changes.Release()
 					} else {
 						changes.Release()
-						await[recipes.Revised](u)
+						await[lock.Revised](u)
 						u.waits()
 						require.Equal(w, []string{"H"}, w.holders())
 						handsOver.Release()
@@ -216,7 +216,7 @@ func TestWaiterThatChangesAsItIsHandedTheLockIsGrantedOnce(t *testing.T) {
 
 					// then it holds, once
 					require.Greater(w, u.Token(), h.Token())
-					require.Equal(w, told, times[recipes.Revised](u))
+					require.Equal(w, told, times[lock.Revised](u))
 					state := w.state()
 					require.Equal(w, []string{"S"}, owners(state.Holders))
 					require.Empty(w, state.Waiters)
@@ -249,14 +249,14 @@ func TestWaiterWhosePredecessorGoesAsItMovesIsNext(t *testing.T) {
 					// when one comes first
 					if first == "the move" {
 						moves.Release()
-						await[recipes.Revised](u)
+						await[lock.Revised](u)
 						leaves.Release()
 						a.Refused()
 					} else {
 						leaves.Release()
 						a.Refused()
 						moves.Release()
-						await[recipes.Revised](u)
+						await[lock.Revised](u)
 					}
 
 					// then it is the next
@@ -279,7 +279,7 @@ func TestWaiterIsGrantedBeforeItKnowsWhetherItHasChanged(t *testing.T) {
 				u := w.wait("S", at(3), lease(time.Minute), s.under)
 				returns := w.On(zktest.Op(zktest.Connect).From("S")).Hold()
 				lost := lose(w.On(T13(users).From("S").Nth(1)))
-				s.change(func(t *recipes.Revision) { t.LeaseTimeout = time.Hour })
+				s.change(func(t *lock.Revision) { t.LeaseTimeout = time.Hour })
 				w.reached(lost)
 				w.reached(returns)
 				h.release()
@@ -291,7 +291,7 @@ func TestWaiterIsGrantedBeforeItKnowsWhetherItHasChanged(t *testing.T) {
 					want, told = time.Hour, 1
 				}
 				require.Equal(w, want, w.state().Holders[0].LeaseTimeout)
-				require.Equal(w, told, times[recipes.Revised](u))
+				require.Equal(w, told, times[lock.Revised](u))
 			})
 		})
 	}
@@ -322,7 +322,7 @@ func TestWaiterWhoseSessionEndsAsItMovesQueuesAgainUnderTheNewTerms(t *testing.T
 				rule.Release()
 
 				// then it stands in front, once
-				await[recipes.Requeued](u)
+				await[lock.Requeued](u)
 				require.Equal(w, 1, u.Queued().Position)
 				require.Equal(w, []string{"S", "A"}, w.waiters())
 				require.Len(w, u.nodes(), 1)
@@ -350,10 +350,10 @@ func TestWaiterThatMovesTwiceStandsWhereItWasSentLast(t *testing.T) {
 		// when it is sent elsewhere before it has arrived
 		s.change(to(levels[1]))
 		moves.Release()
-		await[recipes.Revised](u)
+		await[lock.Revised](u)
 
 		// then that is where it stands
-		require.Equal(w, levels[1], await[recipes.Revised](u).Priority)
+		require.Equal(w, levels[1], await[lock.Revised](u).Priority)
 		u.Queued()
 		order := []string{"A", "S"}
 		if levels[1] > 5 {
@@ -370,13 +370,13 @@ func TestWaiterThatMovesTwiceStandsWhereItWasSentLast(t *testing.T) {
 // that moment goes on to the next.
 func TestRequestThatIsWithdrawnLeaves(t *testing.T) {
 	frozen := errors.New("frozen")
-	freeze := func(t *recipes.Revision) { t.Withdraw = frozen }
+	freeze := func(t *lock.Revision) { t.Withdraw = frozen }
 	scenarios(t, map[string]func(w *world){
 		"before it is made": func(w *world) {
 			w.client("S")
 			w.never(zktest.Any().Path(contenders(users)).From("S"))
 			var s terms
-			u := w.ask("S", s.under, func(r *recipes.Request) { s.now.Withdraw = frozen })
+			u := w.ask("S", s.under, func(r *lock.Request) { s.now.Withdraw = frozen })
 			err := u.Refused()
 			require.ErrorIs(w, err, frozen)
 			require.ErrorContains(w, err, `lock "users" not acquired`)
@@ -427,8 +427,8 @@ func TestRequestWhoseTermsCanNeverWorkLeaves(t *testing.T) {
 		w.hold("H", at(9))
 		var s terms
 		u := w.wait("S", at(3), s.under)
-		s.change(func(t *recipes.Revision) { t.LeaseTimeout = -1 })
-		var wrong *recipes.RequestError
+		s.change(func(t *lock.Revision) { t.LeaseTimeout = -1 })
+		var wrong *lock.RequestError
 		require.ErrorAs(w, u.Refused(), &wrong)
 		require.Equal(w, "lease_timeout", wrong.Field)
 		require.Empty(w, u.nodes())

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -67,17 +67,17 @@ func (c *client) ask(scope, owner string, change ...harness.Option) *user {
 	w.Helper()
 	u := &user{w: w, c: c, scope: scope}
 	l := w.fixture.Lock(c.Client, scope)
-	acquire := func(ctx context.Context, r recipes.Request) (*recipes.Grant, error) {
+	acquire := func(ctx context.Context, r lock.Request) (*lock.Grant, error) {
 		g, err := l.Acquire(ctx, r)
 		if err == nil {
 			w.enters(u, g.ID())
 		}
 		return g, err
 	}
-	u.Request = w.fixture.Start(owner, acquire, append(change, func(r *recipes.Request) {
+	u.Request = w.fixture.Start(owner, acquire, append(change, func(r *lock.Request) {
 		u.mode = r.Mode
 		hear := r.Notify
-		r.Notify = func(n recipes.Notice) { u.hear(n); hear(n) }
+		r.Notify = func(n lock.Notice) { u.hear(n); hear(n) }
 		w.History.Add(owner, "asks for %s at %d", scope, r.Priority)
 	})...)
 	w.mu.Lock()
@@ -86,13 +86,13 @@ func (c *client) ask(scope, owner string, change ...harness.Option) *user {
 	return u
 }
 
-func (u *user) hear(n recipes.Notice) {
+func (u *user) hear(n lock.Notice) {
 	switch n := n.(type) {
-	case recipes.TakenOver:
+	case lock.TakenOver:
 		for _, c := range n.From {
 			u.w.forgive(c.ID)
 		}
-	case recipes.Lost:
+	case lock.Lost:
 		u.w.leaves(u, false)
 	}
 }
@@ -118,7 +118,7 @@ func (u *user) waits() {
 func (u *user) holdsOn() {
 	u.w.Helper()
 	synctest.Wait()
-	require.Zero(u.w, times[recipes.Lost](u))
+	require.Zero(u.w, times[lock.Lost](u))
 	require.NoError(u.w, u.Granted().Check())
 }
 
@@ -216,22 +216,22 @@ func (u *user) id() string {
 }
 
 // await waits for the next notice of a kind, behind the one awaited last.
-func await[N recipes.Notice](u *user) N { u.w.Helper(); return harness.Await[N](u.w, u.Notices) }
+func await[N lock.Notice](u *user) N { u.w.Helper(); return harness.Await[N](u.w, u.Notices) }
 
 // awaitAt also says when it came, since the world began.
-func awaitAt[N recipes.Notice](u *user) (N, time.Duration) {
+func awaitAt[N lock.Notice](u *user) (N, time.Duration) {
 	u.w.Helper()
 	n, when := harness.AwaitAt[N](u.w, u.Notices)
 	return n, u.w.Since(when)
 }
 
 // times counts the notices of a kind that have come.
-func times[N recipes.Notice](u *user) int { return len(harness.All[N](u.Notices)) }
+func times[N lock.Notice](u *user) int { return len(harness.All[N](u.Notices)) }
 
 // lostBy returns why a lock was lost, as an error says.
-func lostBy(w *world, err error) *recipes.LostError {
+func lostBy(w *world, err error) *lock.LostError {
 	w.Helper()
-	var lost *recipes.LostError
+	var lost *lock.LostError
 	require.ErrorAs(w, err, &lost)
 	return lost
 }

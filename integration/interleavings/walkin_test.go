@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -83,7 +83,7 @@ func TestReaderThatHasGivenUpDoesNotWalkInLate(t *testing.T) {
 		w.hold("A", at(1), sharing)
 		w.hold("B", at(1), sharing)
 		late, r := w.stops(T18(users).From("R").Nth(1), "R", at(1), sharing, within(time.Second))
-		require.True(w, recipes.IsNotAcquired(r.Refused()))
+		require.True(w, lock.IsNotAcquired(r.Refused()))
 		late.Release()
 		w.eventually("its node is gone", func() bool { return len(w.holders()) == 2 && len(w.waiters()) == 0 })
 	})
@@ -159,7 +159,7 @@ func TestReaderBesideOneThatHasWalkedInSaysSo(t *testing.T) {
 		a.release()
 		b.release()
 		writer := w.ask("W", at(1), within(time.Second))
-		require.True(w, recipes.IsNotAcquired(writer.Refused()))
+		require.True(w, lock.IsNotAcquired(writer.Refused()))
 		require.NotContains(w, string(w.lock().Data), "open")
 
 		// when another comes beside it

@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -95,14 +95,14 @@ var losses = map[string]func(*zktest.Fault) *zktest.Rule{
 
 // A client is one process: a session of its own, and connections that rules and partitions know by its name.
 type client struct {
-	*recipes.Client
+	*lock.Client
 
 	w    *world
 	name string
 }
 
 // client returns the client of a name, and connects it when it is new. A session lasts 10s unless change says otherwise.
-func (w *world) client(name string, change ...func(*recipes.Config)) *client {
+func (w *world) client(name string, change ...func(*lock.Config)) *client {
 	w.Helper()
 	w.mu.Lock()
 	c := w.clients[name]
@@ -192,10 +192,10 @@ func later[T any](w *world, what string, f func() (T, error)) (outcome func() (T
 // --- what is so at the server -------------------------------------------------------
 
 // state is the lock as an onlooker sees it.
-func (w *world) state() recipes.LockState { w.Helper(); return w.look(users) }
+func (w *world) state() lock.State { w.Helper(); return w.look(users) }
 
 // look is state for any scope.
-func (w *world) look(scope string) recipes.LockState {
+func (w *world) look(scope string) lock.State {
 	w.Helper()
 	return w.fixture.State(w.client("onlooker").Client, scope)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,9 +22,9 @@ const delay = 20 * time.Second
 func TestDelayedLockStaysFreeUnderANewLeaderWhoseClockIsFast(t *testing.T) {
 	timeouts := zkserver.WithSessionTimeouts(time.Second, 4*harness.Patience)
 	ensemble := zkserver.StartEnsemble(t, zkserver.WithSteppableClock(), timeouts)
-	c := harness.NewClient(t, recipes.Config{
+	c := harness.NewClient(t, lock.Config{
 		Servers: ensemble.Addrs(), SessionTimeout: 2 * harness.Patience,
-		Auth: &recipes.Digest{User: "ana", Password: "secret"},
+		Auth: &lock.Digest{User: "ana", Password: "secret"},
 	})
 	f := &harness.Fixture{TB: t, History: harness.NewHistory(t)}
 	leader, err := ensemble.Leader(t.Context())
@@ -44,7 +44,7 @@ func TestDelayedLockStaysFreeUnderANewLeaderWhoseClockIsFast(t *testing.T) {
 	var holders []*harness.Request
 	scopes := []string{"counted", "followed", "tried"}
 	for _, scope := range scopes {
-		holders = append(holders, f.Hold(f.Lock(c, scope), "holder", func(r *recipes.Request) { r.LockDelay = delay }))
+		holders = append(holders, f.Hold(f.Lock(c, scope), "holder", func(r *lock.Request) { r.LockDelay = delay }))
 	}
 	counts, leaves := f.Acquire(f.Lock(c, "counted"), "counts"), f.Acquire(f.Lock(c, "followed"), "leaves")
 	counts.Queued()
@@ -54,12 +54,12 @@ func TestDelayedLockStaysFreeUnderANewLeaderWhoseClockIsFast(t *testing.T) {
 	counted, followed := granted(counts), granted(follows)
 	begun := time.Now()
 	for i, scope := range scopes {
-		r := recipes.BreakRequest{Scope: scope, Token: holders[i].Token(), By: "ana", Reason: "it hangs"}
+		r := lock.BreakRequest{Scope: scope, Token: holders[i].Token(), By: "ana", Reason: "it hangs"}
 		_, err := c.Break(t.Context(), r)
 		require.NoError(t, err)
 	}
-	harness.Await[recipes.Delayed](t, counts.Notices)
-	harness.Await[recipes.Delayed](t, leaves.Notices)
+	harness.Await[lock.Delayed](t, counts.Notices)
+	harness.Await[lock.Delayed](t, leaves.Notices)
 	try := func() error {
 		_, err := f.Acquire(f.Lock(c, "tried"), "tries", harness.Try).Wait()
 		return err

@@ -19,7 +19,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/survey"
 )
 
@@ -52,14 +52,14 @@ func newFixture(t *testing.T) *fixture { return &fixture{harness.New(t, shared.S
 func newAlone(t *testing.T) *fixture { return &fixture{harness.NewAlone(t)} }
 
 // client connects a client, which is closed at the end of the test if not before.
-func (h *fixture) client(change ...func(*recipes.Config)) *recipes.Client {
+func (h *fixture) client(change ...func(*lock.Config)) *lock.Client {
 	h.Helper()
-	c := h.Client(append([]func(*recipes.Config){harness.SessionTimeout(30 * time.Second)}, change...)...)
+	c := h.Client(append([]func(*lock.Config){harness.SessionTimeout(30 * time.Second)}, change...)...)
 	require.NoError(h, c.Ready(h.Context()))
 	return c
 }
 
-func (h *fixture) acquire(c *recipes.Client, scope string, r recipes.Request) *recipes.Grant {
+func (h *fixture) acquire(c *lock.Client, scope string, r lock.Request) *lock.Grant {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), soon)
 	defer cancel()
@@ -68,7 +68,7 @@ func (h *fixture) acquire(c *recipes.Client, scope string, r recipes.Request) *r
 	return g
 }
 
-func (h *fixture) release(g *recipes.Grant) {
+func (h *fixture) release(g *lock.Grant) {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
@@ -109,7 +109,7 @@ func (h *fixture) eventually(is func() bool, what string, args ...any) {
 }
 
 // scopes counts the locks that have a node.
-func (h *fixture) scopes(c *recipes.Client) int {
+func (h *fixture) scopes(c *lock.Client) int {
 	h.Helper()
 	found, err := survey.Take(h.Context(), c.Client, survey.Options{Nodes: 1_000_000})
 	require.NoError(h, err)

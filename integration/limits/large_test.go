@@ -13,27 +13,27 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // What a request may say of itself is bounded, and which part is too long is said.
 func TestRequestThatSaysTooMuchIsRefused(t *testing.T) {
 	h := newFixture(t)
 	c := h.client()
-	for field, r := range map[string]recipes.Request{
+	for field, r := range map[string]lock.Request{
 		"message":     {Identity: priority.Identity{Message: strings.Repeat("m", 1<<20)}},
 		"owner":       {Identity: priority.Identity{Owner: strings.Repeat("o", 1<<20)}},
 		"traceparent": {Identity: priority.Identity{Trace: strings.Repeat("t", 1<<20)}},
 		"under":       {Under: make([]string, 10_000)},
-		"override":    {Override: &recipes.Mark{ID: strings.Repeat("i", 1<<20)}},
+		"override":    {Override: &lock.Mark{ID: strings.Repeat("i", 1<<20)}},
 	} {
 		_, err := h.Lock(c, "large").Acquire(t.Context(), r)
-		var bad *recipes.RequestError
+		var bad *lock.RequestError
 		require.ErrorAs(t, err, &bad, field)
 		require.Equal(t, field, bad.Field)
 		require.Contains(t, bad.Reason, "the limit is")
 	}
-	_, err := recipes.NewClient(recipes.Config{QueueLimit: 20_000})
+	_, err := lock.NewClient(lock.Config{QueueLimit: 20_000})
 	require.ErrorContains(t, err, "queue_limit")
 }
 
@@ -45,7 +45,7 @@ func TestRequestUpToTheLimitIsSentAndALongerOneIsRefused(t *testing.T) {
 	h := newFixture(t)
 	c, asker := h.client(), h.client()
 	id, _ := asker.Session()
-	safe := h.acquire(asker, "safe", recipes.Request{})
+	safe := h.acquire(asker, "safe", lock.Request{})
 	const limit = 1_000_000 // of ours: ZooKeeper's is 1,048,575
 	for name, try := range map[string]struct {
 		bytes int
@@ -65,11 +65,11 @@ func TestRequestUpToTheLimitIsSentAndALongerOneIsRefused(t *testing.T) {
 
 			request := h.Acquire(h.Lock(asker, "large"), "asker", harness.At(5))
 			if try.fits {
-				harness.Await[recipes.PreemptRequested](t, held.Notices)
+				harness.Await[lock.PreemptRequested](t, held.Notices)
 				request.Cancel()
 				require.ErrorIs(t, request.Refused(), context.Canceled)
 			} else {
-				var tooLarge *recipes.TooLargeError
+				var tooLarge *lock.TooLargeError
 				require.ErrorAs(t, request.Refused(), &tooLarge)
 				require.Equal(t, node, tooLarge.Node)
 				require.Equal(t, limit, tooLarge.Limit)
@@ -92,7 +92,7 @@ func TestHandOverToLargeRequestsFits(t *testing.T) {
 	h := newFixture(t)
 	c := h.client()
 	id, _ := c.Session()
-	holder := h.acquire(c, "large", recipes.Request{Identity: priority.Identity{Owner: "writer"}, Terms: priority.Terms{Priority: 9}})
+	holder := h.acquire(c, "large", lock.Request{Identity: priority.Identity{Owner: "writer"}, Terms: priority.Terms{Priority: 9}})
 	const readers = 16
 	var crowd sync.WaitGroup
 	var holding atomic.Int32
@@ -101,7 +101,7 @@ func TestHandOverToLargeRequestsFits(t *testing.T) {
 	for i := range readers {
 		l := h.Lock(c, "large")
 		crowd.Go(func() {
-			g, err := l.Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("reader %d", i), Message: message}, Terms: priority.Terms{Mode: priority.Shared}})
+			g, err := l.Acquire(t.Context(), lock.Request{Identity: priority.Identity{Owner: fmt.Sprintf("reader %d", i), Message: message}, Terms: priority.Terms{Mode: priority.Shared}})
 			if err != nil {
 				t.Errorf("reader %d: %v", i, err)
 				return
@@ -148,15 +148,15 @@ func TestManyReadersLoseTheLockAtOnce(t *testing.T) {
 				}
 				crowd.Go(func() {
 					gone := make(chan struct{})
-					g, err := l.Acquire(ctx, recipes.Request{
+					g, err := l.Acquire(ctx, lock.Request{
 						Identity: priority.Identity{Owner: strings.Repeat("r", priority.MaxOwner-5) + fmt.Sprint(i)}, Terms: priority.Terms{Mode: priority.Shared},
-						Notify: func(n recipes.Notice) {
+						Notify: func(n lock.Notice) {
 							switch n := n.(type) {
-							case recipes.Queued:
+							case lock.Queued:
 								queued.Add(1)
-							case recipes.Lost:
+							case lock.Lost:
 								// one whose session ends on a busy machine hears of that first
-								if n.Err.Reason != recipes.LossSession && (n.Err.Reason != recipes.LossTaken || n.Err.By != "taker") {
+								if n.Err.Reason != lock.LossSession && (n.Err.Reason != lock.LossTaken || n.Err.By != "taker") {
 									t.Errorf("reader %d: %v", i, n.Err)
 								}
 								lost.Add(1)
@@ -186,7 +186,7 @@ func TestManyReadersLoseTheLockAtOnce(t *testing.T) {
 	h.eventually(func() bool { return holders() == min(there, most) }, "they do not hold it")
 
 	start := time.Now()
-	g := h.acquire(taker, "readers", recipes.Request{Identity: priority.Identity{Owner: "taker"}, Terms: priority.Terms{Priority: 5, Forceful: true}})
+	g := h.acquire(taker, "readers", lock.Request{Identity: priority.Identity{Owner: "taker"}, Terms: priority.Terms{Priority: 5, Forceful: true}})
 	took := time.Since(start)
 	h.eventually(func() bool { return int(lost.Load()) >= min(there, most) }, "not all learn of it")
 	t.Logf("the lock was taken from %d readers in %v", min(there, most), took.Round(time.Millisecond))

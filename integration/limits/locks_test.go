@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Given one process that holds very many locks, then its session lives on; when
@@ -20,8 +20,8 @@ import (
 func TestOneProcessHoldsManyLocks(t *testing.T) {
 	h := newFixture(t)
 	n := size(600, 10_000)
-	c := h.client(func(cfg *recipes.Config) { cfg.SessionTimeout = 20 * time.Second })
-	giveBack := func(grants []*recipes.Grant) {
+	c := h.client(func(cfg *lock.Config) { cfg.SessionTimeout = 20 * time.Second })
+	giveBack := func(grants []*lock.Grant) {
 		all(n, func(i int) {
 			if err := grants[i].Release(context.Background()); err != nil {
 				t.Error(err)
@@ -37,8 +37,8 @@ func TestOneProcessHoldsManyLocks(t *testing.T) {
 
 	var lost atomic.Int32
 	var first, last atomic.Int64
-	note := func(n recipes.Notice) {
-		if _, ok := n.(recipes.Lost); ok {
+	note := func(n lock.Notice) {
+		if _, ok := n.(lock.Lost); ok {
 			now := time.Now().UnixNano()
 			first.CompareAndSwap(0, now)
 			last.Store(now)
@@ -101,13 +101,13 @@ func crowd(n int) {
 	gone.Wait()
 }
 
-func (h *fixture) takeAll(c *recipes.Client, scope string, n int, notify func(recipes.Notice)) []*recipes.Grant {
+func (h *fixture) takeAll(c *lock.Client, scope string, n int, notify func(lock.Notice)) []*lock.Grant {
 	h.Helper()
-	grants := make([]*recipes.Grant, n)
+	grants := make([]*lock.Grant, n)
 	all(n, func(i int) {
 		l, err := c.PriorityLock(fmt.Sprintf("%s/%d", scope, i))
 		if err == nil {
-			grants[i], err = l.Acquire(h.Context(), recipes.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: notify})
+			grants[i], err = l.Acquire(h.Context(), lock.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: notify})
 		}
 		if err != nil {
 			h.Errorf("lock %d: %v", i, err)
@@ -125,13 +125,13 @@ func (h *fixture) takeAll(c *recipes.Client, scope string, n int, notify func(re
 func TestManyLocksOutliveAServerThatIsGoneForAMoment(t *testing.T) {
 	h := newAlone(t)
 	n := size(600, 6000) // of 180 bytes each: 108 kB, and more than a server takes at once
-	c := h.client(func(cfg *recipes.Config) { cfg.SessionTimeout = time.Minute })
+	c := h.client(func(cfg *lock.Config) { cfg.SessionTimeout = time.Minute })
 	var asked, lost atomic.Int32
-	grants := h.takeAll(c, strings.Repeat("s", 150), n, func(n recipes.Notice) {
+	grants := h.takeAll(c, strings.Repeat("s", 150), n, func(n lock.Notice) {
 		switch n.(type) {
-		case recipes.PreemptRequested:
+		case lock.PreemptRequested:
 			asked.Add(1)
-		case recipes.Lost:
+		case lock.Lost:
 			lost.Add(1)
 		}
 	})
@@ -151,7 +151,7 @@ func TestManyLocksOutliveAServerThatIsGoneForAMoment(t *testing.T) {
 	const some = 50
 	for i := range some {
 		l := h.Lock(other, grants[i*n/some].Scope())
-		crowd.Go(func() { _, _ = l.Acquire(ctx, recipes.Request{Terms: priority.Terms{Priority: 1}}) })
+		crowd.Go(func() { _, _ = l.Acquire(ctx, lock.Request{Terms: priority.Terms{Priority: 1}}) })
 	}
 	h.eventually(func() bool { return asked.Load() == some }, "not all are preempted")
 	cancel()
@@ -169,11 +169,11 @@ func TestCyclesLeaveNothingBehind(t *testing.T) {
 	h := newFixture(t)
 	cycles, tries := size(2000, 1_000_000), size(2000, 200_000)
 	c, other := h.client(), h.client()
-	held := h.acquire(other, "held", recipes.Request{Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{Priority: 1}})
-	h.release(h.acquire(c, "warm", recipes.Request{}))
+	held := h.acquire(other, "held", lock.Request{Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{Priority: 1}})
+	h.release(h.acquire(c, "warm", lock.Request{}))
 	const workers = 8
 	for worker := range workers {
-		h.release(h.acquire(c, fmt.Sprintf("cycles/%d", worker), recipes.Request{}))
+		h.release(h.acquire(c, fmt.Sprintf("cycles/%d", worker), lock.Request{}))
 	}
 	locks := h.scopes(c)
 	var samples []sample
@@ -185,7 +185,7 @@ func TestCyclesLeaveNothingBehind(t *testing.T) {
 			mine, busy := h.Lock(c, fmt.Sprintf("cycles/%d", worker)), h.Lock(c, "held")
 			crowd.Go(func() {
 				for range cycles / parts / workers {
-					g, err := mine.Acquire(context.Background(), recipes.Request{})
+					g, err := mine.Acquire(context.Background(), lock.Request{})
 					if err == nil {
 						err = g.Release(context.Background())
 					}
@@ -195,8 +195,8 @@ func TestCyclesLeaveNothingBehind(t *testing.T) {
 					}
 				}
 				for range tries / parts / workers {
-					_, err := busy.Acquire(context.Background(), recipes.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}})
-					if !recipes.IsNotAcquired(err) {
+					_, err := busy.Acquire(context.Background(), lock.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration)}})
+					if !lock.IsNotAcquired(err) {
 						t.Errorf("try: %v", err)
 						return
 					}

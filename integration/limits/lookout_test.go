@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Given very many locks with queues, then a live view of them reads each once, shows a change, and leaves nothing
@@ -28,11 +28,11 @@ func TestLiveViewOfManyLocksWithManyWaiters(t *testing.T) {
 	grants := h.takeAll(holder, "lock", locks, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	var queue sync.WaitGroup
-	crews := []*recipes.Client{h.client(), h.client(), h.client(), h.client()}
+	crews := []*lock.Client{h.client(), h.client(), h.client(), h.client()}
 	for i := range locks * each {
 		l := h.Lock(crews[i%len(crews)], fmt.Sprintf("lock/%d", i/each))
 		queue.Go(func() {
-			if g, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("worker-%d", i)}, Terms: priority.Terms{LeaseTimeout: time.Hour}}); err == nil {
+			if g, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: fmt.Sprintf("worker-%d", i)}, Terms: priority.Terms{LeaseTimeout: time.Hour}}); err == nil {
 				<-ctx.Done() // what is to be seen stays until it was
 				_ = g.Release(context.Background())
 			}
@@ -44,13 +44,13 @@ func TestLiveViewOfManyLocksWithManyWaiters(t *testing.T) {
 	// when somebody looks
 	viewer := h.client()
 	var reads atomic.Int64
-	viewer.OnOperation(func(o recipes.Operation) {
+	viewer.OnOperation(func(o lock.Operation) {
 		if o.Name != "sync" { // which keeps the session alive
 			reads.Add(1)
 		}
 	})
 	before := h.sample()
-	look, err := viewer.Lookout(recipes.LookoutOptions{})
+	look, err := viewer.Lookout(lock.LookoutOptions{})
 	require.NoError(t, err)
 	b, err := live.New(live.Options{Source: look, Now: viewer.Now})
 	require.NoError(t, err)

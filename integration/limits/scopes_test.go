@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Given one client that takes and gives back very many locks, each once, then what
@@ -25,7 +25,7 @@ func TestScopesThatWereTouchedOnceAreForgotten(t *testing.T) {
 	}
 	for way, line := range ways {
 		t.Run(way, func(t *testing.T) {
-			newAlone(t).touchMany(size(10_000, 100_000), func(cfg *recipes.Config) { cfg.LocalQueue = line })
+			newAlone(t).touchMany(size(10_000, 100_000), func(cfg *lock.Config) { cfg.LocalQueue = line })
 		})
 	}
 }
@@ -35,7 +35,7 @@ func TestScopesThatWereTouchedOnceAreForgotten(t *testing.T) {
 // thousands, which is less than there are here, and then begins anew.
 const bytesForAScope = 64
 
-func (h *fixture) touchMany(n int, change func(*recipes.Config)) {
+func (h *fixture) touchMany(n int, change func(*lock.Config)) {
 	c := h.client(change)
 	all(16, func(i int) { h.touch(c, -1-i) })
 	before, bare := h.census()
@@ -69,7 +69,7 @@ func (h *fixture) touchMany(n int, change func(*recipes.Config)) {
 	first := h.token(c, 0)
 	start, removed, transactions := time.Now(), 0, 0
 	h.eventually(func() bool {
-		found, err := c.CollectIdle(h.Context(), recipes.IdleOptions{Older: 1})
+		found, err := c.CollectIdle(h.Context(), lock.IdleOptions{Older: 1})
 		require.NoError(h, err)
 		removed, transactions = removed+len(found.Removed), transactions+found.Transactions
 		return h.scopes(c) == 0
@@ -91,7 +91,7 @@ func TestLiveViewForgetsScopesThatGo(t *testing.T) {
 	n := size(2000, 20_000)
 	viewer := h.client()
 	idle := h.sample()
-	look, err := viewer.Lookout(recipes.LookoutOptions{})
+	look, err := viewer.Lookout(lock.LookoutOptions{})
 	require.NoError(t, err)
 	b, err := live.New(live.Options{Source: look, Now: viewer.Now, Keep: live.Keep{Total: 100, Entries: 100, Heat: 100}})
 	require.NoError(t, err)
@@ -106,13 +106,13 @@ func TestLiveViewForgetsScopesThatGo(t *testing.T) {
 	before := h.sample()
 	var there []sample
 	for round := range 2 {
-		c, err := recipes.NewClient(recipes.Config{Servers: []string{h.Server.Addr()}, Root: h.Root})
+		c, err := lock.NewClient(lock.Config{Servers: []string{h.Server.Addr()}, Root: h.Root})
 		require.NoError(t, err)
 		all(n, func(i int) { h.touch(c, round*n+i) })
 		h.eventually(func() bool { return h.watches() >= n && b.Now().Totals.Holders == 0 }, "not all has been seen")
 		there = append(there, h.sample())
 		h.eventually(func() bool {
-			_, err := c.CollectIdle(t.Context(), recipes.IdleOptions{Older: 1})
+			_, err := c.CollectIdle(t.Context(), lock.IdleOptions{Older: 1})
 			require.NoError(t, err)
 			return h.watches() == 0 && len(b.Now().Locks) == 0 // each was seen to go
 		}, "scopes are watched that are not there")
@@ -132,8 +132,8 @@ func TestLiveViewForgetsScopesThatGo(t *testing.T) {
 }
 
 // touch takes a lock and gives it back, in one of the ways in which that is done.
-func (h *fixture) touch(c *recipes.Client, i int) {
-	r := recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("owner of %d", i)}}
+func (h *fixture) touch(c *lock.Client, i int) {
+	r := lock.Request{Identity: priority.Identity{Owner: fmt.Sprintf("owner of %d", i)}}
 	switch i % 4 {
 	case 1:
 		r.Mode = priority.Shared
@@ -144,7 +144,7 @@ func (h *fixture) touch(c *recipes.Client, i int) {
 	}
 	l, err := c.PriorityLock(fmt.Sprintf("touched/cluster/orders/resource/%d", i))
 	if err == nil {
-		var g *recipes.Grant
+		var g *lock.Grant
 		if g, err = l.Acquire(h.Context(), r); err == nil {
 			err = g.Release(context.WithoutCancel(h.Context()))
 		}
@@ -154,9 +154,9 @@ func (h *fixture) touch(c *recipes.Client, i int) {
 	}
 }
 
-func (h *fixture) token(c *recipes.Client, i int) recipes.Token {
+func (h *fixture) token(c *lock.Client, i int) lock.Token {
 	h.Helper()
-	g := h.acquire(c, fmt.Sprintf("touched/cluster/orders/resource/%d", i), recipes.Request{})
+	g := h.acquire(c, fmt.Sprintf("touched/cluster/orders/resource/%d", i), lock.Request{})
 	token, err := g.Token(h.Context())
 	require.NoError(h, err)
 	h.release(g)

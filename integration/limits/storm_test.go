@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A post is a scope, and who believes to hold it.
@@ -20,7 +20,7 @@ type post struct {
 	mu      sync.Mutex
 	writers int
 	readers int
-	token   recipes.Token // the last one's
+	token   lock.Token // the last one's
 }
 
 // Given users of many locks, when every few milliseconds all locks are removed
@@ -30,7 +30,7 @@ func TestLocksThatGoAllTheTime(t *testing.T) {
 	h := newFixture(t)
 	const users, scopes = 20, 400
 	posts := make([]post, scopes)
-	clients := make([]*recipes.Client, 5)
+	clients := make([]*lock.Client, 5)
 	for i := range clients {
 		clients[i] = h.client()
 	}
@@ -40,10 +40,10 @@ func TestLocksThatGoAllTheTime(t *testing.T) {
 	var crowd, sweep sync.WaitGroup
 	var cycles, removed, transactions atomic.Int64
 	over := make(chan struct{})
-	for _, c := range []*recipes.Client{collector, rival} {
+	for _, c := range []*lock.Client{collector, rival} {
 		sweep.Go(func() {
 			for {
-				found, err := c.CollectIdle(ctx, recipes.IdleOptions{Older: 1})
+				found, err := c.CollectIdle(ctx, lock.IdleOptions{Older: 1})
 				if err != nil {
 					t.Errorf("collect: %v", err)
 					return
@@ -77,16 +77,16 @@ func TestLocksThatGoAllTheTime(t *testing.T) {
 	require.Positive(t, removed.Load())
 	require.Zero(t, h.requests())
 	h.eventually(func() bool {
-		_, err := collector.CollectIdle(ctx, recipes.IdleOptions{Older: 1})
+		_, err := collector.CollectIdle(ctx, lock.IdleOptions{Older: 1})
 		require.NoError(t, err)
 		return h.scopes(collector) == 0
 	}, "unused locks are left")
 }
 
 // visit takes one lock, at random, and gives it back.
-func (*post) visit(ctx context.Context, c *recipes.Client, posts []post, user int) error {
+func (*post) visit(ctx context.Context, c *lock.Client, posts []post, user int) error {
 	i := rand.N(len(posts))
-	r := recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("user %d", user)}, Terms: priority.Terms{Priority: priority.Level(rand.N(3))}}
+	r := lock.Request{Identity: priority.Identity{Owner: fmt.Sprintf("user %d", user)}, Terms: priority.Terms{Priority: priority.Level(rand.N(3))}}
 	if rand.N(4) == 0 {
 		r.Mode = priority.Shared
 	}
@@ -115,7 +115,7 @@ func (*post) visit(ctx context.Context, c *recipes.Client, posts []post, user in
 	return err
 }
 
-func (p *post) enter(token recipes.Token, mode priority.Mode) error {
+func (p *post) enter(token lock.Token, mode priority.Mode) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	shared := mode == priority.Shared

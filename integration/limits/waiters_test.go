@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Given a lock that is held, when ever more requests wait for it, then all
@@ -24,14 +24,14 @@ func TestQueueGrowsAndShrinks(t *testing.T) {
 	if *full {
 		sizes = []int{10, 100, 1000, 10_000}
 	}
-	clients := make([]*recipes.Client, 4)
+	clients := make([]*lock.Client, 4)
 	for i := range clients {
 		clients[i] = h.client()
 	}
 	holder := h.client()
-	h.release(h.acquire(holder, "warm", recipes.Request{}))
+	h.release(h.acquire(holder, "warm", lock.Request{}))
 	for _, c := range clients {
-		h.release(h.acquire(c, "warm", recipes.Request{}))
+		h.release(h.acquire(c, "warm", lock.Request{}))
 	}
 	// The runtime keeps what it has made for the most goroutines there ever were, and
 	// tables keep their size: all that a second queue of a length needs goes with it.
@@ -41,10 +41,10 @@ func TestQueueGrowsAndShrinks(t *testing.T) {
 	}
 }
 
-func (h *fixture) queue(holder *recipes.Client, clients []*recipes.Client, n int, warmUp bool) {
+func (h *fixture) queue(holder *lock.Client, clients []*lock.Client, n int, warmUp bool) {
 	scope := fmt.Sprintf("queue of %d", n)
 	before := h.sample()
-	first := h.acquire(holder, scope, recipes.Request{Identity: priority.Identity{Owner: "holder"}})
+	first := h.acquire(holder, scope, lock.Request{Identity: priority.Identity{Owner: "holder"}})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var (
@@ -57,7 +57,7 @@ func (h *fixture) queue(holder *recipes.Client, clients []*recipes.Client, n int
 	for i := range n {
 		l := h.Lock(clients[i%len(clients)], scope)
 		crowd.Go(func() {
-			g, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("waiter %d", i)}})
+			g, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: fmt.Sprintf("waiter %d", i)}})
 			if err != nil {
 				if !errors.Is(err, context.Canceled) {
 					h.Errorf("waiter %d: %v", i, err)
@@ -154,21 +154,21 @@ func TestMemoryOfAWaiterDoesNotGrowWithTheQueue(t *testing.T) {
 // an error and leaves nothing behind; one that comes before them all waits.
 func TestFullQueueTakesNoMore(t *testing.T) {
 	h := newFixture(t)
-	limit := func(cfg *recipes.Config) { cfg.QueueLimit = 16 }
+	limit := func(cfg *lock.Config) { cfg.QueueLimit = 16 }
 	c, late := h.client(limit), h.client(limit)
-	holder := h.acquire(c, "full", recipes.Request{Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{Priority: 9}})
+	holder := h.acquire(c, "full", lock.Request{Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{Priority: 9}})
 	var waiters []*harness.Request
 	for range 15 {
 		waiters = append(waiters, h.Acquire(h.Lock(c, "full"), "waiter", harness.At(1)))
 	}
 	h.eventually(func() bool { return h.requests() == 16 }, "not all stand in the queue")
 
-	for _, client := range []*recipes.Client{late, c} { // one that looks before it joins, and one that need not
-		_, err := h.Lock(client, "full").Acquire(h.Context(), recipes.Request{Identity: priority.Identity{Owner: "late"}})
-		var full *recipes.QueueFullError
+	for _, client := range []*lock.Client{late, c} { // one that looks before it joins, and one that need not
+		_, err := h.Lock(client, "full").Acquire(h.Context(), lock.Request{Identity: priority.Identity{Owner: "late"}})
+		var full *lock.QueueFullError
 		require.ErrorAs(t, err, &full)
-		require.Equal(t, recipes.QueueFullError{Scope: "full", Length: 16, Ahead: 16, Limit: 16}, *full)
-		require.True(t, recipes.IsNotAcquired(err))
+		require.Equal(t, lock.QueueFullError{Scope: "full", Length: 16, Ahead: 16, Limit: 16}, *full)
+		require.True(t, lock.IsNotAcquired(err))
 		h.eventually(func() bool { return h.requests() == 16 }, "it has not left")
 	}
 

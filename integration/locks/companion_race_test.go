@@ -14,7 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -22,7 +22,7 @@ import (
 // right before it: it was sent by then in the belief that nothing has happened.
 
 // wiredBefore returns a client. Its n-th transaction after the call of before waits until act has returned.
-func (f *fixture) wiredBefore() (c *recipes.Client, before func(n int, act func())) {
+func (f *fixture) wiredBefore() (c *lock.Client, before func(n int, act func())) {
 	f.Helper()
 	c, wire := f.wired()
 	return c, func(n int, act func()) { f.meanwhile(wire.On(zktest.Op(zktest.Multi).Nth(n)).Hold(), act) }
@@ -46,9 +46,9 @@ func TestJoinAgainstARequestToGo(t *testing.T) {
 	var boss *harness.Request
 	before(1, func() { // T14: a boss has asked
 		boss = h.acquire("boss", harness.At(5))
-		harness.Await[recipes.PreemptRequested](h, agent.Notices)
+		harness.Await[lock.PreemptRequested](h, agent.Notices)
 	})
-	require.ErrorAs(t, h.joinBy(h.lock(c), "late", h.reference(agent)).Refused(), new(*recipes.PreemptPendingError))
+	require.ErrorAs(t, h.joinBy(h.lock(c), "late", h.reference(agent)).Refused(), new(*lock.PreemptPendingError))
 	agent.Release()
 	boss.Granted()
 }
@@ -71,7 +71,7 @@ func TestAdoptionAgainstARequestToGo(t *testing.T) {
 	var since time.Time
 	before(1, func() { // T15: a boss has asked
 		boss = h.acquire("boss", harness.At(5))
-		harness.Await[recipes.PreemptRequested](h, agent.Notices)
+		harness.Await[lock.PreemptRequested](h, agent.Notices)
 		since = asked()
 		harness.Eventually(h, func() bool { // another note would be of another time
 			_, stat := h.Get(h.Create(h.Root+"/time-", nil, zk.FlagSequence))
@@ -96,8 +96,8 @@ func TestRequestToGoAgainstAJoin(t *testing.T) {
 		activity.Granted()
 	})
 	boss := h.Acquire(h.lock(c), "boss", harness.At(5))
-	require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, agent.Notices).By.Owner)
-	require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, activity.Notices).By.Owner)
+	require.Equal(t, "boss", harness.Await[lock.PreemptRequested](h, agent.Notices).By.Owner)
+	require.Equal(t, "boss", harness.Await[lock.PreemptRequested](h, activity.Notices).By.Owner)
 
 	// and it watches G as well: more may come
 	harness.Eventually(t, func() bool { return slices.Contains(h.Watches(), lockNode(agent)) }, "G is watched")
@@ -120,7 +120,7 @@ func TestTakeoverAgainstAJoinForCleanup(t *testing.T) {
 	boss.Granted()
 	require.Equal(t, []string{"boss"}, h.holders(h.Client()))
 	for _, u := range []*harness.Request{agent, helper} {
-		require.Equal(t, recipes.LossTaken, u.Lost().Err.Reason)
+		require.Equal(t, lock.LossTaken, u.Lost().Err.Reason)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestReleaseAgainstAJoin(t *testing.T) {
 			stranger.IsPending()
 		}
 		require.NoError(h, activity.Granted().Check())
-		require.Empty(h, harness.All[recipes.Lost](activity.Notices))
+		require.Empty(h, harness.All[lock.Lost](activity.Notices))
 	})
 }
 
@@ -194,11 +194,11 @@ func TestReleaseAgainstAnAdoption(t *testing.T) {
 			adopter = h.adopt("new", ref)
 			adopter.Granted()
 		})
-		var lost *recipes.LostError
+		var lost *lock.LostError
 		require.ErrorAs(h, old.Granted().Release(h.Context()), &lost)
-		require.Equal(h, recipes.LossSuperseded, lost.Reason)
+		require.Equal(h, lock.LossSuperseded, lost.Reason)
 		require.Equal(h, []string{"new"}, h.holders(h.Client()))
-		require.Empty(h, harness.All[recipes.Lost](adopter.Notices))
+		require.Empty(h, harness.All[lock.Lost](adopter.Notices))
 		adopter.Release()
 		if stranger != nil {
 			stranger.Granted()
@@ -292,7 +292,7 @@ func TestResumptionAgainstTheFirstWaiter(t *testing.T) {
 		before(1, func() { other = h.hold("other") }) // T16
 		requireNotThere(t, h.adoptBy(h.lock(c), "agent again", ref).Refused())
 		require.Equal(t, []string{"other"}, h.holders(h.Client()))
-		require.Empty(t, harness.All[recipes.Lost](other.Notices))
+		require.Empty(t, harness.All[lock.Lost](other.Notices))
 	})
 }
 
@@ -317,7 +317,7 @@ func TestResumptionAgainstARemovalOfTheLockNode(t *testing.T) {
 	})
 	requireNotThere(t, h.adoptBy(h.lock(c), "agent again", ref).Refused())
 	require.Equal(t, []string{"bob"}, h.holders(h.Client()))
-	require.Empty(t, harness.All[recipes.Lost](bob.Notices))
+	require.Empty(t, harness.All[lock.Lost](bob.Notices))
 	require.Equal(t, node, lockNode(bob))
 }
 
@@ -327,7 +327,7 @@ func TestAdopterDoesNotMissOneThatIsGrantedAndDiesWhileItLooks(t *testing.T) {
 	holder := h.hold("holder")
 	doomed := h.Client()
 	ticket := h.Acquire(h.lock(doomed), "ticket", ofHold)
-	id := harness.Await[recipes.Joined](h, ticket.Notices).ID
+	id := harness.Await[lock.Joined](h, ticket.Notices).ID
 	ticket.Queued()
 
 	c, wire := h.wired()
@@ -338,7 +338,7 @@ func TestAdopterDoesNotMissOneThatIsGrantedAndDiesWhileItLooks(t *testing.T) {
 		ticket.Lost()
 		h.NoEphemerals()
 	})
-	again := h.adoptBy(h.lock(c), "again", recipes.Reference{Scope: "users", Hold: holdID, ID: id})
+	again := h.adoptBy(h.lock(c), "again", lock.Reference{Scope: "users", Hold: holdID, ID: id})
 	require.Greater(t, again.Token(), holder.Token(), "the ticket's was unknown: it is a new one")
 }
 
@@ -346,17 +346,17 @@ func TestAdopterDoesNotMissOneThatIsGrantedAndDiesWhileItLooks(t *testing.T) {
 func TestAdopterDoesNotMissOneThatMovesWhileItLooks(t *testing.T) {
 	h := share(t)
 	holder := h.hold("holder", harness.At(9))
-	terms, revise := changingTerms(recipes.Revision{Terms: priority.Terms{LeaseTimeout: time.Hour}})
-	ticket := h.acquire("ticket", ofHold, func(r *recipes.Request) { r.Revise = terms })
-	id := harness.Await[recipes.Joined](h, ticket.Notices).ID
+	terms, revise := changingTerms(lock.Revision{Terms: priority.Terms{LeaseTimeout: time.Hour}})
+	ticket := h.acquire("ticket", ofHold, func(r *lock.Request) { r.Revise = terms })
+	id := harness.Await[lock.Joined](h, ticket.Notices).ID
 	ticket.Queued()
 
 	c, wire := h.wired()
 	h.meanwhile(wire.On(zktest.Op(zktest.GetData).Nth(2)).Hold(), func() { // of the ticket's node, which the list has shown
-		revise(recipes.Revision{Terms: priority.Terms{Priority: 3, LeaseTimeout: time.Hour}})
-		require.NotEqual(t, id, harness.Await[recipes.Joined](h, ticket.Notices).ID)
+		revise(lock.Revision{Terms: priority.Terms{Priority: 3, LeaseTimeout: time.Hour}})
+		require.NotEqual(t, id, harness.Await[lock.Joined](h, ticket.Notices).ID)
 	})
-	adopter := h.adoptBy(h.lock(c), "adopter", recipes.Reference{Scope: "users", Hold: holdID, ID: id})
+	adopter := h.adoptBy(h.lock(c), "adopter", lock.Reference{Scope: "users", Hold: holdID, ID: id})
 	adopter.Queued()
 	holder.Release()
 	adopter.Granted()
@@ -372,7 +372,7 @@ func TestCompanionsAndStrangersAreNeverInsideTogether(t *testing.T) {
 		l := h.lock(h.Client())
 		crowd.Go(func() {
 			for turn := range turns {
-				r := recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("stranger %d turn %d", n, turn)}, Terms: priority.Terms{Priority: priority.Level(turn % 3), CleanupTimeout: time.Minute}}
+				r := lock.Request{Identity: priority.Identity{Owner: fmt.Sprintf("stranger %d turn %d", n, turn)}, Terms: priority.Terms{Priority: priority.Level(turn % 3), CleanupTimeout: time.Minute}}
 				if err := visit(t.Context(), l, r, &hall); err != nil {
 					t.Errorf("%s: %v", r.Owner, err)
 				}
@@ -380,7 +380,7 @@ func TestCompanionsAndStrangersAreNeverInsideTogether(t *testing.T) {
 		})
 	}
 	for n := range 2 {
-		mine, others := h.lock(h.Client()), []*recipes.PriorityLock{h.lock(h.Client()), h.lock(h.Client())}
+		mine, others := h.lock(h.Client()), []*lock.PriorityLock{h.lock(h.Client()), h.lock(h.Client())}
 		crowd.Go(func() {
 			for turn := range turns {
 				id := fmt.Sprintf("hold %d turn %d", n, turn)
@@ -396,8 +396,8 @@ func TestCompanionsAndStrangersAreNeverInsideTogether(t *testing.T) {
 }
 
 // together goes inside with a hold that others join, or adopt, and comes out when the last of its members has left.
-func together(ctx context.Context, mine *recipes.PriorityLock, others []*recipes.PriorityLock, id string, turn int, hall *harness.Occupancy) error {
-	agent, err := mine.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: id, Hold: id}, Terms: priority.Terms{CleanupTimeout: time.Minute}})
+func together(ctx context.Context, mine *lock.PriorityLock, others []*lock.PriorityLock, id string, turn int, hall *harness.Occupancy) error {
+	agent, err := mine.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: id, Hold: id}, Terms: priority.Terms{CleanupTimeout: time.Minute}})
 	if err != nil {
 		return err
 	}
@@ -406,20 +406,20 @@ func together(ctx context.Context, mine *recipes.PriorityLock, others []*recipes
 		return err
 	}
 	hall.Enter(id, token) // all of them as one
-	grants := []*recipes.Grant{agent}
+	grants := []*lock.Grant{agent}
 	for i, l := range others {
 		how, adopts := l.Join, (turn+i)%3 == 0
 		if adopts {
 			how = l.Adopt
 		}
 		last := grants[len(grants)-1]
-		g, err := how(ctx, last.Reference(), recipes.Request{Identity: priority.Identity{Owner: id}, ForCleanup: true})
+		g, err := how(ctx, last.Reference(), lock.Request{Identity: priority.Identity{Owner: id}, ForCleanup: true})
 		if err != nil {
 			return err
 		}
 		if adopts {
-			var lost *recipes.LostError
-			if err := last.Release(ctx); !errors.As(err, &lost) || lost.Reason != recipes.LossSuperseded {
+			var lost *lock.LostError
+			if err := last.Release(ctx); !errors.As(err, &lost) || lost.Reason != lock.LossSuperseded {
 				return fmt.Errorf("the release of one that was adopted: %w", err)
 			}
 			grants = grants[:len(grants)-1]

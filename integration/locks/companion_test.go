@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Holds that outlive a process: others join them (T14), or take the place of a
@@ -21,47 +21,47 @@ import (
 
 const holdID = "shop/order-17/run-1"
 
-func ofHold(r *recipes.Request) { r.Hold = holdID }
+func ofHold(r *lock.Request) { r.Hold = holdID }
 
-func forCleanup(r *recipes.Request) { r.ForCleanup = true }
+func forCleanup(r *lock.Request) { r.ForCleanup = true }
 
-func delayed(d time.Duration) func(*recipes.Request) {
-	return func(r *recipes.Request) { r.LockDelay = d }
+func delayed(d time.Duration) func(*lock.Request) {
+	return func(r *lock.Request) { r.LockDelay = d }
 }
 
-func inMode(m priority.Mode) func(*recipes.Request) {
-	return func(r *recipes.Request) { r.Mode = m }
+func inMode(m priority.Mode) func(*lock.Request) {
+	return func(r *lock.Request) { r.Mode = m }
 }
 
 // joinBy joins a hold in the background.
-func (f *fixture) joinBy(l *recipes.PriorityLock, owner string, ref recipes.Reference, options ...harness.Option) *harness.Request {
+func (f *fixture) joinBy(l *lock.PriorityLock, owner string, ref lock.Reference, options ...harness.Option) *harness.Request {
 	f.Helper()
-	return f.Start(owner, func(ctx context.Context, r recipes.Request) (*recipes.Grant, error) {
+	return f.Start(owner, func(ctx context.Context, r lock.Request) (*lock.Grant, error) {
 		return l.Join(ctx, ref, r)
 	}, options...)
 }
 
 // adoptBy adopts a hold in the background.
-func (f *fixture) adoptBy(l *recipes.PriorityLock, owner string, ref recipes.Reference, options ...harness.Option) *harness.Request {
+func (f *fixture) adoptBy(l *lock.PriorityLock, owner string, ref lock.Reference, options ...harness.Option) *harness.Request {
 	f.Helper()
-	return f.Start(owner, func(ctx context.Context, r recipes.Request) (*recipes.Grant, error) {
+	return f.Start(owner, func(ctx context.Context, r lock.Request) (*lock.Grant, error) {
 		return l.Adopt(ctx, ref, r)
 	}, options...)
 }
 
 // join and adopt do so by a client of their own.
-func (f *fixture) join(owner string, ref recipes.Reference, options ...harness.Option) *harness.Request {
+func (f *fixture) join(owner string, ref lock.Reference, options ...harness.Option) *harness.Request {
 	f.Helper()
 	return f.joinBy(f.lock(f.Client()), owner, ref, options...)
 }
 
-func (f *fixture) adopt(owner string, ref recipes.Reference, options ...harness.Option) *harness.Request {
+func (f *fixture) adopt(owner string, ref lock.Reference, options ...harness.Option) *harness.Request {
 	f.Helper()
 	return f.adoptBy(f.lock(f.Client()), owner, ref, options...)
 }
 
 // reference is what others know of a grant, as it has come to them.
-func (f *fixture) reference(r *harness.Request) (ref recipes.Reference) {
+func (f *fixture) reference(r *harness.Request) (ref lock.Reference) {
 	f.Helper()
 	r.Token()
 	data, err := json.Marshal(r.Granted().Reference())
@@ -72,7 +72,7 @@ func (f *fixture) reference(r *harness.Request) (ref recipes.Reference) {
 }
 
 // holders are the owners of those who hold the lock, sorted.
-func (f *fixture) holders(c *recipes.Client) []string {
+func (f *fixture) holders(c *lock.Client) []string {
 	f.Helper()
 	all := harness.Owners(f.state(c).Holders)
 	slices.Sort(all)
@@ -80,14 +80,14 @@ func (f *fixture) holders(c *recipes.Client) []string {
 }
 
 // holderIs waits until these hold the lock.
-func (f *fixture) holderIs(c *recipes.Client, who ...string) {
+func (f *fixture) holderIs(c *lock.Client, who ...string) {
 	f.Helper()
 	harness.Eventually(f, func() bool { return slices.Equal(f.holders(c), who) }, "holders: want %v", who)
 }
 
-func requireNotThere(t testing.TB, err error) *recipes.NotThereError {
+func requireNotThere(t testing.TB, err error) *lock.NotThereError {
 	t.Helper()
-	var gone *recipes.NotThereError
+	var gone *lock.NotThereError
 	require.ErrorAs(t, err, &gone)
 	return gone
 }
@@ -171,9 +171,9 @@ func TestStrangerNeitherPassesNorForgetsCompanions(t *testing.T) {
 	activity.Granted()
 
 	// A request with the same hold id is a stranger, too.
-	for _, change := range []func(*recipes.Request){func(*recipes.Request) {}, ofHold, harness.Shared} {
+	for _, change := range []func(*lock.Request){func(*lock.Request) {}, ofHold, harness.Shared} {
 		other := h.acquire("other", change, harness.Try)
-		var busy *recipes.NotAcquiredError
+		var busy *lock.NotAcquiredError
 		require.ErrorAs(t, other.Refused(), &busy)
 		require.Len(t, busy.Holders, 2)
 	}
@@ -198,7 +198,7 @@ func TestEachCompanionIsAskedAndATakeoverEvictsAll(t *testing.T) {
 	// then all were evicted, and told by whom
 	for _, u := range []*harness.Request{agent, one} {
 		lost := u.Lost().Err
-		require.Equal(t, recipes.LossTaken, lost.Reason)
+		require.Equal(t, lock.LossTaken, lost.Reason)
 		require.Equal(t, "boss", lost.By)
 	}
 	require.Equal(t, []string{"boss"}, h.holders(onlooker))
@@ -218,12 +218,12 @@ func TestCompanionIsAskedByItsOwnMailbox(t *testing.T) {
 
 	// then each of them hears of it
 	for _, u := range []*harness.Request{agent, activity} {
-		require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, u.Notices).By.Owner)
+		require.Equal(t, "boss", harness.Await[lock.PreemptRequested](h, u.Notices).By.Owner)
 	}
 
 	// and no member joins any more
 	late := h.join("late", ref)
-	var pending *recipes.PreemptPendingError
+	var pending *lock.PreemptPendingError
 	require.ErrorAs(t, late.Refused(), &pending)
 	require.Equal(t, "boss", pending.By.By.Owner)
 	require.Equal(t, time.Hour, pending.By.Grace)
@@ -232,7 +232,7 @@ func TestCompanionIsAskedByItsOwnMailbox(t *testing.T) {
 	// except to clean up: it learns at once that it is preempted as well
 	helper := h.join("helper", ref, forCleanup)
 	helper.Granted()
-	require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, helper.Notices).By.Owner)
+	require.Equal(t, "boss", harness.Await[lock.PreemptRequested](h, helper.Notices).By.Owner)
 
 	// and the lock goes to the boss when the last of them has gone
 	agent.Release()
@@ -249,7 +249,7 @@ func TestAdopterHoldsInThePlaceOfTheOther(t *testing.T) {
 	// given a holder, whose lease has been going on, and one who waits
 	first := h.hold("attempt 1", ofHold, harness.Lease(time.Hour), harness.Cleanup(time.Hour))
 	boss := h.acquire("boss", harness.At(5))
-	harness.Await[recipes.PreemptRequested](h, first.Notices)
+	harness.Await[lock.PreemptRequested](h, first.Notices)
 	before := h.state(onlooker).Holders[0]
 
 	// when a newer attempt adopts the hold
@@ -257,7 +257,7 @@ func TestAdopterHoldsInThePlaceOfTheOther(t *testing.T) {
 
 	// then the token, the lease and the request to go are what they were
 	second.Granted()
-	require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, second.Notices).By.Owner)
+	require.Equal(t, "boss", harness.Await[lock.PreemptRequested](h, second.Notices).By.Owner)
 	after := h.state(onlooker).Holders
 	require.Len(t, after, 1)
 	require.Equal(t, "attempt 2", after[0].Owner)
@@ -269,7 +269,7 @@ func TestAdopterHoldsInThePlaceOfTheOther(t *testing.T) {
 
 	// and the older attempt learns that it was superseded
 	lost := first.Lost().Err
-	require.Equal(t, recipes.LossSuperseded, lost.Reason)
+	require.Equal(t, lock.LossSuperseded, lost.Reason)
 	require.Equal(t, first.Token(), lost.Token)
 
 	// and it is not adopted twice
@@ -285,12 +285,12 @@ func TestAdopterOfAWaiterWaitsForItsGrant(t *testing.T) {
 	// given a ticket in the queue, and another request behind it
 	holder := h.hold("holder")
 	ticket := h.acquire("ticket", ofHold)
-	id := harness.Await[recipes.Joined](h, ticket.Notices).ID
+	id := harness.Await[lock.Joined](h, ticket.Notices).ID
 	behind := h.queued("behind")
-	ref := recipes.Reference{Scope: "users", Hold: holdID, ID: id}
+	ref := lock.Reference{Scope: "users", Hold: holdID, ID: id}
 
 	// when another process adopts it, then that waits
-	var busy *recipes.NotAcquiredError
+	var busy *lock.NotAcquiredError
 	require.ErrorAs(t, h.adopt("impatient", ref, harness.Try).Refused(), &busy)
 	require.Equal(t, "holder", busy.Holders[0].Owner)
 	require.ErrorAs(t, h.adopt("timely", ref, harness.Within(100*time.Millisecond)).Refused(), &busy)
@@ -306,13 +306,13 @@ func TestAdopterOfAWaiterWaitsForItsGrant(t *testing.T) {
 	h.holderIs(onlooker, "adopter")
 	require.NotZero(t, adopter.Token())
 	behind.IsPending()
-	var lost *recipes.LostError
+	var lost *lock.LostError
 	if grant, err := ticket.Wait(); grant != nil {
 		lost = ticket.Lost().Err
 	} else { // it was adopted before it had heard of its grant
 		require.ErrorAs(t, err, &lost)
 	}
-	require.Equal(t, recipes.LossSuperseded, lost.Reason)
+	require.Equal(t, lock.LossSuperseded, lost.Reason)
 	adopter.Release()
 	behind.Granted()
 }
@@ -321,10 +321,10 @@ func TestAdopterOfAWaiterThatLeavesLearnsSo(t *testing.T) {
 	h := share(t)
 	h.hold("holder")
 	doomed := h.Client()
-	ref := recipes.Reference{Scope: "users", Hold: holdID}
+	ref := lock.Reference{Scope: "users", Hold: holdID}
 	for _, end := range []string{"leaves", "dies"} {
 		ticket := h.Acquire(h.lock(doomed), "ticket", ofHold)
-		ref.ID = harness.Await[recipes.Joined](h, ticket.Notices).ID
+		ref.ID = harness.Await[lock.Joined](h, ticket.Notices).ID
 		adopter := h.adopt("adopter", ref)
 		ticket.Queued()
 		adopter.Queued() // else it may find the ticket that queues again
@@ -332,7 +332,7 @@ func TestAdopterOfAWaiterThatLeavesLearnsSo(t *testing.T) {
 			ticket.Cancel()
 		} else {
 			h.Expire(doomed)
-			require.NotEqual(t, ref.ID, harness.Await[recipes.Joined](h, ticket.Notices).ID)
+			require.NotEqual(t, ref.ID, harness.Await[lock.Joined](h, ticket.Notices).ID)
 		}
 		requireNotThere(t, adopter.Refused())
 	}
@@ -341,16 +341,16 @@ func TestAdopterOfAWaiterThatLeavesLearnsSo(t *testing.T) {
 func TestAdopterFollowsAWaiterThatMoves(t *testing.T) {
 	h := share(t)
 	holder := h.hold("holder", harness.At(9))
-	terms, revise := changingTerms(recipes.Revision{Terms: priority.Terms{LeaseTimeout: time.Hour}})
-	ticket := h.acquire("ticket", ofHold, func(r *recipes.Request) { r.Revise = terms })
-	id := harness.Await[recipes.Joined](h, ticket.Notices).ID
+	terms, revise := changingTerms(lock.Revision{Terms: priority.Terms{LeaseTimeout: time.Hour}})
+	ticket := h.acquire("ticket", ofHold, func(r *lock.Request) { r.Revise = terms })
+	id := harness.Await[lock.Joined](h, ticket.Notices).ID
 	ticket.Queued()
-	adopter := h.adopt("adopter", recipes.Reference{Scope: "users", Hold: holdID, ID: id})
+	adopter := h.adopt("adopter", lock.Reference{Scope: "users", Hold: holdID, ID: id})
 	adopter.Queued()
 
 	// when the ticket gets another priority while it is waited for
-	revise(recipes.Revision{Terms: priority.Terms{Priority: 3, LeaseTimeout: time.Hour}})
-	require.NotEqual(t, id, harness.Await[recipes.Joined](h, ticket.Notices).ID)
+	revise(lock.Revision{Terms: priority.Terms{Priority: 3, LeaseTimeout: time.Hour}})
+	require.NotEqual(t, id, harness.Await[lock.Joined](h, ticket.Notices).ID)
 
 	// then it is adopted all the same
 	holder.Release()
@@ -359,19 +359,19 @@ func TestAdopterFollowsAWaiterThatMoves(t *testing.T) {
 }
 
 // changingTerms are terms that revise changes.
-func changingTerms(first recipes.Revision) (terms func() (recipes.Revision, <-chan struct{}), revise func(recipes.Revision)) {
+func changingTerms(first lock.Revision) (terms func() (lock.Revision, <-chan struct{}), revise func(lock.Revision)) {
 	type offer struct {
-		terms   recipes.Revision
+		terms   lock.Revision
 		changed chan struct{}
 	}
 	now := make(chan offer, 1)
 	now <- offer{first, make(chan struct{})}
-	terms = func() (recipes.Revision, <-chan struct{}) {
+	terms = func() (lock.Revision, <-chan struct{}) {
 		o := <-now
 		now <- o
 		return o.terms, o.changed
 	}
-	revise = func(next recipes.Revision) {
+	revise = func(next lock.Revision) {
 		o := <-now
 		now <- offer{next, make(chan struct{})}
 		close(o.changed)
@@ -384,7 +384,7 @@ func TestDeadHoldIsResumedWithItsTokenByItsReferenceAlone(t *testing.T) {
 	onlooker := h.Client()
 	for _, members := range []string{"one", "one that has been joined, and left", "two that die"} {
 		t.Run(members, func(t *testing.T) {
-			doomed := []*recipes.Client{h.Client(), h.Client()}
+			doomed := []*lock.Client{h.Client(), h.Client()}
 			agent := h.Hold(h.lock(doomed[0]), "agent", ofHold)
 			ref := h.reference(agent)
 			if members != "one" {
@@ -461,7 +461,7 @@ func TestPlaceOfADeadMemberIsTakenBesideTheOthers(t *testing.T) {
 	require.Equal(t, ref.Token, again.Token())
 	require.Equal(t, []string{"agent again", "one", "two"}, h.holders(onlooker))
 	require.True(t, requireNotThere(t, h.adopt("late", ref).Refused()).Held)
-	require.Zero(t, len(harness.All[recipes.Lost](one.Notices))+len(harness.All[recipes.Lost](two.Notices)))
+	require.Zero(t, len(harness.All[lock.Lost](one.Notices))+len(harness.All[lock.Lost](two.Notices)))
 }
 
 func TestLockDelayOfADeadHoldBarsAllButThatHold(t *testing.T) {
@@ -470,18 +470,18 @@ func TestLockDelayOfADeadHoldBarsAllButThatHold(t *testing.T) {
 	agent := h.Hold(h.lock(doomed), "agent", ofHold, delayed(5*time.Minute))
 	ref := h.reference(agent)
 	boss := h.acquire("boss", harness.At(5), harness.Cleanup(time.Minute))
-	harness.Await[recipes.PreemptRequested](h, agent.Notices)
+	harness.Await[lock.PreemptRequested](h, agent.Notices)
 
 	// given a hold that has died, and one that waits for the delay
 	h.Expire(doomed)
-	harness.Await[recipes.Delayed](h, boss.Notices)
+	harness.Await[lock.Delayed](h, boss.Notices)
 
 	// when it is resumed, then at once
 	again := h.adopt("agent again", ref, delayed(5*time.Minute), harness.Cleanup(time.Minute))
 	require.Equal(t, ref.Token, again.Token())
 
 	// and the one that waits asks it to go, and not only when the delay would be over
-	require.Equal(t, "boss", harness.Await[recipes.PreemptRequested](h, again.Notices).By.Owner)
+	require.Equal(t, "boss", harness.Await[lock.PreemptRequested](h, again.Notices).By.Owner)
 
 	// and the delay of the dead one still counts for that one when the hold ends
 	again.Release()
@@ -516,7 +516,7 @@ func TestLockDelayOfOneThatWasAdoptedIsNotForgotten(t *testing.T) {
 // its hold, is unknown.
 func TestHoldIsResumedWithANewTokenWhereTheOldOneIsNotKnown(t *testing.T) {
 	h := share(t)
-	doomed := []*recipes.Client{h.Client(), h.Client()}
+	doomed := []*lock.Client{h.Client(), h.Client()}
 	agent := h.Hold(h.lock(doomed[0]), "agent", ofHold)
 	activity := h.joinBy(h.lock(doomed[1]), "activity", h.reference(agent))
 	other := h.reference(activity)
@@ -550,9 +550,9 @@ func TestHoldIsBrokenWhole(t *testing.T) {
 	// of all of them it was said before that they lose it, of one that came meanwhile, too
 	var late *harness.Request
 	var said [][]string
-	_, err := onlooker.Break(t.Context(), recipes.BreakRequest{
+	_, err := onlooker.Break(t.Context(), lock.BreakRequest{
 		Scope: "users", Token: ref.Token, By: "ann", Reason: "stuck",
-		Authorize: func(_ context.Context, holders []recipes.Contender) error {
+		Authorize: func(_ context.Context, holders []lock.Contender) error {
 			all := harness.Owners(holders)
 			slices.Sort(all)
 			if said = append(said, all); late == nil {
@@ -565,10 +565,10 @@ func TestHoldIsBrokenWhole(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [][]string{{"agent", "one"}, {"agent", "late", "one"}}, said)
 	for _, u := range []*harness.Request{agent, one, late} {
-		require.Equal(t, recipes.LossBroken, u.Lost().Err.Reason)
+		require.Equal(t, lock.LossBroken, u.Lost().Err.Reason)
 	}
 	require.False(t, h.state(onlooker).Held())
-	for _, ref := range []recipes.Reference{ref, deadRef} {
+	for _, ref := range []lock.Reference{ref, deadRef} {
 		requireNotThere(t, h.adoptBy(h.lock(onlooker), "again", ref).Refused())
 	}
 }
@@ -578,9 +578,9 @@ func TestHoldOfReadersIsBrokenWholeAndNoStrangerWithIt(t *testing.T) {
 	h := share(t)
 	onlooker := h.Client(as("ann"))
 	// a holder with a hold id looks who waits, however short its hold was
-	writer := h.Hold(h.lock(h.Client(as("ann"))), "writer", func(r *recipes.Request) { r.Hold = "theirs" })
+	writer := h.Hold(h.lock(h.Client(as("ann"))), "writer", func(r *lock.Request) { r.Hold = "theirs" })
 	var readers []*harness.Request
-	for i, change := range []func(*recipes.Request){ofHold, func(*recipes.Request) {}} {
+	for i, change := range []func(*lock.Request){ofHold, func(*lock.Request) {}} {
 		u := h.Acquire(h.lock(h.Client(as("ann"))), []string{"agent", "stranger"}[i], harness.Shared, change)
 		u.Queued()
 		readers = append(readers, u)
@@ -592,10 +592,10 @@ func TestHoldOfReadersIsBrokenWholeAndNoStrangerWithIt(t *testing.T) {
 	activity.Granted()
 	require.Equal(t, []string{"activity", "agent", "stranger"}, h.holders(onlooker))
 
-	_, err := onlooker.Break(t.Context(), recipes.BreakRequest{Scope: "users", Token: agent.Token(), By: "ann", Reason: "stuck"})
+	_, err := onlooker.Break(t.Context(), lock.BreakRequest{Scope: "users", Token: agent.Token(), By: "ann", Reason: "stuck"})
 	require.NoError(t, err)
 	for _, u := range []*harness.Request{agent, activity} {
-		require.Equal(t, recipes.LossBroken, u.Lost().Err.Reason)
+		require.Equal(t, lock.LossBroken, u.Lost().Err.Reason)
 	}
 	require.Equal(t, []string{"stranger"}, h.holders(onlooker))
 	stranger.Release()
@@ -607,14 +607,14 @@ func TestWhoIsPatientKnowsTheCompanionsOfAHold(t *testing.T) {
 	h := share(t)
 	agent := h.hold("agent", ofHold, harness.Cleanup(time.Hour))
 	ref := h.reference(agent)
-	boss := h.acquire("boss", harness.At(5), func(r *recipes.Request) { r.Patient, r.WaitingTimeout = true, new(time.Millisecond) })
-	require.Equal(t, []string{"agent"}, harness.Owners(harness.Await[recipes.CleanupPending](h, boss.Notices).Holders))
+	boss := h.acquire("boss", harness.At(5), func(r *lock.Request) { r.Patient, r.WaitingTimeout = true, new(time.Millisecond) })
+	require.Equal(t, []string{"agent"}, harness.Owners(harness.Await[lock.CleanupPending](h, boss.Notices).Holders))
 
 	helper := h.join("helper", ref, forCleanup)
 	helper.Granted()
 	seen := func(n int) {
 		t.Helper()
-		harness.Eventually(t, func() bool { return len(harness.All[recipes.PreemptSent](boss.Notices)) == n }, "%d are asked", n)
+		harness.Eventually(t, func() bool { return len(harness.All[lock.PreemptSent](boss.Notices)) == n }, "%d are asked", n)
 	}
 	seen(2)
 	next := h.adopt("next", ref)
@@ -623,41 +623,41 @@ func TestWhoIsPatientKnowsTheCompanionsOfAHold(t *testing.T) {
 	helper.Release()
 	next.Release()
 	boss.Granted()
-	require.Empty(t, harness.All[recipes.PendingOver](boss.Notices))
+	require.Empty(t, harness.All[lock.PendingOver](boss.Notices))
 	boss.Release()
 }
 
 func TestHoldStaysExclusive(t *testing.T) {
 	h := share(t)
 	agent := h.hold("agent", ofHold)
-	var refused *recipes.RequestError
+	var refused *lock.RequestError
 	require.ErrorAs(t, agent.Granted().Downgrade(t.Context()), &refused)
 	require.Equal(t, priority.Exclusive, agent.Granted().Mode())
-	require.ErrorAs(t, h.acquire("reader", harness.Shared, harness.Try).Refused(), new(*recipes.NotAcquiredError))
+	require.ErrorAs(t, h.acquire("reader", harness.Shared, harness.Try).Refused(), new(*lock.NotAcquiredError))
 }
 
 func TestReferenceThatCanNeverWorkIsRefused(t *testing.T) {
 	h := share(t)
 	l := h.lock(h.Client())
-	good := recipes.Reference{Scope: "users", Hold: holdID, ID: strings.Repeat("a", 24), Token: 7}
+	good := lock.Reference{Scope: "users", Hold: holdID, ID: strings.Repeat("a", 24), Token: 7}
 	requireNotThere(t, h.joinBy(l, "good", good).Refused())
 	requireNotThere(t, h.adoptBy(l, "good", good).Refused())
-	for name, spoil := range map[string]func(*recipes.Reference){
-		"another scope": func(r *recipes.Reference) { r.Scope = "orders" },
-		"no hold":       func(r *recipes.Reference) { r.Hold = "" },
-		"a long hold":   func(r *recipes.Reference) { r.Hold = strings.Repeat("x", priority.MaxHold+1) },
-		"a bell":        func(r *recipes.Reference) { r.Hold = "\a" },
-		"no id":         func(r *recipes.Reference) { r.ID = "" },
-		"a path":        func(r *recipes.Reference) { r.ID = "../" + strings.Repeat("a", 21) },
+	for name, spoil := range map[string]func(*lock.Reference){
+		"another scope": func(r *lock.Reference) { r.Scope = "orders" },
+		"no hold":       func(r *lock.Reference) { r.Hold = "" },
+		"a long hold":   func(r *lock.Reference) { r.Hold = strings.Repeat("x", priority.MaxHold+1) },
+		"a bell":        func(r *lock.Reference) { r.Hold = "\a" },
+		"no id":         func(r *lock.Reference) { r.ID = "" },
+		"a path":        func(r *lock.Reference) { r.ID = "../" + strings.Repeat("a", 21) },
 	} {
 		ref := good
 		spoil(&ref)
-		var refused *recipes.RequestError
+		var refused *lock.RequestError
 		require.ErrorAs(t, h.joinBy(l, name, ref).Refused(), &refused, name)
 		require.ErrorAs(t, h.adoptBy(l, name, ref).Refused(), &refused, name)
 	}
-	var refused *recipes.RequestError
-	require.ErrorAs(t, h.Acquire(l, "long", func(r *recipes.Request) { r.Hold = strings.Repeat("x", priority.MaxHold+1) }).Refused(), &refused)
+	var refused *lock.RequestError
+	require.ErrorAs(t, h.Acquire(l, "long", func(r *lock.Request) { r.Hold = strings.Repeat("x", priority.MaxHold+1) }).Refused(), &refused)
 	require.Equal(t, "hold", refused.Field)
 }
 
@@ -687,7 +687,7 @@ func TestHoldThatGoesOnIsNotTakenForIdleByWhoHasLeftIt(t *testing.T) {
 	again := h.Acquire(h.lock(c), "again", ofHold, harness.Try)
 
 	// then it is refused
-	require.ErrorAs(t, again.Refused(), new(*recipes.NotAcquiredError))
+	require.ErrorAs(t, again.Refused(), new(*lock.NotAcquiredError))
 	require.NoError(t, activity.Granted().Check())
 	require.Equal(t, []string{"activity"}, h.holders(h.Client()))
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // N2: an operator's delete evicts a waiter, and a holder. It makes no second holder.
@@ -23,7 +23,7 @@ func TestEvictedHolderLearnsOfItAndTheOthersGoOn(t *testing.T) {
 	h.Delete(h.nodeOf(h.state(onlooker).Waiters[0].ID))
 
 	// then that one learns of it, and the others go on
-	var evicted *recipes.EvictedError
+	var evicted *lock.EvictedError
 	require.ErrorAs(t, victim.Refused(), &evicted)
 	require.Equal(t, "users", evicted.Scope)
 	require.Equal(t, []string{"next"}, harness.Owners(h.state(onlooker).Waiters))
@@ -33,12 +33,12 @@ func TestEvictedHolderLearnsOfItAndTheOthersGoOn(t *testing.T) {
 
 	// then it learns why, and the waiter holds with a greater token
 	loss := holder.Lost().Err
-	require.Equal(t, recipes.LossDeleted, loss.Reason)
+	require.Equal(t, lock.LossDeleted, loss.Reason)
 	require.Equal(t, token, loss.Token)
 	next.Granted()
 	require.Greater(t, next.Token(), token)
 
 	// and its release changes nothing
-	require.ErrorAs(t, holder.Granted().Release(t.Context()), new(*recipes.LostError))
+	require.ErrorAs(t, holder.Granted().Release(t.Context()), new(*lock.LostError))
 	h.heldBy(onlooker, "next")
 }

@@ -16,11 +16,11 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // visit takes the lock, goes inside and comes out.
-func visit(ctx context.Context, l *recipes.PriorityLock, r recipes.Request, inside *harness.Occupancy) error {
+func visit(ctx context.Context, l *lock.PriorityLock, r lock.Request, inside *harness.Occupancy) error {
 	g, err := l.Acquire(ctx, r)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func visit(ctx context.Context, l *recipes.PriorityLock, r recipes.Request, insi
 }
 
 // turns has the locks taken so often by each of some threads, and checks that never two were inside, and that tokens grew.
-func (f *fixture) turns(locks []*recipes.PriorityLock, threads, turns int) {
+func (f *fixture) turns(locks []*lock.PriorityLock, threads, turns int) {
 	f.Helper()
 	var inside harness.Occupancy
 	var crowd sync.WaitGroup
@@ -44,7 +44,7 @@ func (f *fixture) turns(locks []*recipes.PriorityLock, threads, turns int) {
 		for n := range threads {
 			crowd.Go(func() {
 				for range turns {
-					r := recipes.Request{Identity: priority.Identity{Owner: fmt.Sprintf("lock %d thread %d", i, n)}, Terms: priority.Terms{Priority: priority.Level(n % 3), CleanupTimeout: time.Minute}}
+					r := lock.Request{Identity: priority.Identity{Owner: fmt.Sprintf("lock %d thread %d", i, n)}, Terms: priority.Terms{Priority: priority.Level(n % 3), CleanupTimeout: time.Minute}}
 					if err := visit(f.Context(), l, r, &inside); err != nil {
 						f.Error(err)
 						return
@@ -61,7 +61,7 @@ func (f *fixture) turns(locks []*recipes.PriorityLock, threads, turns int) {
 // Curator M6, Kazoo K10
 func TestThreadsThatShareOneLockObjectAreNeverInsideTogether(t *testing.T) {
 	h := share(t)
-	h.turns([]*recipes.PriorityLock{h.lock(h.Client())}, 20, 5)
+	h.turns([]*lock.PriorityLock{h.lock(h.Client())}, 20, 5)
 }
 
 // The crowd of M6, M9 and K10 with everything that may happen to a polite
@@ -79,7 +79,7 @@ func TestCrowdOfImpatientClientsIsNeverInsideTogether(t *testing.T) {
 		crowd.Go(func() {
 			// when each asks again and again, and gives up now and then
 			for n := range 60 {
-				r := recipes.Request{
+				r := lock.Request{
 					Identity: priority.Identity{Owner: fmt.Sprintf("client %d visit %d", i, n)}, Terms: priority.Terms{
 						Priority:       priority.Level(dice.IntN(4)),
 						CleanupTimeout: time.Duration(dice.IntN(3)) * time.Second,
@@ -109,7 +109,7 @@ func TestCrowdOfImpatientClientsIsNeverInsideTogether(t *testing.T) {
 					if err := g.Release(t.Context()); err != nil {
 						t.Error(err)
 					}
-				} else if !recipes.IsNotAcquired(err) && !errors.Is(err, context.Canceled) {
+				} else if !lock.IsNotAcquired(err) && !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
 				cancel()
@@ -138,14 +138,14 @@ func TestTokensKeepForcefulClientsApart(t *testing.T) {
 		crowd.Go(func() {
 			// when five clients take the lock from each other by force
 			for n := range 40 {
-				r := recipes.Request{
+				r := lock.Request{
 					Identity: priority.Identity{Owner: fmt.Sprintf("client %d turn %d", i, n)}, Terms: priority.Terms{
 						Priority: priority.Level(dice.IntN(5)), Forceful: true,
 						CleanupTimeout: time.Duration(dice.IntN(4)) * time.Millisecond, WaitingTimeout: new(time.Duration(dice.IntN(4)) * time.Millisecond),
 					},
 				}
 				g, err := l.Acquire(t.Context(), r)
-				if errors.As(err, new(*recipes.LostError)) || errors.As(err, new(*recipes.EvictedError)) {
+				if errors.As(err, new(*lock.LostError)) || errors.As(err, new(*lock.EvictedError)) {
 					continue // granted, and taken before it was told; perhaps so long before that G does not say it any more
 				} else if err != nil {
 					t.Error(err)
@@ -158,7 +158,7 @@ func TestTokensKeepForcefulClientsApart(t *testing.T) {
 						runtime.Gosched()
 					}
 				}
-				if err := g.Release(t.Context()); err != nil && !errors.As(err, new(*recipes.LostError)) {
+				if err := g.Release(t.Context()); err != nil && !errors.As(err, new(*lock.LostError)) {
 					t.Error(err)
 				}
 			}
@@ -184,7 +184,7 @@ func TestClientInATightLoopLetsTheWaitingOneIn(t *testing.T) {
 	stop := make(chan struct{})
 	var rounds atomic.Int64
 	var mu sync.Mutex
-	var taken []recipes.Token // in order
+	var taken []lock.Token // in order
 	var loop sync.WaitGroup
 	loop.Go(func() {
 		for {
@@ -193,9 +193,9 @@ func TestClientInATightLoopLetsTheWaitingOneIn(t *testing.T) {
 				return
 			default:
 			}
-			g, err := greedy.Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "greedy"}})
+			g, err := greedy.Acquire(t.Context(), lock.Request{Identity: priority.Identity{Owner: "greedy"}})
 			if err == nil {
-				var token recipes.Token
+				var token lock.Token
 				token, err = g.Token(t.Context())
 				mu.Lock()
 				taken = append(taken, token)
@@ -224,7 +224,7 @@ func TestClientInATightLoopLetsTheWaitingOneIn(t *testing.T) {
 	var waits []int
 	for range 20 {
 		goOn() // no more requests are expected
-		g, err := patient.Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "patient"}, Terms: priority.Terms{AcquireTimeout: new(harness.Patience)}})
+		g, err := patient.Acquire(t.Context(), lock.Request{Identity: priority.Identity{Owner: "patient"}, Terms: priority.Terms{AcquireTimeout: new(harness.Patience)}})
 		require.NoError(t, err)
 		granted, err := g.Token(t.Context())
 		require.NoError(t, err)
@@ -235,7 +235,7 @@ func TestClientInATightLoopLetsTheWaitingOneIn(t *testing.T) {
 		mu.Lock()
 		passed := 0
 		for _, token := range taken {
-			if token > recipes.Token(node.Czxid) && token < granted {
+			if token > lock.Token(node.Czxid) && token < granted {
 				passed++
 			}
 		}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-func (f *fixture) guard(c *recipes.Client, owner string) *lockguard.Guard {
+func (f *fixture) guard(c *lock.Client, owner string) *lockguard.Guard {
 	f.Helper()
 	g, err := lockguard.New(c, lockguard.WithOwner(owner), lockguard.WithObserver(func(_ context.Context, e lockguard.Event) {
 		f.History.Add(owner, "%T %+v", e.Notice, e)
@@ -46,7 +46,7 @@ func TestNestedHoldsKeepTheLockUntilTheLastIsReleased(t *testing.T) {
 		try := users
 		try.AcquireTimeout = new(time.Duration)
 		_, err := guard.Acquire(t.Context(), try)
-		require.True(t, recipes.IsNotAcquired(err), "without that context it is a stranger")
+		require.True(t, lock.IsNotAcquired(err), "without that context it is a stranger")
 		h.heldBy(onlooker, "nested")
 		require.NoError(t, outer.Context().Err())
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A holder that has read a request before hands over without reading it again;
@@ -25,8 +25,8 @@ func TestRequestIsUnchangedByItsHandOver(t *testing.T) {
 	for i := range 12 {
 		// given a holder, and a waiter whose request is like one before, or is not
 		message := fmt.Sprint("reason ", i/3)
-		l := []*recipes.PriorityLock{right, left}[i%2]
-		waiter := h.Acquire(l, "waiter", harness.Cleanup(time.Minute), func(r *recipes.Request) { r.Message = message })
+		l := []*lock.PriorityLock{right, left}[i%2]
+		waiter := h.Acquire(l, "waiter", harness.Cleanup(time.Minute), func(r *lock.Request) { r.Message = message })
 		waiter.Queued()
 
 		// when the lock is handed over

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -49,14 +49,14 @@ func localQueue(t testing.TB) int {
 }
 
 // Client returns a client as harness.Fixture does, with the local queue that the suite runs with.
-func (f *fixture) Client(change ...func(*recipes.Config)) *recipes.Client {
+func (f *fixture) Client(change ...func(*lock.Config)) *lock.Client {
 	f.Helper()
-	return f.Fixture.Client(append([]func(*recipes.Config){inLine(localQueue(f))}, change...)...)
+	return f.Fixture.Client(append([]func(*lock.Config){inLine(localQueue(f))}, change...)...)
 }
 
 // inLine has the requests of a client queue inside of it, behind one node.
-func inLine(turns int) func(*recipes.Config) {
-	return func(cfg *recipes.Config) { cfg.LocalQueue = turns }
+func inLine(turns int) func(*lock.Config) {
+	return func(cfg *lock.Config) { cfg.LocalQueue = turns }
 }
 
 // allSeen gives each request a node, where a test looks at them.
@@ -64,7 +64,7 @@ var allSeen = inLine(0)
 
 // wired returns a client that has done everything once, so that what it does but once in its life is done, and the proxy
 // between it and the server.
-func (f *fixture) wired(change ...func(*recipes.Config)) (*recipes.Client, *zktest.Proxy) {
+func (f *fixture) wired(change ...func(*lock.Config)) (*lock.Client, *zktest.Proxy) {
 	f.Helper()
 	wire := zktest.RunProxyT(f, f.Server.Addr())
 	c := f.Client(append(change, harness.Servers(wire.Addr()))...)
@@ -73,7 +73,7 @@ func (f *fixture) wired(change ...func(*recipes.Config)) (*recipes.Client, *zkte
 }
 
 // warm lets a client do everything once.
-func (f *fixture) warm(c *recipes.Client) {
+func (f *fixture) warm(c *lock.Client) {
 	f.Helper()
 	f.Hold(f.Lock(c, "warm"), "warm").Release()
 	f.State(c, "warm")
@@ -100,7 +100,7 @@ func request() zktest.Match {
 }
 
 // lock returns the lock of the scope "users".
-func (f *fixture) lock(c *recipes.Client) *recipes.PriorityLock {
+func (f *fixture) lock(c *lock.Client) *lock.PriorityLock {
 	f.Helper()
 	return f.Lock(c, "users")
 }
@@ -126,13 +126,13 @@ func (f *fixture) queued(owner string, options ...harness.Option) *harness.Reque
 }
 
 // state reads the lock.
-func (f *fixture) state(c *recipes.Client) recipes.LockState {
+func (f *fixture) state(c *lock.Client) lock.State {
 	f.Helper()
 	return f.State(c, "users")
 }
 
 // heldBy checks who holds the lock, in any order.
-func (f *fixture) heldBy(c *recipes.Client, owners ...string) {
+func (f *fixture) heldBy(c *lock.Client, owners ...string) {
 	f.Helper()
 	require.ElementsMatch(f, owners, harness.Owners(f.state(c).Holders), "holders")
 }
@@ -171,13 +171,13 @@ func (f *fixture) collect(nodes ...string) {
 }
 
 // as makes a client one of a digest user.
-func as(user string) func(*recipes.Config) {
-	return func(cfg *recipes.Config) { cfg.Auth = &recipes.Digest{User: user, Password: "secret"} }
+func as(user string) func(*lock.Config) {
+	return func(cfg *lock.Config) { cfg.Auth = &lock.Digest{User: user, Password: "secret"} }
 }
 
 // breakHold breaks the hold with a token, as an operator.
-func (f *fixture) breakHold(token recipes.Token) {
+func (f *fixture) breakHold(token lock.Token) {
 	f.Helper()
-	_, err := f.Client(as("op")).Break(f.Context(), recipes.BreakRequest{Scope: "users", Token: token, By: "op", Reason: "stuck"})
+	_, err := f.Client(as("op")).Break(f.Context(), lock.BreakRequest{Scope: "users", Token: token, By: "op", Reason: "stuck"})
 	require.NoError(f, err)
 }

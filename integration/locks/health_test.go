@@ -10,20 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 	h := alone(t)
-	healthy := func(c *recipes.Client, why string, ok func(recipes.Health) bool) recipes.Health {
+	healthy := func(c *lock.Client, why string, ok func(lock.Health) bool) lock.Health {
 		t.Helper()
 		harness.Eventually(t, func() bool { return ok(c.Health()) }, "%s: %+v", why, c.Health())
 		return c.Health()
 	}
-	connected := func(reconnects, expirations uint64) func(recipes.Health) bool {
-		return func(x recipes.Health) bool { // a server that has just started may hang up once more
-			return x.State == recipes.SessionConnected && x.Err == nil && x.Reconnects >= reconnects && x.Expirations == expirations
+	connected := func(reconnects, expirations uint64) func(lock.Health) bool {
+		return func(x lock.Health) bool { // a server that has just started may hang up once more
+			return x.State == lock.SessionConnected && x.Err == nil && x.Reconnects >= reconnects && x.Expirations == expirations
 		}
 	}
 
@@ -38,8 +38,8 @@ func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 
 	// when the server stops: what is held is safe for ever less time
 	require.NoError(t, h.Server.Stop())
-	before := healthy(c, "the server has stopped", func(x recipes.Health) bool { return x.State == recipes.SessionSuspended && x.Err != nil }).Left
-	healthy(c, "time goes by", func(x recipes.Health) bool { return x.Left < before })
+	before := healthy(c, "the server has stopped", func(x lock.Health) bool { return x.State == lock.SessionSuspended && x.Err != nil }).Left
+	healthy(c, "time goes by", func(x lock.Health) bool { return x.Left < before })
 
 	// and comes back
 	require.NoError(t, h.Server.Restart(t.Context()))
@@ -51,7 +51,7 @@ func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 
 	require.NoError(t, c.Close(t.Context()))
 	closed := c.Health()
-	require.Equal(t, recipes.SessionClosed, closed.State)
+	require.Equal(t, lock.SessionClosed, closed.State)
 	require.Zero(t, closed.Left)
 	require.EqualValues(t, 1, closed.Expirations, "Close is no expiration")
 }
@@ -60,12 +60,12 @@ func TestEveryOperationIsReportedWithWhatBecameOfIt(t *testing.T) {
 	h := alone(t)
 	type kind struct {
 		name   string
-		result recipes.OperationResult
+		result lock.OperationResult
 	}
 	var mu sync.Mutex
 	told := map[kind]int{}
 	c := h.Client()
-	c.OnOperation(func(o recipes.Operation) {
+	c.OnOperation(func(o lock.Operation) {
 		mu.Lock()
 		defer mu.Unlock()
 		told[kind{o.Name, o.Result}]++
@@ -88,7 +88,7 @@ func TestEveryOperationIsReportedWithWhatBecameOfIt(t *testing.T) {
 
 	// then
 	for _, want := range []string{"multi", "get", "children"} {
-		require.Positive(t, seen()[kind{want, recipes.OperationOK}], "%s in %v", want, seen())
+		require.Positive(t, seen()[kind{want, lock.OperationOK}], "%s in %v", want, seen())
 	}
 	for k := range seen() {
 		require.Contains(t, zkclient.OperationNames(), k.name)
@@ -99,14 +99,14 @@ func TestEveryOperationIsReportedWithWhatBecameOfIt(t *testing.T) {
 	require.NoError(t, h.Server.Pause())
 	carl := h.Acquire(h.lock(c), "carl")
 	harness.Eventually(t, func() bool {
-		return slices.ContainsFunc(slices.Collect(maps.Keys(seen())), func(k kind) bool { return k.result == recipes.OperationLost })
+		return slices.ContainsFunc(slices.Collect(maps.Keys(seen())), func(k kind) bool { return k.result == lock.OperationLost })
 	}, "an operation is lost")
 	require.NoError(t, h.Server.Resume())
 	carl.Release()
 
 	// the callback is not called any more; a ping may be under way
 	c.OnOperation(nil)
-	before := seen()[kind{"multi", recipes.OperationOK}]
+	before := seen()[kind{"multi", lock.OperationOK}]
 	h.Hold(h.lock(c), "dora").Release()
-	require.Equal(t, before, seen()[kind{"multi", recipes.OperationOK}])
+	require.Equal(t, before, seen()[kind{"multi", lock.OperationOK}])
 }

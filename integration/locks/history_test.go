@@ -16,14 +16,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // board starts one with a client of its own.
 func (f *fixture) board() *live.Board {
 	f.Helper()
 	c := f.Client()
-	look, err := c.Lookout(recipes.LookoutOptions{Gap: gap})
+	look, err := c.Lookout(lock.LookoutOptions{Gap: gap})
 	require.NoError(f, err)
 	b, err := live.New(live.Options{Source: look, Now: c.Now})
 	require.NoError(f, err)
@@ -55,7 +55,7 @@ func still(locks []live.Lock) []live.Lock {
 // A chronicle is what became of the holds of a test, by those who had them.
 type chronicle struct {
 	mu    sync.Mutex
-	holds map[recipes.Token]map[string]deed // by owner: shared ones may be granted at once
+	holds map[lock.Token]map[string]deed // by owner: shared ones may be granted at once
 }
 
 // A deed is how a hold ended, as far as the one who had it knows.
@@ -66,7 +66,7 @@ const (
 	lost     deed = "lost" // in whatever way
 )
 
-func (c *chronicle) note(token recipes.Token, owner string, how deed) {
+func (c *chronicle) note(token lock.Token, owner string, how deed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.holds[token] == nil {
@@ -79,7 +79,7 @@ func (c *chronicle) note(token recipes.Token, owner string, how deed) {
 // give up, release, preempt, take by force, share, downgrade, extend, break, die.
 func (f *fixture) bustle(seed uint64, scopes, workers, steps int) *chronicle {
 	f.Helper()
-	c := &chronicle{holds: map[recipes.Token]map[string]deed{}}
+	c := &chronicle{holds: map[lock.Token]map[string]deed{}}
 	op := f.Client(as("op"))
 	var work sync.WaitGroup
 	for w := range workers {
@@ -95,13 +95,13 @@ func (f *fixture) bustle(seed uint64, scopes, workers, steps int) *chronicle {
 	return c
 }
 
-func (f *fixture) step(c *chronicle, client, op *recipes.Client, random *rand.Rand, owner, scope string) {
+func (f *fixture) step(c *chronicle, client, op *lock.Client, random *rand.Rand, owner, scope string) {
 	background := context.Background()
 	l, err := client.PriorityLock(scope)
 	if err != nil {
 		panic(err)
 	}
-	r := recipes.Request{
+	r := lock.Request{
 		Identity: priority.Identity{Owner: owner}, Terms: priority.Terms{
 			Priority: priority.Level(random.IntN(5)), Mode: []priority.Mode{priority.Exclusive, priority.Exclusive, priority.Shared}[random.IntN(3)],
 			Forceful: random.IntN(2) == 0, LeaseTimeout: time.Duration(1+random.IntN(60)) * time.Millisecond,
@@ -109,7 +109,7 @@ func (f *fixture) step(c *chronicle, client, op *recipes.Client, random *rand.Ra
 		},
 	}
 	over := make(chan struct{})
-	r.Notify = on[recipes.Lost](func() { close(over) })
+	r.Notify = on[lock.Lost](func() { close(over) })
 	if random.IntN(8) == 0 {
 		r.LockDelay = time.Duration(1+random.IntN(40)) * time.Millisecond
 	}
@@ -131,7 +131,7 @@ func (f *fixture) step(c *chronicle, client, op *recipes.Client, random *rand.Ra
 		pause()
 	case 2:
 		if err == nil {
-			_, _ = op.Break(background, recipes.BreakRequest{Scope: scope, Token: token, By: "op", Reason: "at random"})
+			_, _ = op.Break(background, lock.BreakRequest{Scope: scope, Token: token, By: "op", Reason: "at random"})
 		}
 	case 3:
 		if id, password := client.Session(); id != 0 && f.Server.Expire(background, id, password) == nil {

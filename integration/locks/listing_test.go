@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -32,7 +32,7 @@ func TestListingThatFailsIsReportedAndLeavesNoRequest(t *testing.T) {
 	victim := h.Acquire(h.lock(c), "victim")
 
 	// then it fails with that error, and its node is gone
-	var access *recipes.AccessError
+	var access *lock.AccessError
 	require.ErrorAs(t, victim.Refused(), &access)
 	require.Equal(t, node, access.Node)
 	require.Equal(t, 2, joined)

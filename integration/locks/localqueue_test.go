@@ -12,12 +12,12 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // line has somebody hold the lock, and others stand in line behind.
-func (f *fixture) line(c *recipes.Client, n int, change ...func(*recipes.Request)) (holder *harness.Request, behind []*harness.Request) {
+func (f *fixture) line(c *lock.Client, n int, change ...func(*lock.Request)) (holder *harness.Request, behind []*harness.Request) {
 	f.Helper()
 	holder = f.Hold(f.lock(c), "holder", change...)
 	for i := range n {
@@ -69,17 +69,17 @@ func TestRequestsOfOneClientStandInLineBehindOneNode(t *testing.T) {
 		require.Equal(t, 2-i, state.Holders[0].Behind)
 		require.Len(t, h.Ephemerals(), 1)
 		u.Release()
-		require.ErrorIs(t, u.Granted().Release(t.Context()), recipes.ErrReleased)
+		require.ErrorIs(t, u.Granted().Release(t.Context()), lock.ErrReleased)
 	}
 	h.NoEphemerals()
-	require.ErrorIs(t, ann.Granted().Check(), recipes.ErrReleased)
+	require.ErrorIs(t, ann.Granted().Check(), lock.ErrReleased)
 }
 
 // A holder gets the same notices from its own process as from ZooKeeper.
 func TestHolderOfTheLineHasAllItsTerms(t *testing.T) {
 	h := share(t)
 	c := h.Client(inLine(8))
-	asks := func(r *recipes.Request) {
+	asks := func(r *lock.Request) {
 		r.Terms = priority.Terms{
 			Priority: 9, Forceful: true, WaitingTimeout: new(7 * time.Minute), LeaseTimeout: time.Hour, CleanupTimeout: 3 * time.Minute,
 			MinRuntime: 20 * time.Minute, PreemptDelta: 5,
@@ -94,7 +94,7 @@ func TestHolderOfTheLineHasAllItsTerms(t *testing.T) {
 
 func TestLinesOfSeveralClientsAreNeverInsideTogether(t *testing.T) {
 	h := share(t)
-	var locks []*recipes.PriorityLock
+	var locks []*lock.PriorityLock
 	for i := range 3 {
 		locks = append(locks, h.lock(h.Client(inLine(1+2*i))))
 	}
@@ -125,7 +125,7 @@ func TestLineDoesNotPassWhoIsMoreImportant(t *testing.T) {
 	h := share(t)
 	holder, behind := h.line(h.Client(inLine(8)), 2)
 	// It preempts no holder: the holder's node does not mention it.
-	bob := h.queued("bob", harness.At(5), func(r *recipes.Request) { r.NeverPreempts = true })
+	bob := h.queued("bob", harness.At(5), func(r *lock.Request) { r.NeverPreempts = true })
 
 	holder.Release()
 	require.Equal(t, "bob", h.first(append([]*harness.Request{bob}, behind...)...).Owner)
@@ -137,14 +137,14 @@ func TestPreemptedHolderLeavesTheLockToItsPreemptor(t *testing.T) {
 	h := share(t)
 	holder, behind := h.line(h.Client(inLine(8)), 2, harness.Cleanup(time.Minute))
 	bob := h.acquire("bob", harness.At(5))
-	harness.Await[recipes.PreemptRequested](h, holder.Notices)
+	harness.Await[lock.PreemptRequested](h, holder.Notices)
 
 	holder.Release()
 	require.Equal(t, "bob", h.first(append([]*harness.Request{bob}, behind...)...).Owner)
 	bob.Release()
 	for _, u := range behind {
 		u.Granted()
-		require.Empty(t, harness.All[recipes.PreemptRequested](u.Notices), "that was for another")
+		require.Empty(t, harness.All[lock.PreemptRequested](u.Notices), "that was for another")
 		u.Release()
 	}
 	h.NoEphemerals()
@@ -202,7 +202,7 @@ func TestRequestToGoThatMeetsALostTransactionIsHeard(t *testing.T) {
 	asked := make(chan *harness.Request, 1)
 	h.meanwhile(wire.On(zktest.Op(zktest.Multi).Nth(1)).Hold(), func() {
 		bob := h.Acquire(others, "bob", harness.At(5))
-		harness.Await[recipes.PreemptSent](h, bob.Notices)
+		harness.Await[lock.PreemptSent](h, bob.Notices)
 		wire.Disconnect(id)
 		asked <- bob
 	})
@@ -221,7 +221,7 @@ func TestLineGoesOnInTheNextSession(t *testing.T) {
 	holder, behind := h.line(c, 2)
 	h.Expire(c)
 	loss := holder.Lost().Err
-	require.Equal(t, recipes.LossSession, loss.Reason)
+	require.Equal(t, lock.LossSession, loss.Reason)
 	for _, u := range behind {
 		u.Granted()
 		require.Greater(t, u.Token(), loss.Token)
@@ -237,7 +237,7 @@ func TestLineBehindALeaseThatIsOverAsksTheHolderToGo(t *testing.T) {
 	next, last := h.Acquire(h.lock(c), "next"), h.Acquire(h.lock(c), "last")
 
 	// when its lease is over, it hears of the one that waits
-	asked := harness.Await[recipes.PreemptRequested](h, holder.Notices)
+	asked := harness.Await[lock.PreemptRequested](h, holder.Notices)
 	require.Equal(t, priority.LeaseExpired, asked.Reason)
 	holder.Release()
 	first := h.first(next, last)
@@ -252,7 +252,7 @@ func TestWhoLeavesTheLineLearnsWhoHasTheLock(t *testing.T) {
 	holder, behind := h.line(c, 1)
 	writes := h.state(c).Holders[0].Token
 	late := h.Acquire(h.lock(c), "late", harness.Within(50*time.Millisecond))
-	var missed *recipes.NotAcquiredError
+	var missed *lock.NotAcquiredError
 	require.ErrorAs(t, late.Refused(), &missed)
 	require.Equal(t, []string{"holder"}, harness.Owners(missed.Holders))
 	gone := h.Acquire(h.lock(c), "gone")
@@ -272,10 +272,10 @@ func TestTermsThatChangeTakeARequestOutOfTheLine(t *testing.T) {
 	c := h.Client(inLine(8))
 	changed := make(chan struct{})
 	var mu sync.Mutex
-	terms := recipes.Revision{Terms: priority.Terms{LeaseTimeout: time.Minute}}
-	boosted := func(r *recipes.Request) {
+	terms := lock.Revision{Terms: priority.Terms{LeaseTimeout: time.Minute}}
+	boosted := func(r *lock.Request) {
 		r.LeaseTimeout = time.Minute
-		r.Revise = func() (recipes.Revision, <-chan struct{}) {
+		r.Revise = func() (lock.Revision, <-chan struct{}) {
 			mu.Lock()
 			defer mu.Unlock()
 			return terms, changed
@@ -292,7 +292,7 @@ func TestTermsThatChangeTakeARequestOutOfTheLine(t *testing.T) {
 	close(changed)
 	changed = nil
 	mu.Unlock()
-	harness.Await[recipes.PreemptRequested](h, holder.Notices)
+	harness.Await[lock.PreemptRequested](h, holder.Notices)
 	holder.Release()
 	require.Equal(t, "bob", h.first(append([]*harness.Request{bob}, behind...)...).Owner)
 	bob.Release()
@@ -305,7 +305,7 @@ func TestLineQueuesBehindAHolderThatShares(t *testing.T) {
 	holder, behind := h.line(c, 2)
 	require.NoError(t, holder.Granted().Downgrade(t.Context()))
 	harness.Eventually(t, func() bool { return len(h.Ephemerals()) == 2 }, "the line has a node of its own")
-	reader := h.acquire("reader", harness.At(5), func(r *recipes.Request) { r.Mode = priority.Shared })
+	reader := h.acquire("reader", harness.At(5), func(r *lock.Request) { r.Mode = priority.Shared })
 	reader.Granted()
 	holder.Release()
 	reader.Release()
@@ -319,7 +319,7 @@ func TestLineGoesOnWhenItsHolderIsEvicted(t *testing.T) {
 
 	// when somebody takes the lock by force
 	loss := holder.Lost().Err
-	require.Equal(t, recipes.LossTaken, loss.Reason)
+	require.Equal(t, lock.LossTaken, loss.Reason)
 	bob.Granted()
 	for _, u := range behind {
 		u.IsPending()

@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // gap between two looks at a lock, in these tests.
@@ -24,21 +24,21 @@ const gap = 10 * time.Millisecond
 // onlooker is a Lookout that runs, and what it was told.
 type onlooker struct {
 	f      *fixture
-	client *recipes.Client
+	client *lock.Client
 
 	mu     sync.Mutex
-	states map[string]recipes.LockState // of the locks that there are
-	seen   []recipes.Sighting
+	states map[string]lock.State // of the locks that there are
+	seen   []lock.Sighting
 	synced int
 	blind  int
 	free   int // how many of the locks called many/… were free when it was synced last
 }
 
 // lookout starts one with a client of its own.
-func (f *fixture) lookout(change ...func(*recipes.Config)) *onlooker {
+func (f *fixture) lookout(change ...func(*lock.Config)) *onlooker {
 	f.Helper()
-	o := &onlooker{f: f, client: f.Client(change...), states: map[string]recipes.LockState{}}
-	look, err := o.client.Lookout(recipes.LookoutOptions{Gap: gap})
+	o := &onlooker{f: f, client: f.Client(change...), states: map[string]lock.State{}}
+	look, err := o.client.Lookout(lock.LookoutOptions{Gap: gap})
 	require.NoError(f, err)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	errEnough := errors.New("enough")
@@ -51,7 +51,7 @@ func (f *fixture) lookout(change ...func(*recipes.Config)) *onlooker {
 	return o
 }
 
-func (o *onlooker) note(s recipes.Sighting) {
+func (o *onlooker) note(s lock.Sighting) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.seen = append(o.seen, s)
@@ -89,7 +89,7 @@ func (o *onlooker) until(what string, is func() bool) {
 }
 
 // sees waits for a state of the scope "users".
-func (o *onlooker) sees(what string, is func(recipes.LockState) bool) (found recipes.LockState) {
+func (o *onlooker) sees(what string, is func(lock.State) bool) (found lock.State) {
 	o.f.Helper()
 	o.until(what, func() (ok bool) {
 		found, ok = o.states["users"]
@@ -99,7 +99,7 @@ func (o *onlooker) sees(what string, is func(recipes.LockState) bool) (found rec
 }
 
 // agrees waits until what it was told last is what there is.
-func (o *onlooker) agrees(c *recipes.Client) {
+func (o *onlooker) agrees(c *lock.Client) {
 	o.f.Helper()
 	var is, seen string
 	defer func() { o.f.History.Add("lookout", "there is: %s\nit has seen: %s", is, seen) }()
@@ -108,18 +108,18 @@ func (o *onlooker) agrees(c *recipes.Client) {
 		require.NoError(o.f, err)
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		var told []recipes.LockState
+		var told []lock.State
 		for _, s := range o.states {
 			told = append(told, s)
 		}
-		slices.SortFunc(told, func(a, b recipes.LockState) int { return strings.Compare(a.Scope, b.Scope) })
+		slices.SortFunc(told, func(a, b lock.State) int { return strings.Compare(a.Scope, b.Scope) })
 		is, seen = timeless(all), timeless(told)
 		return is == seen
 	}, "the lookout agrees with the locks")
 }
 
 // timeless prints what of states does not depend on when they were looked at.
-func timeless(states []recipes.LockState) string {
+func timeless(states []lock.State) string {
 	states = slices.Clone(states)
 	for i := range states {
 		s := &states[i]
@@ -133,18 +133,18 @@ func timeless(states []recipes.LockState) string {
 }
 
 // holdersAre returns a condition on who holds a lock.
-func holdersAre(names ...string) func(recipes.LockState) bool {
-	return func(s recipes.LockState) bool { return slices.Equal(harness.Owners(s.Holders), names) }
+func holdersAre(names ...string) func(lock.State) bool {
+	return func(s lock.State) bool { return slices.Equal(harness.Owners(s.Holders), names) }
 }
 
 // asked returns a condition on how many ask the one holder to go.
-func asked(by int) func(recipes.LockState) bool {
-	return func(s recipes.LockState) bool { return len(s.Holders) == 1 && len(s.Holders[0].PreemptedBy) == by }
+func asked(by int) func(lock.State) bool {
+	return func(s lock.State) bool { return len(s.Holders) == 1 && len(s.Holders[0].PreemptedBy) == by }
 }
 
 // waiting returns a condition on how many wait for a lock.
-func waiting(n int) func(recipes.LockState) bool {
-	return func(s recipes.LockState) bool { return len(s.Waiters) == n }
+func waiting(n int) func(lock.State) bool {
+	return func(s lock.State) bool { return len(s.Waiters) == n }
 }
 
 func TestLookingMakesNothing(t *testing.T) {
@@ -186,11 +186,11 @@ func TestLookoutSeesEveryStepOfALock(t *testing.T) {
 	bob.Queued()
 	cid := h.Acquire(h.lock(c), "cid", harness.At(2))
 	cid.Queued()
-	o.sees("cid is before bob", func(s recipes.LockState) bool { return slices.Equal(harness.Owners(s.Waiters), []string{"cid", "bob"}) })
+	o.sees("cid is before bob", func(s lock.State) bool { return slices.Equal(harness.Owners(s.Waiters), []string{"cid", "bob"}) })
 
 	// a new lease
 	require.NoError(t, ann.Granted().Extend(t.Context(), 2*time.Hour))
-	o.sees("ann's lease is longer", func(s recipes.LockState) bool { return s.Holders[0].LeaseTimeout == 2*time.Hour })
+	o.sees("ann's lease is longer", func(s lock.State) bool { return s.Holders[0].LeaseTimeout == 2*time.Hour })
 
 	// a request to go, and its end
 	dan := h.Acquire(h.lock(c), "dan", harness.At(9))
@@ -226,7 +226,7 @@ func TestLookoutSeesEveryStepOfALock(t *testing.T) {
 	require.Len(t, s.Evicted, 2)
 	require.Equal(t, "stuck", s.Evicted[1].Why)
 	bob.Release()
-	o.sees("it is free", func(s recipes.LockState) bool { return len(s.Holders)+len(s.Waiters) == 0 })
+	o.sees("it is free", func(s lock.State) bool { return len(s.Holders)+len(s.Waiters) == 0 })
 	o.agrees(c)
 }
 
@@ -238,18 +238,18 @@ func TestLookoutSeesSharedHoldersCompanionsDelaysAndRevisions(t *testing.T) {
 	// shared holders, a downgrade
 	ann := h.Hold(h.lock(c), "ann")
 	require.NoError(t, ann.Granted().Downgrade(t.Context()))
-	o.sees("ann shares", func(s recipes.LockState) bool { return len(s.Holders) == 1 && s.Holders[0].Mode == priority.Shared })
+	o.sees("ann shares", func(s lock.State) bool { return len(s.Holders) == 1 && s.Holders[0].Mode == priority.Shared })
 	bob := h.Hold(h.lock(c), "bob", harness.Shared)
-	o.sees("both share", func(s recipes.LockState) bool { return len(s.Holders) == 2 })
+	o.sees("both share", func(s lock.State) bool { return len(s.Holders) == 2 })
 	ann.Release()
 	bob.Release()
 
 	// readers by the fast path, who do not write the lock node
 	openers, _ := h.open()
 	walker := h.walker(h.Client(), "walker")
-	o.sees("all readers", func(s recipes.LockState) bool { return len(s.Holders) == 3 })
+	o.sees("all readers", func(s lock.State) bool { return len(s.Holders) == 3 })
 	walker.Release()
-	o.sees("the openers", func(s recipes.LockState) bool { return len(s.Holders) == 2 })
+	o.sees("the openers", func(s lock.State) bool { return len(s.Holders) == 2 })
 	for _, r := range openers {
 		r.Release()
 	}
@@ -258,20 +258,20 @@ func TestLookoutSeesSharedHoldersCompanionsDelaysAndRevisions(t *testing.T) {
 	first := h.Hold(h.lock(c), "first", ofHold)
 	second := h.join("second", h.reference(first))
 	second.Granted()
-	o.sees("companions", func(s recipes.LockState) bool {
+	o.sees("companions", func(s lock.State) bool {
 		return len(s.Holders) == 2 && s.Holders[0].Token == s.Holders[1].Token && s.Holders[0].Hold == holdID
 	})
 	second.Release()
 	first.Release()
 
 	// what a waiter asks for changes in its place
-	terms, revise := changingTerms(recipes.Revision{Terms: priority.Terms{LeaseTimeout: time.Minute}})
+	terms, revise := changingTerms(lock.Revision{Terms: priority.Terms{LeaseTimeout: time.Minute}})
 	fay := h.Hold(h.lock(c), "fay")
-	gus := h.Acquire(h.lock(c), "gus", func(r *recipes.Request) { r.Revise = terms })
+	gus := h.Acquire(h.lock(c), "gus", func(r *lock.Request) { r.Revise = terms })
 	gus.Queued()
-	o.sees("gus waits", func(s recipes.LockState) bool { return len(s.Waiters) == 1 && !s.Waiters[0].Forceful })
-	revise(recipes.Revision{Terms: priority.Terms{LeaseTimeout: time.Minute, Forceful: true}})
-	o.sees("gus is forceful now", func(s recipes.LockState) bool { return len(s.Waiters) == 1 && s.Waiters[0].Forceful })
+	o.sees("gus waits", func(s lock.State) bool { return len(s.Waiters) == 1 && !s.Waiters[0].Forceful })
+	revise(lock.Revision{Terms: priority.Terms{LeaseTimeout: time.Minute, Forceful: true}})
+	o.sees("gus is forceful now", func(s lock.State) bool { return len(s.Waiters) == 1 && s.Waiters[0].Forceful })
 	fay.Release()
 	gus.Release()
 
@@ -280,11 +280,11 @@ func TestLookoutSeesSharedHoldersCompanionsDelaysAndRevisions(t *testing.T) {
 	h.Hold(h.lock(frail), "hal", delayed(time.Minute))
 	o.sees("hal holds", holdersAre("hal"))
 	h.Expire(frail)
-	s := o.sees("the lock is delayed", func(s recipes.LockState) bool { return len(s.Holders) == 0 && len(s.Delays) == 1 })
+	s := o.sees("the lock is delayed", func(s lock.State) bool { return len(s.Holders) == 0 && len(s.Delays) == 1 })
 	require.Equal(t, "hal", s.Delays[0].Owner)
 	require.True(t, s.Delays[0].Until.IsZero())
 	ivy := h.Acquire(h.lock(c), "ivy")
-	s = o.sees("the delay has begun", func(s recipes.LockState) bool {
+	s = o.sees("the delay has begun", func(s lock.State) bool {
 		return len(s.Waiters) == 1 && len(s.Delays) == 1 && !s.Delays[0].Until.IsZero()
 	})
 	require.Equal(t, time.Minute, s.Delays[0].Until.Sub(s.Delays[0].Since))
@@ -301,9 +301,9 @@ func TestLookoutSeesLocksThatAreCollectedAndUsedAgain(t *testing.T) {
 		// given a lock that was used
 		ann := h.Hold(h.lock(c), "ann")
 		node := lockNode(ann)
-		o.sees("ann holds", func(s recipes.LockState) bool { return len(s.Holders) == 1 })
+		o.sees("ann holds", func(s lock.State) bool { return len(s.Holders) == 1 })
 		ann.Release()
-		o.sees("ann has gone", func(s recipes.LockState) bool { return len(s.Holders) == 0 })
+		o.sees("ann has gone", func(s lock.State) bool { return len(s.Holders) == 0 })
 
 		// when it is collected
 		h.collect(node)
@@ -312,7 +312,7 @@ func TestLookoutSeesLocksThatAreCollectedAndUsedAgain(t *testing.T) {
 		o.until("the lock is gone", func() bool { _, there := o.states["users"]; return !there })
 	}
 	again := h.Hold(h.lock(c), "again")
-	o.sees("it is there again", func(s recipes.LockState) bool { return len(s.Holders) == 1 })
+	o.sees("it is there again", func(s lock.State) bool { return len(s.Holders) == 1 })
 	again.Release()
 	o.agrees(c)
 }
@@ -376,7 +376,7 @@ func TestLookoutLosesNothingWithItsConnectionOrItsSession(t *testing.T) {
 				}
 			})
 
-			o.sees("bob holds, cid waits", func(s recipes.LockState) bool { return holdersAre("bob")(s) && waiting(1)(s) })
+			o.sees("bob holds, cid waits", func(s lock.State) bool { return holdersAre("bob")(s) && waiting(1)(s) })
 			o.agrees(c)
 
 			// and what happens then, in the nodes that were there, is seen
@@ -384,7 +384,7 @@ func TestLookoutLosesNothingWithItsConnectionOrItsSession(t *testing.T) {
 			o.sees("eve asks bob to go", asked(1))
 			eve.Cancel()
 			require.Error(t, eve.Refused())
-			o.sees("she has left", func(s recipes.LockState) bool { return asked(0)(s) && waiting(1)(s) })
+			o.sees("she has left", func(s lock.State) bool { return asked(0)(s) && waiting(1)(s) })
 
 			// and what is the same is not told again
 			o.mu.Lock()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // The tests of this file look at the nodes that a lock consists of, and at who
@@ -32,7 +32,7 @@ func TestWorkersThatAreDoneLeaveNothingButTheirCount(t *testing.T) {
 	require.NoError(t, err)
 
 	// when ten workers have locked and unlocked once
-	var locks []*recipes.PriorityLock
+	var locks []*lock.PriorityLock
 	for range workers {
 		locks = append(locks, h.lock(h.Client()))
 	}
@@ -50,8 +50,8 @@ func TestWorkersThatAreDoneLeaveNothingButTheirCount(t *testing.T) {
 // Curator M5
 func TestChrootHoldsEverything(t *testing.T) {
 	h := share(t)
-	tenant := func(name string) *recipes.Client {
-		return h.Client(func(cfg *recipes.Config) { cfg.Chroot, cfg.Root = h.Root+"/tenants/"+name, "/locks of it" })
+	tenant := func(name string) *lock.Client {
+		return h.Client(func(cfg *lock.Config) { cfg.Chroot, cfg.Root = h.Root+"/tenants/"+name, "/locks of it" })
 	}
 
 	// given two chroots with the same root in them
@@ -140,15 +140,15 @@ func TestLockNeedsItsOwnNodeAlone(t *testing.T) {
 	require.NoError(t, holder.Granted().Extend(t.Context(), time.Hour))
 	waiter := h.queued("waiter")
 	leaver := h.acquire("leaver", harness.Within(50*time.Millisecond))
-	require.True(t, recipes.IsNotAcquired(leaver.Refused()))
+	require.True(t, lock.IsNotAcquired(leaver.Refused()))
 	boss := h.acquire("boss", harness.At(1))
-	harness.Await[recipes.PreemptRequested](h, holder.Notices)
+	harness.Await[lock.PreemptRequested](h, holder.Notices)
 	holder.Release()
 	boss.Release()
 	waiter.Granted()
 	thief := h.acquire("thief", harness.At(1), harness.Forceful)
 	thief.Granted()
-	require.Equal(t, recipes.LossTaken, waiter.Lost().Err.Reason)
+	require.Equal(t, lock.LossTaken, waiter.Lost().Err.Reason)
 	h.heldBy(h.Client(), "thief")
 	thief.Release()
 
@@ -173,9 +173,9 @@ func TestLockBelongsToTheUserWhoMadeIt(t *testing.T) {
 	}
 
 	// and others learn that it is not theirs
-	for _, stranger := range []*recipes.Client{h.Client(), h.Client(as("bob"))} {
-		_, err := h.lock(stranger).Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "stranger"}})
-		var access *recipes.AccessError
+	for _, stranger := range []*lock.Client{h.Client(), h.Client(as("bob"))} {
+		_, err := h.lock(stranger).Acquire(t.Context(), lock.Request{Identity: priority.Identity{Owner: "stranger"}})
+		var access *lock.AccessError
 		require.ErrorAs(t, err, &access)
 		_, err = stranger.Lock(t.Context(), "users")
 		require.ErrorAs(t, err, &access)
@@ -202,10 +202,10 @@ func TestParentThatBelongsToSomebodyElseIsNamed(t *testing.T) {
 	require.NoError(t, err)
 
 	// when a stranger asks for a lock
-	_, err = h.lock(h.Client()).Acquire(t.Context(), recipes.Request{Identity: priority.Identity{Owner: "stranger"}})
+	_, err = h.lock(h.Client()).Acquire(t.Context(), lock.Request{Identity: priority.Identity{Owner: "stranger"}})
 
 	// then it learns who refuses
-	var access *recipes.AccessError
+	var access *lock.AccessError
 	require.ErrorAs(t, err, &access)
 	require.Equal(t, locks, access.Node)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // N5
@@ -35,13 +35,13 @@ func TestHolderThatIsCutOffKnowsBeforeAnotherClientIsGranted(t *testing.T) {
 
 	// then each has been told of its loss when the server has freed its lock
 	successor.Granted()
-	require.Len(t, harness.All[recipes.Lost](holder.Notices), 1, "the holder did not know")
+	require.Len(t, harness.All[lock.Lost](holder.Notices), 1, "the holder did not know")
 	guarded.Granted()
-	require.ErrorAs(t, context.Cause(hold.Context()), new(*recipes.LostError), "the work went on")
+	require.ErrorAs(t, context.Cause(hold.Context()), new(*lock.LostError), "the work went on")
 
 	// and the token is old
 	lost := holder.Lost().Err
-	require.Equal(t, recipes.LossSession, lost.Reason)
+	require.Equal(t, lock.LossSession, lost.Reason)
 	require.Greater(t, successor.Token(), lost.Token)
 	require.Error(t, hold.Release(t.Context()))
 	require.NoError(t, proxy.Pass())
@@ -63,10 +63,10 @@ func TestHolderThatHearsNoAnswersLosesAndLeavesNothingInTheWay(t *testing.T) {
 	require.NoError(t, proxy.Blackhole(netfault.ToClient))
 
 	// then the holder learns of its loss
-	require.Equal(t, recipes.LossSession, holder.Lost().Err.Reason)
+	require.Equal(t, lock.LossSession, holder.Lost().Err.Reason)
 
 	// and when the network is back, the waiter holds, whether the session survived or not
 	require.NoError(t, proxy.Pass())
 	waiter.Granted()
-	require.ErrorAs(t, holder.Granted().Release(t.Context()), new(*recipes.LostError))
+	require.ErrorAs(t, holder.Granted().Release(t.Context()), new(*lock.LostError))
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Kazoo K1
@@ -17,7 +17,7 @@ func TestOnlookerSeesWhoHoldsTheLock(t *testing.T) {
 	h := share(t)
 
 	// given one that holds
-	g := h.hold("backup", harness.At(7), harness.Lease(time.Hour), harness.Cleanup(time.Minute), func(r *recipes.Request) {
+	g := h.hold("backup", harness.At(7), harness.Lease(time.Hour), harness.Cleanup(time.Minute), func(r *lock.Request) {
 		r.Message = "nightly backup"
 	})
 
@@ -90,14 +90,14 @@ func TestTryOnHeldLockIsRefusedAndLeavesNothingBehind(t *testing.T) {
 	tryer := h.acquire("tryer", harness.At(100), harness.Try)
 
 	// then it learns who holds, and no request was ever there
-	var busy *recipes.NotAcquiredError
+	var busy *lock.NotAcquiredError
 	require.ErrorAs(t, tryer.Refused(), &busy)
 	require.Equal(t, []string{"holder"}, harness.Owners(busy.Holders))
 	require.Contains(t, busy.Error(), `"holder"`)
 	require.Len(t, h.Ephemerals(), 1)
 
 	// and the holder has heard nothing of it
-	require.Empty(t, harness.All[recipes.PreemptRequested](holder.Notices))
+	require.Empty(t, harness.All[lock.PreemptRequested](holder.Notices))
 	require.Empty(t, h.state(h.Client()).Holders[0].PreemptedBy)
 }
 
@@ -105,7 +105,7 @@ func TestTryOnHeldLockIsRefusedAndLeavesNothingBehind(t *testing.T) {
 func TestReleasedLockCanBeTakenAgain(t *testing.T) {
 	h := share(t)
 	l, onlooker := h.lock(h.Client()), h.Client()
-	last := recipes.Token(0)
+	last := lock.Token(0)
 	for range 5 {
 		// given one that holds and releases, when it does so again, then it works
 		u := h.Hold(l, "again and again")
@@ -116,8 +116,8 @@ func TestReleasedLockCanBeTakenAgain(t *testing.T) {
 
 		// and a second release is an error, and nothing happens
 		second := h.Hold(l, "second")
-		require.ErrorIs(t, u.Granted().Release(t.Context()), recipes.ErrReleased)
-		require.ErrorIs(t, u.Granted().Extend(t.Context(), time.Minute), recipes.ErrReleased)
+		require.ErrorIs(t, u.Granted().Release(t.Context()), lock.ErrReleased)
+		require.ErrorIs(t, u.Granted().Extend(t.Context(), time.Minute), lock.ErrReleased)
 		h.heldBy(onlooker, "second")
 		h.drain(second)
 	}
@@ -144,7 +144,7 @@ func TestAcquireTimeoutEndsNotEarlierThanItSays(t *testing.T) {
 			err := h.Acquire(l, "waiter", harness.Within(patience)).Refused()
 
 			// then it fails then, not earlier, and says who was in the way
-			var busy *recipes.NotAcquiredError
+			var busy *lock.NotAcquiredError
 			require.ErrorAs(t, err, &busy)
 			require.GreaterOrEqual(t, time.Since(start), patience)
 			require.GreaterOrEqual(t, busy.Waited, patience)
@@ -166,11 +166,11 @@ func TestMailboxKeepsNoRequestsOfTheDead(t *testing.T) {
 	holder := h.hold("holder", harness.Cleanup(time.Hour))
 	c := h.Client()
 	boss := h.Acquire(h.lock(c), "boss", harness.At(1))
-	harness.Await[recipes.PreemptRequested](h, holder.Notices)
+	harness.Await[lock.PreemptRequested](h, holder.Notices)
 
 	// when the session of the one that asked ends, and it asks again in another one
 	h.Expire(c)
-	harness.Eventually(t, func() bool { return len(harness.All[recipes.PreemptSent](boss.Notices)) == 2 }, "it has asked twice")
+	harness.Eventually(t, func() bool { return len(harness.All[lock.PreemptSent](boss.Notices)) == 2 }, "it has asked twice")
 
 	// then that is the only request that stands
 	require.Len(t, h.state(h.Client()).Holders[0].PreemptedBy, 1)

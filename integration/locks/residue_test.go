@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -29,8 +29,8 @@ type course struct {
 	run  func(ctx context.Context, leave func(), scope string) error
 }
 
-func courses(h *fixture, mine, others *recipes.Client) []course {
-	acquire := func(ctx context.Context, scope string, r recipes.Request) error {
+func courses(h *fixture, mine, others *lock.Client) []course {
+	acquire := func(ctx context.Context, scope string, r lock.Request) error {
 		r.Owner = "leaver"
 		g, err := h.Lock(mine, scope).Acquire(ctx, r)
 		if err != nil {
@@ -39,7 +39,7 @@ func courses(h *fixture, mine, others *recipes.Client) []course {
 		return g.Release(context.WithoutCancel(ctx))
 	}
 	// beside takes the lock for somebody else, and returns how that one leaves.
-	beside := func(scope string, r recipes.Request) (leave func()) {
+	beside := func(scope string, r lock.Request) (leave func()) {
 		r.Owner = "holder"
 		g, err := h.Lock(others, scope).Acquire(context.Background(), r)
 		require.NoError(h, err)
@@ -47,25 +47,25 @@ func courses(h *fixture, mine, others *recipes.Client) []course {
 	}
 	return []course{
 		{"free", func(ctx context.Context, _ func(), scope string) error {
-			return acquire(ctx, scope, recipes.Request{})
+			return acquire(ctx, scope, lock.Request{})
 		}},
 		{"held", func(ctx context.Context, leave func(), scope string) error {
-			defer beside(scope, recipes.Request{})()
-			return acquire(ctx, scope, recipes.Request{Notify: on[recipes.Queued](leave)})
+			defer beside(scope, lock.Request{})()
+			return acquire(ctx, scope, lock.Request{Notify: on[lock.Queued](leave)})
 		}},
 		{"handed over", func(ctx context.Context, _ func(), scope string) error {
-			release := beside(scope, recipes.Request{})
+			release := beside(scope, lock.Request{})
 			defer release()
-			return acquire(ctx, scope, recipes.Request{Notify: on[recipes.Queued](func() { go release() })})
+			return acquire(ctx, scope, lock.Request{Notify: on[lock.Queued](func() { go release() })})
 		}},
 		{"cleanup pending", func(ctx context.Context, leave func(), scope string) error {
-			defer beside(scope, recipes.Request{Terms: priority.Terms{CleanupTimeout: time.Hour}})()
-			return acquire(ctx, scope, recipes.Request{Terms: priority.Terms{Priority: 1}, Notify: on[recipes.PreemptSent](leave)})
+			defer beside(scope, lock.Request{Terms: priority.Terms{CleanupTimeout: time.Hour}})()
+			return acquire(ctx, scope, lock.Request{Terms: priority.Terms{Priority: 1}, Notify: on[lock.PreemptSent](leave)})
 		}},
 		{"given way", func(ctx context.Context, _ func(), scope string) error {
 			gone := make(chan struct{})
 			asked := make(chan struct{}, 1)
-			release := beside(scope, recipes.Request{Terms: priority.Terms{CleanupTimeout: time.Hour}, Notify: on[recipes.PreemptRequested](func() { asked <- struct{}{} })})
+			release := beside(scope, lock.Request{Terms: priority.Terms{CleanupTimeout: time.Hour}, Notify: on[lock.PreemptRequested](func() { asked <- struct{}{} })})
 			go func() {
 				select {
 				case <-asked:
@@ -75,16 +75,16 @@ func courses(h *fixture, mine, others *recipes.Client) []course {
 			}()
 			defer release()
 			defer close(gone)
-			return acquire(ctx, scope, recipes.Request{Terms: priority.Terms{Priority: 1}})
+			return acquire(ctx, scope, lock.Request{Terms: priority.Terms{Priority: 1}})
 		}},
 		{"taken over", func(ctx context.Context, _ func(), scope string) error {
-			defer beside(scope, recipes.Request{})()
-			return acquire(ctx, scope, recipes.Request{Terms: priority.Terms{Priority: 1, Forceful: true}})
+			defer beside(scope, lock.Request{})()
+			return acquire(ctx, scope, lock.Request{Terms: priority.Terms{Priority: 1, Forceful: true}})
 		}},
 		{"tried", func(ctx context.Context, _ func(), scope string) error {
-			defer beside(scope, recipes.Request{})()
-			err := acquire(ctx, scope, recipes.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration(0))}})
-			if recipes.IsNotAcquired(err) {
+			defer beside(scope, lock.Request{})()
+			err := acquire(ctx, scope, lock.Request{Terms: priority.Terms{AcquireTimeout: new(time.Duration(0))}})
+			if lock.IsNotAcquired(err) {
 				return nil
 			}
 			return err
@@ -93,9 +93,9 @@ func courses(h *fixture, mine, others *recipes.Client) []course {
 }
 
 // on calls f at the first notice of a kind.
-func on[N recipes.Notice](f func()) func(recipes.Notice) {
+func on[N lock.Notice](f func()) func(lock.Notice) {
 	var once sync.Once
-	return func(n recipes.Notice) {
+	return func(n lock.Notice) {
 		if _, ok := n.(N); ok {
 			once.Do(f)
 		}
@@ -172,8 +172,8 @@ func TestTriesOnAHeldLockCostNoMemory(t *testing.T) {
 			l := h.lock(c)
 			crowd.Go(func() {
 				for range n / 8 {
-					_, err := l.Acquire(t.Context(), recipes.Request{Terms: priority.Terms{Priority: priority.Level(i % 3), AcquireTimeout: new(time.Duration(0))}})
-					if !recipes.IsNotAcquired(err) {
+					_, err := l.Acquire(t.Context(), lock.Request{Terms: priority.Terms{Priority: priority.Level(i % 3), AcquireTimeout: new(time.Duration(0))}})
+					if !lock.IsNotAcquired(err) {
 						t.Errorf("try: %v", err)
 						return
 					}

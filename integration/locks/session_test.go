@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Curator M2
@@ -32,7 +32,7 @@ func TestServerThatStopsAndRestartsStopsNoClient(t *testing.T) {
 		}},
 		"it only freezes until the holder is at risk": {8 * time.Second, func(h *fixture, ann *harness.Request) {
 			require.NoError(h, h.Server.Pause())
-			harness.Await[recipes.AtRisk](h, ann.Notices)
+			harness.Await[lock.AtRisk](h, ann.Notices)
 			require.NoError(h, h.Server.Resume())
 			ann.Release()
 		}},
@@ -56,9 +56,9 @@ func TestServerThatStopsAndRestartsStopsNoClient(t *testing.T) {
 			h.drain(bob)
 			again, _ := client.Session()
 			require.Equal(t, id, again)
-			require.ErrorIs(t, ann.Granted().Release(t.Context()), recipes.ErrReleased)
-			require.Empty(t, harness.All[recipes.Lost](ann.Notices))
-			require.Empty(t, harness.All[recipes.Requeued](bob.Notices))
+			require.ErrorIs(t, ann.Granted().Release(t.Context()), lock.ErrReleased)
+			require.Empty(t, harness.All[lock.Lost](ann.Notices))
+			require.Empty(t, harness.All[lock.Requeued](bob.Notices))
 		})
 	}
 }
@@ -80,16 +80,16 @@ func TestWaiterOfTheSessionThatExpiredQueuesAgainAndAcquires(t *testing.T) {
 	// then the holder learns of its loss, and the waiter acquires in the new
 	// session
 	loss := ann.Lost().Err
-	require.Equal(t, recipes.LossSession, loss.Reason)
-	harness.Await[recipes.Requeued](h, bob.Notices)
+	require.Equal(t, lock.LossSession, loss.Reason)
+	harness.Await[lock.Requeued](h, bob.Notices)
 	bob.Granted()
 	require.NotEqual(t, dead, bob.Granted().ID())
 	require.Len(t, h.Ephemerals(), 1)
 
 	// and what the holder does now fails with that loss
-	var lost *recipes.LostError
+	var lost *lock.LostError
 	require.ErrorAs(t, ann.Granted().Release(t.Context()), &lost)
-	require.Equal(t, recipes.LossSession, lost.Reason)
+	require.Equal(t, lock.LossSession, lost.Reason)
 }
 
 // etcd T4
@@ -107,7 +107,7 @@ func TestDeathOfTheWaiterInFrontGrantsNothing(t *testing.T) {
 
 	// when the victim's session dies
 	h.Expire(doomed)
-	harness.Await[recipes.Requeued](h, victim.Notices)
+	harness.Await[lock.Requeued](h, victim.Notices)
 	victim.Queued()
 
 	// then the waiter still waits for the holder, and is next

@@ -14,11 +14,11 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-func sharing(r *recipes.Request) { r.Mode = priority.Shared }
+func sharing(r *lock.Request) { r.Mode = priority.Shared }
 
 func TestReadersHoldTogetherAndAWriterAlone(t *testing.T) {
 	h := share(t)
@@ -67,7 +67,7 @@ func TestReadersDoNotPassAWriterOfTheirPriority(t *testing.T) {
 		later = append(later, r)
 	}
 	trier := h.acquire("trier", harness.Shared, harness.Try)
-	require.True(t, recipes.IsNotAcquired(trier.Refused()))
+	require.True(t, lock.IsNotAcquired(trier.Refused()))
 	first.Release()
 	w.Granted()
 	for _, r := range later {
@@ -95,7 +95,7 @@ func TestReadersDoNotWalkInPastAWriterThatTheySee(t *testing.T) {
 	require.NoError(t, err)
 
 	// then who looks does not, unless it comes first
-	require.True(t, recipes.IsNotAcquired(h.acquire("reader", harness.Shared, harness.Try).Refused()))
+	require.True(t, lock.IsNotAcquired(h.acquire("reader", harness.Shared, harness.Try).Refused()))
 	h.hold("important reader", harness.Shared, harness.At(1), harness.Try)
 }
 
@@ -104,7 +104,7 @@ func TestHandOverReachesTheReadersUpToTheNextWriter(t *testing.T) {
 
 	// given a writer that holds, and a mixed queue
 	holder := h.hold("holder", harness.At(9))
-	join := func(owner string, change ...func(*recipes.Request)) *harness.Request {
+	join := func(owner string, change ...func(*lock.Request)) *harness.Request {
 		u := h.queued(owner, change...)
 		return u
 	}
@@ -147,15 +147,15 @@ func TestWriterThatOutranksReadersPreemptsAllAtOnceAndNoneInVain(t *testing.T) {
 
 	// then those it outranks are left alone as long as the equal one is there
 	for _, r := range readers {
-		require.Empty(t, harness.All[recipes.PreemptRequested](r.Notices))
+		require.Empty(t, harness.All[lock.PreemptRequested](r.Notices))
 	}
 	equal.Release()
 
 	// and are all preempted when that has left
 	for _, r := range readers {
-		require.Equal(t, "w", harness.Await[recipes.PreemptRequested](h, r.Notices).By.Owner)
+		require.Equal(t, "w", harness.Await[lock.PreemptRequested](h, r.Notices).By.Owner)
 	}
-	require.Empty(t, harness.All[recipes.PreemptRequested](equal.Notices))
+	require.Empty(t, harness.All[lock.PreemptRequested](equal.Notices))
 	readers[0].Release()
 	w.IsPending()
 	readers[1].Release()
@@ -167,7 +167,7 @@ func TestReaderThatOutranksAWriterPreemptsIt(t *testing.T) {
 	w := h.hold("w", harness.At(1), harness.Cleanup(time.Hour))
 	waiting := h.queued("waiting", harness.At(1), harness.Shared)
 	r := h.acquire("r", harness.At(5), harness.Shared)
-	require.Equal(t, "r", harness.Await[recipes.PreemptRequested](h, w.Notices).By.Owner)
+	require.Equal(t, "r", harness.Await[lock.PreemptRequested](h, w.Notices).By.Owner)
 	w.Release()
 
 	// both readers come in: they are next to each other
@@ -192,14 +192,14 @@ func TestTryOfAReaderSucceedsBesideReadersAndFailsOtherwise(t *testing.T) {
 	require.Len(t, h.Ephemerals(), 9)
 
 	// not of a writer
-	require.True(t, recipes.IsNotAcquired(h.Acquire(h.lock(c), "writer", harness.Try).Refused()))
+	require.True(t, lock.IsNotAcquired(h.Acquire(h.lock(c), "writer", harness.Try).Refused()))
 	for _, u := range append(tries, first) {
 		u.Release()
 	}
 
 	// and not beside a writer
 	h.Hold(h.lock(c), "holder")
-	require.True(t, recipes.IsNotAcquired(h.Acquire(h.lock(c), "reader", harness.Shared, harness.Try).Refused()))
+	require.True(t, lock.IsNotAcquired(h.Acquire(h.lock(c), "reader", harness.Shared, harness.Try).Refused()))
 	require.Len(t, h.Ephemerals(), 1)
 }
 
@@ -226,10 +226,10 @@ type readingRoom struct {
 	readers, writers int
 	met              int // readers that came in beside others
 	foul             string
-	last             recipes.Token // of a writer
+	last             lock.Token // of a writer
 }
 
-func (r *readingRoom) enter(mode priority.Mode, token recipes.Token) {
+func (r *readingRoom) enter(mode priority.Mode, token lock.Token) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -298,15 +298,15 @@ func TestWritersAreAloneAndReadersMeetInACrowd(t *testing.T) {
 	h.NoEphemerals()
 }
 
-func read(l *recipes.PriorityLock, room *readingRoom, mode priority.Mode, level priority.Level, downgrade, hurry bool) error {
+func read(l *lock.PriorityLock, room *readingRoom, mode priority.Mode, level priority.Level, downgrade, hurry bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
-	r := recipes.Request{Terms: priority.Terms{Mode: mode, Priority: level, CleanupTimeout: time.Minute}}
+	r := lock.Request{Terms: priority.Terms{Mode: mode, Priority: level, CleanupTimeout: time.Minute}}
 	if hurry {
 		r.AcquireTimeout = new(3 * time.Millisecond)
 	}
 	g, err := l.Acquire(ctx, r)
-	if hurry && recipes.IsNotAcquired(err) {
+	if hurry && lock.IsNotAcquired(err) {
 		return nil
 	} else if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // errStale is what a fenced resource answers to a token that is smaller than
@@ -16,7 +16,7 @@ var errStale = errors.New("stale token")
 
 // entry is one write that a fenced resource took.
 type entry struct {
-	token recipes.Token
+	token lock.Token
 	who   string
 }
 
@@ -26,7 +26,7 @@ type store struct {
 	entries []entry
 }
 
-func (s *store) write(token recipes.Token, who string) error {
+func (s *store) write(token lock.Token, who string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.entries); n > 0 && token < s.entries[n-1].token {
@@ -43,7 +43,7 @@ func (s *store) wasWrittenInTurns(t testing.TB) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	require.NotEmpty(t, s.entries)
-	writer := map[recipes.Token]string{}
+	writer := map[lock.Token]string{}
 	finished := map[string]bool{}
 	last := entry{}
 	for _, e := range s.entries {

@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // N10, Helix 52
 func TestTokenGrowsWithEveryGrantHoweverItCameAbout(t *testing.T) {
 	h := alone(t)
 	c := h.Client(harness.SessionTimeout(30 * time.Second))
-	last := recipes.Token(0)
+	last := lock.Token(0)
 	grew := func(how string, r *harness.Request) *harness.Request {
 		t.Helper()
 		token := r.Token()
@@ -40,7 +40,7 @@ func TestTokenGrowsWithEveryGrantHoweverItCameAbout(t *testing.T) {
 	// a jump: the more important one joined last, and is granted first
 	early := h.queued("early", harness.Cleanup(0))
 	late := h.acquire("late", harness.At(5), slow)
-	harness.Await[recipes.PreemptRequested](h, holder.Notices)
+	harness.Await[lock.PreemptRequested](h, holder.Notices)
 	holder.Release()
 	grew("a jump in the queue", late).Release()
 	grew("being jumped", early)

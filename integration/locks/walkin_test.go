@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // open lets two readers have the lock: from then on others may walk in. The lock node is
@@ -26,9 +26,9 @@ func (f *fixture) open() (readers []*harness.Request, node string) {
 }
 
 // walker has somebody walk in.
-func (f *fixture) walker(c *recipes.Client, owner string, change ...func(*recipes.Request)) *harness.Request {
+func (f *fixture) walker(c *lock.Client, owner string, change ...func(*lock.Request)) *harness.Request {
 	f.Helper()
-	u := f.Hold(f.lock(c), owner, append([]func(*recipes.Request){harness.Shared}, change...)...)
+	u := f.Hold(f.lock(c), owner, append([]func(*lock.Request){harness.Shared}, change...)...)
 	require.Contains(f, path.Base(u.Node()), "-w-")
 	return u
 }
@@ -84,7 +84,7 @@ func TestTokensOfReadersThatWalkInGrow(t *testing.T) {
 	last := max(openers[0].Token(), openers[1].Token())
 	a, b := h.Client(), h.Client()
 	for i := range 5 {
-		for _, c := range []*recipes.Client{a, b} {
+		for _, c := range []*lock.Client{a, b} {
 			u := h.walker(c, fmt.Sprint("reader ", i))
 			require.Greater(t, u.Token(), last)
 			last = u.Token()
@@ -102,7 +102,7 @@ func TestReadersThatHaveWalkedInArePreempted(t *testing.T) {
 
 	w := h.acquire("w", harness.At(5))
 	for _, r := range readers {
-		require.Equal(t, "w", harness.Await[recipes.PreemptRequested](h, r.Notices).By.Owner)
+		require.Equal(t, "w", harness.Await[lock.PreemptRequested](h, r.Notices).By.Owner)
 	}
 	for _, r := range readers {
 		w.IsPending()
@@ -118,10 +118,10 @@ func TestForcefulWriterTakesOverFromReadersThatHaveWalkedIn(t *testing.T) {
 
 	w := h.acquire("w", harness.At(5), harness.Forceful)
 	w.Granted()
-	require.Len(t, harness.Await[recipes.TakenOver](h, w.Notices).From, 4)
+	require.Len(t, harness.Await[lock.TakenOver](h, w.Notices).From, 4)
 	for _, r := range readers {
 		lost := r.Lost()
-		require.Equal(t, recipes.LossTaken, lost.Err.Reason)
+		require.Equal(t, lock.LossTaken, lost.Err.Reason)
 		require.Equal(t, "w", lost.Err.By)
 	}
 	h.heldBy(h.Client(), "w")
@@ -129,20 +129,20 @@ func TestForcefulWriterTakesOverFromReadersThatHaveWalkedIn(t *testing.T) {
 
 func TestReaderThatHasWalkedInEndsInEveryWay(t *testing.T) {
 	t.Parallel()
-	ends := map[string]func(h *fixture, mortal *recipes.Client, u *harness.Request){
-		"its session expires": func(h *fixture, mortal *recipes.Client, u *harness.Request) {
+	ends := map[string]func(h *fixture, mortal *lock.Client, u *harness.Request){
+		"its session expires": func(h *fixture, mortal *lock.Client, u *harness.Request) {
 			h.Expire(mortal)
-			require.Equal(h, recipes.LossSession, u.Lost().Err.Reason)
+			require.Equal(h, lock.LossSession, u.Lost().Err.Reason)
 		},
-		"an operator breaks its hold": func(h *fixture, _ *recipes.Client, u *harness.Request) {
+		"an operator breaks its hold": func(h *fixture, _ *lock.Client, u *harness.Request) {
 			h.breakHold(u.Token())
-			require.Equal(h, recipes.LossBroken, u.Lost().Err.Reason)
+			require.Equal(h, lock.LossBroken, u.Lost().Err.Reason)
 		},
-		"an administrator deletes its node": func(h *fixture, _ *recipes.Client, u *harness.Request) {
+		"an administrator deletes its node": func(h *fixture, _ *lock.Client, u *harness.Request) {
 			require.NoError(h, h.Shell().Delete(u.Node(), -1))
-			require.Equal(h, recipes.LossDeleted, u.Lost().Err.Reason)
+			require.Equal(h, lock.LossDeleted, u.Lost().Err.Reason)
 		},
-		"it leaves": func(_ *fixture, _ *recipes.Client, u *harness.Request) { u.Release() },
+		"it leaves": func(_ *fixture, _ *lock.Client, u *harness.Request) { u.Release() },
 	}
 	for how, end := range ends {
 		for _, waits := range []bool{false, true} {
@@ -177,9 +177,9 @@ func TestReaderThatHasWalkedInEndsInEveryWay(t *testing.T) {
 // What has to be written into the lock node cannot be said by one that walks in.
 func TestWhoMustBeNamedDoesNotWalkIn(t *testing.T) {
 	t.Parallel()
-	for what, change := range map[string]func(*recipes.Request){
+	for what, change := range map[string]func(*lock.Request){
 		"lock-delay": delayed(10 * time.Minute),
-		"hold id":    func(r *recipes.Request) { r.Hold = "hold" },
+		"hold id":    func(r *lock.Request) { r.Hold = "hold" },
 	} {
 		t.Run(what, func(t *testing.T) {
 			h := share(t)
@@ -202,7 +202,7 @@ func TestWhoMustBeNamedDoesNotWalkIn(t *testing.T) {
 				u.Release()
 			}
 			_, err = h.acquire("writer", harness.Try).Wait()
-			require.Equal(t, what == "lock-delay", recipes.IsNotAcquired(err), "%v", err)
+			require.Equal(t, what == "lock-delay", lock.IsNotAcquired(err), "%v", err)
 		})
 	}
 }
@@ -210,7 +210,7 @@ func TestWhoMustBeNamedDoesNotWalkIn(t *testing.T) {
 // A request that finds an open lock acquires it: exclusively or shared.
 func TestLockThatWasLeftOpenIsTaken(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*recipes.Request){"a writer": func(*recipes.Request) {}, "a reader": harness.Shared, "a reader with a delay": func(r *recipes.Request) {
+	for name, change := range map[string]func(*lock.Request){"a writer": func(*lock.Request) {}, "a reader": harness.Shared, "a reader with a delay": func(r *lock.Request) {
 		sharing(r)
 		r.LockDelay = time.Millisecond
 	}} {
@@ -284,7 +284,7 @@ func TestReaderThatHasWalkedInExtendsItsLease(t *testing.T) {
 
 	// while it is preempted, it may not
 	w := h.acquire("w", harness.At(5))
-	harness.Await[recipes.PreemptRequested](h, u.Notices)
+	harness.Await[lock.PreemptRequested](h, u.Notices)
 	require.Error(t, u.Granted().Extend(t.Context(), 4*time.Hour))
 	u.Release()
 	w.Granted()

@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -35,7 +35,7 @@ func TestApprovalAfterTheGraceCutsNothingShort(t *testing.T) {
 		// then the lock is taken when the minute is over
 		require.NoError(w, waits.Returned())
 		require.InDelta(w, time.Minute, waits.Began(), float64(time.Second))
-		require.Equal(w, recipes.LossTaken, virtual.LostBy(w, held.Returned()).Reason)
+		require.Equal(w, lock.LossTaken, virtual.LostBy(w, held.Returned()).Reason)
 	})
 }
 

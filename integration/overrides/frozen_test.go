@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func freezeBelow(level priority.Level, id string) override.Override {
@@ -17,7 +17,7 @@ func freezeBelow(level priority.Level, id string) override.Override {
 }
 
 // frozen is what anybody sees.
-func (w *world) frozen(p *program) []recipes.FrozenRequest {
+func (w *world) frozen(p *program) []lock.FrozenRequest {
 	w.Helper()
 	all, _, err := p.Client.Frozen(w.Context())
 	require.NoError(w, err)

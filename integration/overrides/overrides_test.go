@@ -12,11 +12,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
-var mark = recipes.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}
+var mark = lock.Mark{ID: "INC-7", By: "ana", Reason: "failing disks"}
 
 func TestBoostedWaiterGoesFirstAndTheHolderLearnsByWhom(t *testing.T) {
 	story(t, func(w *world) {
@@ -76,7 +76,7 @@ func TestForcefulEmergencyEvictsAProtectedHolder(t *testing.T) {
 		require.NoError(w, waits.Returned())
 		require.Equal(w, time.Minute+10*time.Second, waits.Began().Truncate(exact))
 		lost := virtual.LostBy(w, held.Returned())
-		require.Equal(w, recipes.LossOverridden, lost.Reason)
+		require.Equal(w, lock.LossOverridden, lost.Reason)
 		require.Equal(w, &mark, lost.Override)
 
 		// and the takeover was on record before
@@ -191,10 +191,10 @@ func TestOperatorTakesTheLockAndKeepsIt(t *testing.T) {
 		name  string
 		grace *time.Duration
 		took  time.Duration // until it has it
-		cause recipes.LossReason
+		cause lock.LossReason
 	}{
 		{"after the cleanup", nil, 20 * time.Second, ""},
-		{"by force", new(5 * time.Second), 5 * time.Second, recipes.LossOverridden},
+		{"by force", new(5 * time.Second), 5 * time.Second, lock.LossOverridden},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			story(t, func(w *world) {

@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -200,7 +200,7 @@ func holdForAWhile(ctx context.Context, t *testing.T, p *program, d *dice, scope
 // isExpected reports whether it is a lock that was not acquired, or had to go.
 func isExpected(err error) bool {
 	for _, target := range []any{
-		new(*recipes.NotAcquiredError), new(*recipes.CleanupPendingError),
+		new(*lock.NotAcquiredError), new(*lock.CleanupPendingError),
 		new(*lockguard.PreemptedError), new(*lockguard.LeaseExpiredError), new(*lockguard.OverriddenError), new(*lockguard.LostError),
 	} {
 		if errors.As(err, target) {
@@ -216,7 +216,7 @@ func requireOnRecord(t *testing.T, programs []*program) {
 	t.Helper()
 	type taken struct {
 		scope string
-		token recipes.Token
+		token lock.Token
 	}
 	announced := make(map[taken]string) // the act
 	records, _, err := programs[0].trail.log.Read(t.Context(), opstore.AuditQuery{})
@@ -231,9 +231,9 @@ func requireOnRecord(t *testing.T, programs []*program) {
 	}
 	takeovers := 0
 	for _, p := range programs {
-		for _, e := range virtual.Events[recipes.TakenOver](p.Program) {
+		for _, e := range virtual.Events[lock.TakenOver](p.Program) {
 			takeovers++
-			for _, c := range e.Notice.(recipes.TakenOver).From {
+			for _, c := range e.Notice.(lock.TakenOver).From {
 				require.Equal(t, e.ID, announced[taken{e.Scope, c.Token}], "%+v", c)
 			}
 		}

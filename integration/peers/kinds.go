@@ -33,7 +33,7 @@ const Product = contestant.Product
 // Kinds returns who takes part.
 func Kinds() []Kind {
 	return []Kind{
-		{Product, ZooKeeper, "go", "recipes.PriorityLock; classic.Semaphore where there are permits"},
+		{Product, ZooKeeper, "go", "lock.PriorityLock; classic.Semaphore where there are permits"},
 		{"raw", ZooKeeper, "go", "create and delete of an ephemeral sequential node by go-zookeeper: the limit, does not exclude"},
 		{"zklock", ZooKeeper, "go", "go-zookeeper's zk.Lock"},
 		{"curator-mutex", ZooKeeper, "java", "Apache Curator's InterProcessMutex"},

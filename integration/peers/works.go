@@ -25,7 +25,7 @@ type Work struct {
 	// Inside is how long the lock is kept.
 	Inside time.Duration
 
-	// LocalQueue gives our clients a local queue of that length (recipes.Config.LocalQueue). 0: none, as is the default.
+	// LocalQueue gives our clients a local queue of that length (lock.Config.LocalQueue). 0: none, as is the default.
 	LocalQueue int
 
 	// Shared asks for shared mode, Permits for a semaphore.

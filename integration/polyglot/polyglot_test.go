@@ -14,8 +14,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/internal/peers"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const (
@@ -36,7 +36,7 @@ type game struct {
 	server   testbed.Server
 	path     string
 	referee  *referee
-	client   *recipes.Client
+	client   *lock.Client
 	players  []func() error
 	expected int // threads
 }
@@ -46,7 +46,7 @@ func newGame(t *testing.T, turns int) *game {
 	g := &game{t: t, server: shared.Server(t), path: testbed.Root(t) + "/lock", referee: newReferee(t, turns)}
 	g.ctx, g.kill = context.WithCancel(t.Context())
 	t.Cleanup(g.kill)
-	g.client = harness.NewClient(t, recipes.Config{Servers: []string{g.server.Addr()}})
+	g.client = harness.NewClient(t, lock.Config{Servers: []string{g.server.Addr()}})
 	return g
 }
 
@@ -226,7 +226,7 @@ func TestGoIsGrantedWhenTheProcessThatHoldsIsKilled(t *testing.T) {
 			g.referee.begins(g.expected)
 			harness.Eventually(t, func() bool { return g.referee.inside() == 1 }, "it does not hold")
 			queued := make(chan struct{}, 1)
-			waiter := g.waiter(g.mutex(classic.MutexOptions{Notify: func(recipes.Notice) { queued <- struct{}{} }}).Acquire)
+			waiter := g.waiter(g.mutex(classic.MutexOptions{Notify: func(lock.Notice) { queued <- struct{}{} }}).Acquire)
 			harness.Receive(t, queued, "Go does not wait")
 
 			g.kill()
@@ -286,9 +286,9 @@ func TestGoAsksJavaToRelease(t *testing.T) {
 func TestJavaAsksGoToRelease(t *testing.T) {
 	t.Parallel()
 	g := newGame(t, 0)
-	asked := make(chan recipes.PreemptRequested, 1)
-	m := g.mutex(classic.MutexOptions{Notify: func(n recipes.Notice) {
-		if n, ok := n.(recipes.PreemptRequested); ok {
+	asked := make(chan lock.PreemptRequested, 1)
+	m := g.mutex(classic.MutexOptions{Notify: func(n lock.Notice) {
+		if n, ok := n.(lock.PreemptRequested); ok {
 			asked <- n
 		}
 	}})

@@ -23,7 +23,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -88,7 +88,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 
 // A story is what one script has going on.
 type story struct {
-	client  *recipes.Client
+	client  *lock.Client
 	ledger  *ticks.Ledger
 	network *netfault.Proxy
 
@@ -351,18 +351,18 @@ func cross(ts *testscript.TestScript, neg bool, args []string) {
 		cancel()
 		waits.Wait()
 	})
-	grants := make([]*recipes.Grant, 2)
+	grants := make([]*lock.Grant, 2)
 	for i, owner := range []string{"left", "right"} {
-		lock, err := s.client.PriorityLock(args[i])
+		l, err := s.client.PriorityLock(args[i])
 		ts.Check(err)
-		grants[i], err = lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: owner}, Terms: priority.Terms{Priority: 20}})
+		grants[i], err = l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: owner}, Terms: priority.Terms{Priority: 20}})
 		ts.Check(err)
 	}
 	for i, owner := range []string{"left", "right"} {
-		lock, err := s.client.PriorityLock(args[1-i])
+		l, err := s.client.PriorityLock(args[1-i])
 		ts.Check(err)
 		waits.Go(func() {
-			if grant, err := lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: owner}, Terms: priority.Terms{Priority: 20}, Under: []string{grants[i].ID()}}); err == nil {
+			if grant, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: owner}, Terms: priority.Terms{Priority: 20}, Under: []string{grants[i].ID()}}); err == nil {
 				_ = grant.Release(context.Background())
 			}
 			_ = grants[i].Release(context.Background())
@@ -393,13 +393,13 @@ func empty(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func look(ts *testscript.TestScript, scope string) (recipes.LockState, error) {
+func look(ts *testscript.TestScript, scope string) (lock.State, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	return storyOf(ts).client.Lock(ctx, scope)
 }
 
-func ownersOf(contenders []recipes.Contender) []string {
+func ownersOf(contenders []lock.Contender) []string {
 	names := make([]string, len(contenders))
 	for i, c := range contenders {
 		names[i] = c.Owner

@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -68,7 +68,7 @@ func setup(env *testscript.Env, server *zkserver.Server) error {
 	if err != nil {
 		return err
 	}
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, Root: root, SessionTimeout: 4 * time.Second})
+	client, err := lock.NewClient(lock.Config{Servers: []string{server.Addr()}, Root: root, SessionTimeout: 4 * time.Second})
 	if err != nil {
 		return err
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestCommandFindsTheTraceOfItsLockInItsEnvironment(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{zookeeper.Server(t).Addr()}, Root: zkserver.Root(t), SessionTimeout: 4 * time.Second})
+	client, err := lock.NewClient(lock.Config{Servers: []string{zookeeper.Server(t).Addr()}, Root: zkserver.Root(t), SessionTimeout: 4 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
 	guard, err := lockguard.New(client, lockguard.WithTrace(func(context.Context, lockguard.Subject) string { return trace }))

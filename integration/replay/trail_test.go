@@ -9,14 +9,14 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A hold is one grant of a scope.
 type hold struct {
 	scope string
-	token recipes.Token
+	token lock.Token
 }
 
 // A story is what the trail alone tells.
@@ -147,20 +147,20 @@ func (w *world) check() {
 		switch e := f.event.Notice.(type) {
 		case lockguard.Lost:
 			switch e.Err.Reason {
-			case recipes.LossTaken, recipes.LossOverridden, recipes.LossBroken:
+			case lock.LossTaken, lock.LossOverridden, lock.LossBroken:
 				met[h] = true
 				require.True(t, known(h), "%s was evicted from %v (%s by %s), and the trail does not tell why", f.event.Owner, h, e.Err.Reason, e.Err.By)
-			case recipes.LossDeleted:
+			case lock.LossDeleted:
 				t.Fatalf("%s has lost %v, and no record says by whom", f.event.Owner, h)
-			case recipes.LossSession, recipes.LossSuperseded:
+			case lock.LossSession, lock.LossSuperseded:
 			}
-		case recipes.TakenOver:
+		case lock.TakenOver:
 			met[h] = true
 			if f.daemon.counts(f.at) {
 				require.Contains(t, s.evicted, h, "%s has evicted the holder of %v", f.event.Owner, h)
 			}
 			require.True(t, known(h), "%s has evicted the holder of %v", f.event.Owner, h)
-		case recipes.PreemptRequested:
+		case lock.PreemptRequested:
 			if !f.daemon.counts(f.at) {
 				continue
 			}
@@ -169,7 +169,7 @@ func (w *world) check() {
 			if e.Override != nil {
 				require.True(t, s.acted[e.Override.ID], "override %s has asked the holder of %v to go, and the trail does not tell", e.Override.ID, h)
 			}
-		case recipes.PreemptSent:
+		case lock.PreemptSent:
 			if f.daemon.counts(f.at) {
 				require.NotEmpty(t, s.asked[h], "%s has asked the holder of %v to go, and the trail does not tell", f.event.Owner, h)
 			}

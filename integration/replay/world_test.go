@@ -17,7 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/audit"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -36,7 +36,7 @@ type world struct {
 	tap     *tap
 	daemons []*daemon
 
-	operator *recipes.Client
+	operator *lock.Client
 	trail    *opstore.AuditLog
 
 	mu     sync.Mutex
@@ -50,7 +50,7 @@ type fact struct {
 	daemon *daemon
 	event  lockguard.Event
 	scope  string
-	token  recipes.Token // of the holder that it is about
+	token  lock.Token // of the holder that it is about
 }
 
 func play(t *testing.T, seed uint64) {
@@ -69,10 +69,10 @@ func play(t *testing.T, seed uint64) {
 	}, zktest.TickTime(tick))
 }
 
-func (w *world) client(name, user string, session time.Duration) *recipes.Client {
-	return w.Connect(name, session, func(cfg *recipes.Config) {
-		cfg.Auth = &recipes.Digest{User: user, Password: "secret"}
-		cfg.Operators = []string{recipes.DigestID("ana", "secret"), recipes.DigestID("daemons", "secret")}
+func (w *world) client(name, user string, session time.Duration) *lock.Client {
+	return w.Connect(name, session, func(cfg *lock.Config) {
+		cfg.Auth = &lock.Digest{User: user, Password: "secret"}
+		cfg.Operators = []string{lock.DigestID("ana", "secret"), lock.DigestID("daemons", "secret")}
 	})
 }
 
@@ -81,7 +81,7 @@ func (w *world) client(name, user string, session time.Duration) *recipes.Client
 type daemon struct {
 	w       *world
 	name    string
-	client  *recipes.Client
+	client  *lock.Client
 	guard   *lockguard.Guard
 	auditor *audit.Auditor
 	desk    *emergency.Desk
@@ -127,10 +127,10 @@ func (d *daemon) observe(_ context.Context, event lockguard.Event) {
 	about := event.Subject
 	known := []fact{{scope: about.Scope, token: about.Token}}
 	switch e := event.Notice.(type) {
-	case recipes.PreemptRequested, lockguard.Lost, lockguard.Acquired:
-	case recipes.PreemptSent:
+	case lock.PreemptRequested, lockguard.Lost, lockguard.Acquired:
+	case lock.PreemptSent:
 		known[0].token = e.Holder.Token
-	case recipes.TakenOver:
+	case lock.TakenOver:
 		known = nil
 		for _, holder := range e.From {
 			known = append(known, fact{scope: about.Scope, token: holder.Token})
@@ -246,9 +246,9 @@ func (w *world) breakOne(scope string, stale bool) {
 		Act: fmt.Sprintf("break %s %s %s", scope, token, w.Now()), Action: opstore.AuditBreak, Phase: opstore.AuditIntent,
 		Scope: scope, By: "ana", Reason: "it hangs",
 	}
-	victim, err := w.operator.Break(w.Context(), recipes.BreakRequest{
+	victim, err := w.operator.Break(w.Context(), lock.BreakRequest{
 		Scope: scope, Token: token, By: "ana", Reason: "it hangs",
-		Authorize: func(ctx context.Context, holders []recipes.Contender) error {
+		Authorize: func(ctx context.Context, holders []lock.Contender) error {
 			entry.Victims = nil
 			for _, h := range holders {
 				entry.Victims = append(entry.Victims, h.Party())

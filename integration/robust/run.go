@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/robust/history"
 	"github.com/lockkeeper/lockkeeper/integration/robust/verdict"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A run is one after the other: servers, clients, faults, drain, verdict.
@@ -217,25 +217,25 @@ func (r *run) residue(ctx context.Context) (found []verdict.Violation) {
 	fail := func(scope, format string, args ...any) {
 		found = append(found, verdict.Violation{Check: verdict.CheckEnd, Scope: scope, Text: fmt.Sprintf(format, args...)})
 	}
-	servers, _, err := recipes.ParseServers(r.nemesis.Direct())
+	servers, _, err := lock.ParseServers(r.nemesis.Direct())
 	if err != nil {
 		fail("", "%v", err)
 		return found
 	}
-	client, err := recipes.NewClient(recipes.Config{Servers: servers})
+	client, err := lock.NewClient(lock.Config{Servers: servers})
 	if err != nil {
 		fail("", "%v", err)
 		return found
 	}
 	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
 	// The sessions of the killed end by themselves.
-	var busy []recipes.LockState
+	var busy []lock.State
 	for ctx.Err() == nil {
 		locks, _, err := client.Locks(ctx)
 		if err != nil {
 			continue
 		}
-		busy = slices.DeleteFunc(slices.Clone(locks), func(l recipes.LockState) bool { return len(l.Holders)+len(l.Waiters)+len(l.Foreign) == 0 })
+		busy = slices.DeleteFunc(slices.Clone(locks), func(l lock.State) bool { return len(l.Holders)+len(l.Waiters)+len(l.Foreign) == 0 })
 		if len(busy) > 0 {
 			pause(ctx, 200*time.Millisecond)
 			continue
@@ -256,19 +256,19 @@ func (r *run) residue(ctx context.Context) (found []verdict.Violation) {
 	return found
 }
 
-func takeOnce(ctx context.Context, client *recipes.Client, scope string) error {
-	lock, err := client.PriorityLock(scope)
+func takeOnce(ctx context.Context, client *lock.Client, scope string) error {
+	l, err := client.PriorityLock(scope)
 	if err != nil {
 		return err
 	}
-	grant, err := lock.Acquire(ctx, recipes.Request{Terms: priority.Terms{Mode: priority.Exclusive, AcquireTimeout: new(30 * time.Second)}})
+	grant, err := l.Acquire(ctx, lock.Request{Terms: priority.Terms{Mode: priority.Exclusive, AcquireTimeout: new(30 * time.Second)}})
 	if err != nil {
 		return err
 	}
 	return grant.Release(ctx)
 }
 
-func owners(all []recipes.Contender) (names []string) {
+func owners(all []lock.Contender) (names []string) {
 	for _, c := range all {
 		names = append(names, c.Owner)
 	}

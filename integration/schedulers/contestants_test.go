@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
 
@@ -94,7 +94,7 @@ func runGocron(_ context.Context, s settings, prepared func(), ran func(time.Dur
 // histories are full. The phases of its schedules are whole seconds; its jitter
 // does the rest.
 func runLockkeeper(ctx context.Context, s settings, prepared func(), ran func(time.Duration)) (func() (int, error), error) {
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{s.Server}})
+	client, err := lock.NewClient(lock.Config{Servers: []string{s.Server}})
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func runLockkeeper(ctx context.Context, s settings, prepared func(), ran func(ti
 
 // startLockkeeper starts a daemon that closes its client at its end. Several of
 // them share the jobs.
-func startLockkeeper(ctx context.Context, client *recipes.Client, s settings, ran func(jobs.Run)) (func() (int, error), error) {
+func startLockkeeper(ctx context.Context, client *lock.Client, s settings, ran func(jobs.Run)) (func() (int, error), error) {
 	guard, err := lockguard.New(client)
 	if err != nil {
 		return nil, err

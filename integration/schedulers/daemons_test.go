@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // afterWindow is how long a tick of the window's end may still take: longer than
@@ -35,7 +35,7 @@ func runDaemons(t testing.TB, s settings, server server) (all result) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.WarmUp+s.Window+2*time.Minute)
 	defer cancel()
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{s.Server}})
+	client, err := lock.NewClient(lock.Config{Servers: []string{s.Server}})
 	require.NoError(t, err)
 	require.NoError(t, client.Ready(ctx))
 	require.NoError(t, fillHistories(ctx, client, s))
@@ -106,7 +106,7 @@ func onceEach(t testing.TB, s settings, runs []ranTick) (late []time.Duration) {
 func beDaemon(s settings) error {
 	ctx, cancel := context.WithDeadline(context.Background(), s.Begin.Add(s.Window+time.Minute))
 	defer cancel()
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{s.Server}})
+	client, err := lock.NewClient(lock.Config{Servers: []string{s.Server}})
 	if err != nil {
 		return err
 	}

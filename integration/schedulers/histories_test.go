@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -17,7 +17,7 @@ import (
 // has run them for a while: every write of a tick carries the history, so the
 // first ones alone would be cheap. One job runs as often as its history is
 // long; the others get what that has left.
-func fillHistories(ctx context.Context, client *recipes.Client, s settings) error {
+func fillHistories(ctx context.Context, client *lock.Client, s settings) error {
 	const model = "job-model"
 	const runs = 40 // the ring is shorter
 	ledger := client.TickLedger("")

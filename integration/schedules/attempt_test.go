@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
@@ -75,7 +75,7 @@ func (r *rival) tries(scope string) bool {
 	now := time.Duration(0)
 	err := r.guard.Do(r.w.Context(), lockguard.Requirement{Scope: scope, Terms: priority.Terms{AcquireTimeout: &now}}, func(context.Context) error { return nil })
 	if err != nil {
-		require.ErrorAs(r.w.T, err, new(*recipes.NotAcquiredError))
+		require.ErrorAs(r.w.T, err, new(*lock.NotAcquiredError))
 	}
 	return err == nil
 }

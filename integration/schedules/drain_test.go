@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 )
@@ -135,7 +135,7 @@ func TestARunThatIsAbandonedKeepsItsLockAsLongAsItsSession(t *testing.T) {
 		other := w.rival("rival")
 		require.False(t, other.tries("db"))
 		require.Equal(t, []string{"goes on"}, w.outcomes("a"))
-		require.ErrorAs(t, d.client.Close(t.Context()), new(*recipes.BusyError))
+		require.ErrorAs(t, d.client.Close(t.Context()), new(*lock.BusyError))
 
 		// until its session has ended, as it does with the process
 		d.cut()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -113,7 +113,7 @@ func TestASessionThatEndsInTheMiddleOfARun(t *testing.T) {
 					want := "ran" // its session was not checked
 					if underLock {
 						require.Less(t, call.ended, 80*time.Second)
-						require.ErrorAs(t, call.cause, new(*recipes.LostError))
+						require.ErrorAs(t, call.cause, new(*lock.LostError))
 						want = "lost"
 					}
 					require.Equal(t, []string{want, "ran", "ran"}, w.outcomes("a"))

@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -35,7 +35,7 @@ type world struct {
 	session   time.Duration // of the daemons that are started from now on
 	chronicle *chronicle
 	ledger    *ticks.Ledger // of an onlooker, to whom nothing happens
-	onlooker  *recipes.Client
+	onlooker  *lock.Client
 
 	mu    sync.Mutex
 	calls []*call
@@ -76,7 +76,7 @@ func storyAt(t *testing.T, after time.Duration, f func(t *testing.T, w *world)) 
 func (w *world) at(since time.Duration) time.Time { return w.At(since).UTC().Round(0) }
 
 // client connects under a name.
-func (w *world) client(name string, timeout time.Duration) *recipes.Client {
+func (w *world) client(name string, timeout time.Duration) *lock.Client {
 	w.Helper()
 	c := w.Connect(name, timeout)
 	w.Cleanup(func() { w.Heal(name) }) // before it is closed
@@ -165,7 +165,7 @@ type daemon struct {
 	*scheduler.Scheduler
 	w       *world
 	name    string
-	client  *recipes.Client
+	client  *lock.Client
 	ledger  *ticks.Ledger
 	program *virtual.Program
 	stop    context.CancelFunc
@@ -275,7 +275,7 @@ func (d *daemon) kill() {
 func (d *daemon) stats(job string) scheduler.JobStats { return d.Stats()[job] }
 
 // told returns the events with a notice of a kind that the daemon's observers were told.
-func told[N recipes.Notice](d *daemon) []lockguard.Event { return virtual.Events[N](d.program) }
+func told[N lock.Notice](d *daemon) []lockguard.Event { return virtual.Events[N](d.program) }
 
 // owner returns the daemon that runs a job, and the other one.
 func (w *world) owner(job string, one, two *daemon) (owner, other *daemon) {

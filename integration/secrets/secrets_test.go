@@ -32,7 +32,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 var (
@@ -131,7 +131,7 @@ func (s *scene) configuration(env, sink string) string {
 zookeeper:
   session_timeout: 4s
   auth: {digest_file: keeper}
-  operators: [` + recipes.DigestID("keeper", secret("password in digest_file")) + `, ` + recipes.DigestID("ana", secret("password of an operator")) + `]
+  operators: [` + lock.DigestID("keeper", secret("password in digest_file")) + `, ` + lock.DigestID("ana", secret("password of an operator")) + `]
 log: {level: debug, format: json}
 audit: {file: audit.jsonl}
 metrics: {listen: "127.0.0.1:0"}
@@ -413,28 +413,28 @@ func TestNoSecretComesOutOfValuesAndErrors(t *testing.T) {
 	logged := &harness.Output{}
 	logger := slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	errs := map[string]error{}
-	client := func(c recipes.Config) *recipes.Client {
+	client := func(c lock.Config) *lock.Client {
 		c.Servers, c.Root, c.SessionTimeout, c.Logger = []string{s.Server.Addr()}, s.Root, 4*time.Second, logger
 		return harness.NewClient(t, c)
 	}
-	right := client(recipes.Config{Auth: cfg.Client.Auth, Operators: cfg.Client.Operators})
+	right := client(lock.Config{Auth: cfg.Client.Auth, Operators: cfg.Client.Operators})
 	guard, err := lockguard.New(right, lockguard.WithLogger(logger))
 	require.NoError(t, err)
 	errs["a panic in a hook"] = guard.Do(t.Context(), lockguard.Requirement{Scope: "town/panic", Terms: priority.Terms{CleanupTimeout: time.Second}}, func(context.Context) error {
 		panic(fmt.Sprintf("%+v", cfg.Client))
 	})
 	require.Error(t, errs["a panic in a hook"])
-	wrong := client(recipes.Config{Auth: &recipes.Digest{User: "keeper", Password: secret("wrong password")}})
-	lock, err := wrong.PriorityLock("town/panic")
+	wrong := client(lock.Config{Auth: &lock.Digest{User: "keeper", Password: secret("wrong password")}})
+	l, err := wrong.PriorityLock("town/panic")
 	require.NoError(t, err)
-	_, errs["a wrong password"] = lock.Acquire(t.Context(), recipes.Request{})
+	_, errs["a wrong password"] = l.Acquire(t.Context(), lock.Request{})
 	_, errs["an override with a wrong password"] = wrong.Overrides().Clear(t.Context(), "INC-1")
-	_, errs["no operator"] = client(recipes.Config{
-		Auth: &recipes.Digest{User: "eve", Password: secret("wrong password")}, Operators: cfg.Client.Operators,
+	_, errs["no operator"] = client(lock.Config{
+		Auth: &lock.Digest{User: "eve", Password: secret("wrong password")}, Operators: cfg.Client.Operators,
 	}).Overrides().Clear(t.Context(), "INC-1")
-	_, errs["a user with a colon"] = recipes.NewClient(recipes.Config{Auth: &recipes.Digest{User: "a:b", Password: secret("wrong password")}})
-	_, errs["who is named nowhere"] = recipes.NewClient(recipes.Config{
-		Auth: &recipes.Digest{User: "eve", Password: secret("wrong password")}, Operators: cfg.Client.Operators, Contenders: cfg.Client.Operators,
+	_, errs["a user with a colon"] = lock.NewClient(lock.Config{Auth: &lock.Digest{User: "a:b", Password: secret("wrong password")}})
+	_, errs["who is named nowhere"] = lock.NewClient(lock.Config{
+		Auth: &lock.Digest{User: "eve", Password: secret("wrong password")}, Operators: cfg.Client.Operators, Contenders: cfg.Client.Operators,
 	})
 	for what, err := range errs {
 		require.Error(t, err, what)

@@ -32,7 +32,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // What people are to see, each where it belongs: a test that sees nothing finds no
@@ -109,7 +109,7 @@ func (l *look) served() string {
 zookeeper:
   session_timeout: 4s
   auth: {digest_file: keeper}
-  operators: [` + recipes.DigestID("keeper", secret("password in digest_file")) + `, ` + recipes.DigestID("ana", secret("password of an operator")) + `]
+  operators: [` + lock.DigestID("keeper", secret("password in digest_file")) + `, ` + lock.DigestID("ana", secret("password of an operator")) + `]
 log: {level: debug, format: json}
 audit: {file: audit.jsonl}
 console: {listen: "127.0.0.1:0", actions: true, sign_in: to_see, users_file: people, tls: {cert_file: console.crt, key_file: console.key}}
@@ -127,9 +127,9 @@ jobs:
 // contend has somebody hold a lock for which somebody else waits.
 func (l *look) contend() {
 	l.Helper()
-	client := l.Client(harness.SessionTimeout(4*time.Second), func(cfg *recipes.Config) {
-		cfg.Auth = &recipes.Digest{User: "keeper", Password: secret("password in digest_file")}
-		cfg.Operators = []string{recipes.DigestID("keeper", secret("password in digest_file")), recipes.DigestID("ana", secret("password of an operator"))}
+	client := l.Client(harness.SessionTimeout(4*time.Second), func(cfg *lock.Config) {
+		cfg.Auth = &lock.Digest{User: "keeper", Password: secret("password in digest_file")}
+		cfg.Operators = []string{lock.DigestID("keeper", secret("password in digest_file")), lock.DigestID("ana", secret("password of an operator"))}
 	})
 	guard, err := lockguard.New(client)
 	require.NoError(l, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/scheduler"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -88,7 +88,7 @@ type tally struct {
 }
 
 type daemon struct {
-	client    *recipes.Client
+	client    *lock.Client
 	guard     *lockguard.Guard
 	scheduler *scheduler.Scheduler
 	done      chan error
@@ -156,7 +156,7 @@ func memory() int64 {
 
 func (s *site) connect(i int) {
 	name := fmt.Sprintf("daemon-%04d", i)
-	client, err := recipes.NewClient(recipes.Config{
+	client, err := lock.NewClient(lock.Config{
 		Dialer: s.plan.ensemble.Through(s.zk.Dialer(name)), SessionTimeout: 15 * time.Second, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(s.t, err)

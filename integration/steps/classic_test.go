@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 var classics = []scene{
 	{
 		name: "mutex", about: "parents missing, the line, the watch on the one in front, token, release",
-		probes: []func(context.Context, *recipes.Client) error{takesMutex},
+		probes: []func(context.Context, *lock.Client) error{takesMutex},
 		play: func(s *stage) {
 			s.user("A", 0, func(u *user) { u.mutex().stay(500 * ms).release(); u.mutex().release() })
 			s.user("B", 100*ms, func(u *user) { u.mutex().classicToken().stay(200 * ms).release() })
@@ -27,7 +27,7 @@ var classics = []scene{
 	},
 	{
 		name: "read and write", about: "two readers, a writer behind them, a reader behind that",
-		probes: []func(context.Context, *recipes.Client) error{takesWrite},
+		probes: []func(context.Context, *lock.Client) error{takesWrite},
 		play: func(s *stage) {
 			s.user("A", 0, func(u *user) { u.reads().stay(400 * ms).release() })
 			s.user("B", 50*ms, func(u *user) { u.reads().stay(500 * ms).release() })
@@ -37,7 +37,7 @@ var classics = []scene{
 	},
 	{
 		name: "semaphore", about: "two permits, four users: the line, the draw, the watch on the permits, release",
-		probes: []func(context.Context, *recipes.Client) error{takesPermit}, stands: "child on pool/leases",
+		probes: []func(context.Context, *lock.Client) error{takesPermit}, stands: "child on pool/leases",
 		play: func(s *stage) {
 			s.user("A", 0, func(u *user) { u.permit().stay(500 * ms).release() })
 			s.user("B", 50*ms, func(u *user) { u.permit().stay(600 * ms).release() })
@@ -98,7 +98,7 @@ func (h *hold) classicToken() *hold {
 	return h
 }
 
-func takesMutex(ctx context.Context, c *recipes.Client) error {
+func takesMutex(ctx context.Context, c *lock.Client) error {
 	m, err := classic.NewMutex(c.Client, mutexPath, classic.MutexOptions{})
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func takesMutex(ctx context.Context, c *recipes.Client) error {
 	return takesClassic(ctx, m.Acquire)
 }
 
-func takesWrite(ctx context.Context, c *recipes.Client) error {
+func takesWrite(ctx context.Context, c *lock.Client) error {
 	m, err := classic.NewRWMutex(c.Client, rwPath, classic.MutexOptions{})
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func takesWrite(ctx context.Context, c *recipes.Client) error {
 	return takesClassic(ctx, m.AcquireWrite)
 }
 
-func takesPermit(ctx context.Context, c *recipes.Client) error {
+func takesPermit(ctx context.Context, c *lock.Client) error {
 	m, err := classic.NewSemaphore(c.Client, semaphorePath, classic.SemaphoreOptions{Limit: permits})
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // companions are scenes of holds that several processes have, together or one
@@ -66,10 +66,10 @@ var companions = []scene{
 		name: "resume", about: "the session of a holder ends: T16 in its lock-delay, T14 beside that; the stranger waits for both",
 		probes: usersLock, adopted: true, stay: 3 * time.Second,
 		excuses: func(u *user, err error) bool {
-			lost, is := errors.AsType[*recipes.LostError](err)
+			lost, is := errors.AsType[*lock.LostError](err)
 			// One that came in late, after the delay of a grant that it never heard of, lives when it is adopted.
 			late := u.suffer(func(*fault) bool { return true }) && isSuperseded(err)
-			return u.name == "A" && (is && lost.Reason == recipes.LossSession || late) || unlessAllIsWell(u, err)
+			return u.name == "A" && (is && lost.Reason == lock.LossSession || late) || unlessAllIsWell(u, err)
 		},
 		play: func(s *stage) {
 			s.user("A", 0, func(u *user) {
@@ -86,7 +86,7 @@ var companions = []scene{
 		name: "companions, preempted", about: "T6 to each, a join that is refused, a join and an adoption for the cleanup; all go",
 		probes: usersLock, adopted: true, stay: 7 * time.Second,
 		excuses: func(u *user, err error) bool {
-			_, pending := errors.AsType[*recipes.PreemptPendingError](err)
+			_, pending := errors.AsType[*lock.PreemptPendingError](err)
 			return pending || u.name == "B" && isSuperseded(err) || unlessAllIsWell(u, err)
 		},
 		play: func(s *stage) {
@@ -104,7 +104,7 @@ var companions = []scene{
 		name: "companions, taken over", about: "T6 to each, T7 of all who do not go",
 		probes: usersLock, forced: true, stay: 9 * time.Second,
 		excuses: func(u *user, err error) bool {
-			_, pending := errors.AsType[*recipes.PreemptPendingError](err) // B is late
+			_, pending := errors.AsType[*lock.PreemptPendingError](err) // B is late
 			return pending || unlessAllIsWell(u, err)
 		},
 		play: func(s *stage) {
@@ -125,8 +125,8 @@ var companions = []scene{
 		name: "companions, broken", about: "an operator breaks a hold: all its members at once; what was broken is not adopted",
 		probes: usersLock, known: true, forced: true, stay: 7 * time.Second,
 		excuses: func(u *user, err error) bool {
-			_, stale := errors.AsType[*recipes.StaleTokenError](err)
-			_, notHeld := errors.AsType[*recipes.NotHeldError](err)
+			_, stale := errors.AsType[*lock.StaleTokenError](err)
+			_, notHeld := errors.AsType[*lock.NotHeldError](err)
 			return stale || notHeld || u.name == "D" && isNotThere(err) || u.name == "A" && isSuperseded(err) || unlessAllIsWell(u, err)
 		},
 		play: func(s *stage) {
@@ -140,18 +140,18 @@ var companions = []scene{
 }
 
 // ofHold is a request that others can join, or adopt.
-func ofHold(level priority.Level) recipes.Request {
-	return recipes.Request{Terms: priority.Terms{Priority: level}, Identity: priority.Identity{Hold: "order-17/run-1"}}
+func ofHold(level priority.Level) lock.Request {
+	return lock.Request{Terms: priority.Terms{Priority: level}, Identity: priority.Identity{Hold: "order-17/run-1"}}
 }
 
 func isNotThere(err error) bool {
-	_, is := errors.AsType[*recipes.NotThereError](err)
+	_, is := errors.AsType[*lock.NotThereError](err)
 	return is
 }
 
 func isSuperseded(err error) bool {
-	lost, is := errors.AsType[*recipes.LostError](err)
-	return is && lost.Reason == recipes.LossSuperseded
+	lost, is := errors.AsType[*lock.LostError](err)
+	return is && lost.Reason == lock.LossSuperseded
 }
 
 // unlessAllIsWell excuses that a hold is not there when something has happened to
@@ -169,16 +169,16 @@ func unlessAllIsWell(u *user, err error) bool {
 }
 
 // refers tells everybody how a hold can be found.
-func (s *stage) refers(name string, ref recipes.Reference) {
+func (s *stage) refers(name string, ref lock.Reference) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refs == nil {
-		s.refs = make(map[string]recipes.Reference)
+		s.refs = make(map[string]lock.Reference)
 	}
 	s.refs[name] = ref
 }
 
-func (s *stage) reference(name string) (ref recipes.Reference, known bool) {
+func (s *stage) reference(name string) (ref lock.Reference, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ref, known = s.refs[name]
@@ -187,7 +187,7 @@ func (s *stage) reference(name string) (ref recipes.Reference, known bool) {
 
 // passOn tells everybody the reference, with the token.
 func (h *hold) passOn() *hold {
-	return h.call("passes its reference on", func(ctx context.Context, g *recipes.Grant) error {
+	return h.call("passes its reference on", func(ctx context.Context, g *lock.Grant) error {
 		if _, err := g.Token(ctx); err != nil {
 			return err
 		}
@@ -210,15 +210,15 @@ func (h *hold) dies() *hold {
 
 // joins becomes a companion of a user's hold.
 func (u *user) joins(whose string, cleanup bool) *hold {
-	return u.accedes(whose, recipes.Request{ForCleanup: cleanup}, (*recipes.PriorityLock).Join)
+	return u.accedes(whose, lock.Request{ForCleanup: cleanup}, (*lock.PriorityLock).Join)
 }
 
 // adopts takes the place of a user.
-func (u *user) adopts(whose string, r recipes.Request) *hold {
-	return u.accedes(whose, r, (*recipes.PriorityLock).Adopt)
+func (u *user) adopts(whose string, r lock.Request) *hold {
+	return u.accedes(whose, r, (*lock.PriorityLock).Adopt)
 }
 
-func (u *user) accedes(whose string, r recipes.Request, how func(*recipes.PriorityLock, context.Context, recipes.Reference, recipes.Request) (*recipes.Grant, error)) *hold {
+func (u *user) accedes(whose string, r lock.Request, how func(*lock.PriorityLock, context.Context, lock.Reference, lock.Request) (*lock.Grant, error)) *hold {
 	ref, known := u.s.reference(whose)
 	if !known {
 		u.s.tell(u.name, "knows nothing of %s", whose)

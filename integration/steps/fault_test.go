@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -203,10 +203,10 @@ func (k *strike) shut() {
 		defer cancel()
 		for {
 			err := u.client.Close(ctx)
-			if err == nil || errors.Is(err, recipes.ErrClosed) { // once is enough
+			if err == nil || errors.Is(err, lock.ErrClosed) { // once is enough
 				break
 			}
-			if _, busy := errors.AsType[*recipes.BusyError](err); !busy {
+			if _, busy := errors.AsType[*lock.BusyError](err); !busy {
 				k.s.foul("close %s: %v", u.name, err)
 				break
 			}

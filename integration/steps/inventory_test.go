@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -29,7 +29,7 @@ var tables = []string{
 }
 
 // inventory tells which tables of a client are not empty.
-func inventory(name string, c *recipes.Client) (left []string) {
+func inventory(name string, c *lock.Client) (left []string) {
 	for _, table := range tables {
 		if n := size(reflect.ValueOf(c.Client).Elem(), strings.Split(table, ".")); n != 0 {
 			left = append(left, fmt.Sprintf("%d in %s of %s", n, table, name))
@@ -75,11 +75,11 @@ func size(v reflect.Value, path []string) int {
 // A table that is attached when it is first asked for, and renamed, would be found empty for ever.
 func TestAHoldWhoseWatchIsNotArmedYetIsOnTheInventory(t *testing.T) {
 	z := zktest.RunT(t)
-	c := harness.NewClient(t, recipes.Config{Servers: []string{z.Addr()}})
-	lock, err := c.PriorityLock("users")
+	c := harness.NewClient(t, lock.Config{Servers: []string{z.Addr()}})
+	l, err := c.PriorityLock("users")
 	require.NoError(t, err)
 	harness.Eventually(t, func() bool { // a machine that is busy may look too late
-		g, err := lock.Acquire(t.Context(), recipes.Request{})
+		g, err := l.Acquire(t.Context(), lock.Request{})
 		require.NoError(t, err)
 		left := strings.Join(inventory("client", c), "; ")
 		require.NoError(t, g.Release(t.Context()))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -78,14 +78,14 @@ func (r *referee) left(h *hold) {
 }
 
 // token is called with each token that a holder gets.
-func (r *referee) token(h *hold, token recipes.Token) {
+func (r *referee) token(h *hold, token lock.Token) {
 	if known := r.Token(h.scope, h.guid); known != 0 && known != token {
 		r.s.foul("the token of %s is %d, and it was told %d", h.u.name, known, token)
 	}
 }
 
 // broken checks that a holder whose lock is broken is gone.
-func (r *referee) broken(c recipes.Contender) {
+func (r *referee) broken(c lock.Contender) {
 	if r.node(c.ID) != nil {
 		r.s.foul("the lock of %s is broken, and its node is there", c.Owner)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A scene is a few users and what each of them does. They must not wait for each
@@ -32,7 +32,7 @@ type scene struct {
 	stands string
 
 	// probes take each lock and give it back.
-	probes []func(ctx context.Context, c *recipes.Client) error
+	probes []func(ctx context.Context, c *lock.Client) error
 }
 
 const (
@@ -40,21 +40,21 @@ const (
 	users = "users"
 )
 
-func at(level priority.Level) recipes.Request {
-	return recipes.Request{Terms: priority.Terms{Priority: level}}
+func at(level priority.Level) lock.Request {
+	return lock.Request{Terms: priority.Terms{Priority: level}}
 }
 
-func sharing(level priority.Level) recipes.Request {
-	return recipes.Request{Terms: priority.Terms{Priority: level, Mode: priority.Shared}}
+func sharing(level priority.Level) lock.Request {
+	return lock.Request{Terms: priority.Terms{Priority: level, Mode: priority.Shared}}
 }
 
-func takes(scope string) func(ctx context.Context, c *recipes.Client) error {
-	return func(ctx context.Context, c *recipes.Client) error {
+func takes(scope string) func(ctx context.Context, c *lock.Client) error {
+	return func(ctx context.Context, c *lock.Client) error {
 		l, err := c.PriorityLock(scope)
 		if err != nil {
 			return err
 		}
-		g, err := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "probe"}})
+		g, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "probe"}})
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func takes(scope string) func(ctx context.Context, c *recipes.Client) error {
 	}
 }
 
-var usersLock = []func(context.Context, *recipes.Client) error{takes(users)}
+var usersLock = []func(context.Context, *lock.Client) error{takes(users)}
 
 // scenes of the priority lock.
 var scenes = []scene{
@@ -173,8 +173,8 @@ var scenes = []scene{
 		name: "leave", about: "T8 by the acquire timeout, from the middle; a polite one whose waiting timeout ends, with its request taken back; a try",
 		probes: usersLock,
 		excuses: func(u *user, err error) bool {
-			_, pending := errors.AsType[*recipes.CleanupPendingError](err)
-			return recipes.IsNotAcquired(err) && u.name != "A" && u.name != "C" || pending && u.name == "D"
+			_, pending := errors.AsType[*lock.CleanupPendingError](err)
+			return lock.IsNotAcquired(err) && u.name != "A" && u.name != "C" || pending && u.name == "D"
 		},
 		play: func(s *stage) {
 			s.user("A", 0, func(u *user) {
@@ -270,12 +270,12 @@ var scenes = []scene{
 			})
 			s.user("B", 100*ms, func(u *user) {
 				r := at(5)
-				r.Revise = become(r, 800*ms, func(t *recipes.Revision) { t.Forceful = true })
+				r.Revise = become(r, 800*ms, func(t *lock.Revision) { t.Forceful = true })
 				u.acquire(users, r).stay(200 * ms).release()
 			})
 			s.user("C", 200*ms, func(u *user) {
 				r := at(2)
-				r.Revise = become(r, 400*ms, func(t *recipes.Revision) { t.Priority = 7 })
+				r.Revise = become(r, 400*ms, func(t *lock.Revision) { t.Priority = 7 })
 				u.acquire(users, r).stay(200 * ms).release()
 			})
 			s.user("D", 1200*ms, func(u *user) {
@@ -289,8 +289,8 @@ var scenes = []scene{
 		name: "break", about: "an operator breaks the lock of one that others wait for",
 		probes: usersLock, known: true, forced: true, stay: 7 * time.Second,
 		excuses: func(_ *user, err error) bool { // when the holder has lost it otherwise
-			_, stale := errors.AsType[*recipes.StaleTokenError](err)
-			_, notHeld := errors.AsType[*recipes.NotHeldError](err)
+			_, stale := errors.AsType[*lock.StaleTokenError](err)
+			_, notHeld := errors.AsType[*lock.NotHeldError](err)
 			return stale || notHeld
 		},
 		play: func(s *stage) {
@@ -303,8 +303,8 @@ var scenes = []scene{
 }
 
 // become are terms that are others after a while.
-func become(r recipes.Request, after time.Duration, change func(*recipes.Revision)) func() (recipes.Revision, <-chan struct{}) {
-	terms := recipes.Revision{
+func become(r lock.Request, after time.Duration, change func(*lock.Revision)) func() (lock.Revision, <-chan struct{}) {
+	terms := lock.Revision{
 		Terms: priority.Terms{
 			Priority: r.Priority, Forceful: r.Forceful, WaitingTimeout: r.WaitingTimeout,
 			LeaseTimeout: priority.DefaultLeaseTimeout, CleanupTimeout: r.CleanupTimeout,
@@ -312,7 +312,7 @@ func become(r recipes.Request, after time.Duration, change func(*recipes.Revisio
 	}
 	changed := make(chan struct{})
 	time.AfterFunc(after, func() { close(changed) })
-	return func() (recipes.Revision, <-chan struct{}) {
+	return func() (lock.Revision, <-chan struct{}) {
 		select {
 		case <-changed:
 			now := terms
@@ -341,7 +341,7 @@ func (u *user) breaks(scope, owner string) {
 		if h.Owner != owner {
 			continue
 		}
-		_, err := u.client.Break(u.life, recipes.BreakRequest{Scope: scope, Token: h.Token, By: "ann", Reason: "stuck"})
+		_, err := u.client.Break(u.life, lock.BreakRequest{Scope: scope, Token: h.Token, By: "ann", Reason: "stuck"})
 		if !fails("breaks the lock of "+owner, err) {
 			u.s.referee.broken(h)
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -43,7 +43,7 @@ type stage struct {
 	mu    sync.Mutex
 	users []*user
 	fouls []string
-	refs  map[string]recipes.Reference // that users have told everybody, by the user's name
+	refs  map[string]lock.Reference // that users have told everybody, by the user's name
 }
 
 // play plays a scene with faults, and returns what the users have sent, and
@@ -281,12 +281,12 @@ func (s *stage) dialer(name string, away time.Duration) func(context.Context, st
 	}
 }
 
-func (s *stage) connect(name string, n int) *recipes.Client {
-	cfg := recipes.Config{Dialer: s.dialer(name, distance(n)), Root: root, SessionTimeout: session}
+func (s *stage) connect(name string, n int) *lock.Client {
+	cfg := lock.Config{Dialer: s.dialer(name, distance(n)), Root: root, SessionTimeout: session}
 	if s.scene.known {
-		cfg.Auth = &recipes.Digest{User: "ann", Password: "s3cret"}
+		cfg.Auth = &lock.Digest{User: "ann", Password: "s3cret"}
 	}
-	c, err := recipes.NewClient(cfg)
+	c, err := lock.NewClient(cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A user is a process with a client of its own, and plays its part by itself.
 type user struct {
 	s      *stage
 	name   string
-	client *recipes.Client
+	client *lock.Client
 	life   context.Context // of its calls
 	cancel context.CancelFunc
 	closed atomic.Bool // by a fault
@@ -56,11 +56,11 @@ func (u *user) shut(hard bool) {
 	defer cancel()
 	for {
 		err := u.client.Close(ctx)
-		if _, busy := errors.AsType[*recipes.BusyError](err); busy && hard && ctx.Err() == nil {
+		if _, busy := errors.AsType[*lock.BusyError](err); busy && hard && ctx.Err() == nil {
 			time.Sleep(time.Second)
 			continue
 		}
-		if err != nil && !hard && (!u.closed.Load() || !errors.Is(err, recipes.ErrClosed)) {
+		if err != nil && !hard && (!u.closed.Load() || !errors.Is(err, lock.ErrClosed)) {
 			u.s.foul("close %s: %v", u.name, err)
 		}
 		return
@@ -82,27 +82,27 @@ func (u *user) suffer(is func(*fault) bool) bool {
 
 // excuses tells whether an error is no fault of the library's.
 func (u *user) excuses(err error) bool {
-	var lost *recipes.LostError
+	var lost *lock.LostError
 	switch {
 	case u.s.scene.excuses != nil && u.s.scene.excuses(u, err):
 		return true
 	case errors.Is(err, context.Canceled):
 		return u.life.Err() != nil
-	case errors.Is(err, recipes.ErrClosed):
+	case errors.Is(err, lock.ErrClosed):
 		return u.suffer(func(f *fault) bool { return f.closes })
 	case errors.As(err, &lost):
 		switch lost.Reason { //nolint:exhaustive // nobody deletes nodes here
-		case recipes.LossSession:
+		case lock.LossSession:
 			// A holder that was preempted, and had no time or has taken more, ends as soon as it is cut
 			// off.
 			late := lost.Err != nil && strings.Contains(lost.Err.Error(), "cut off after the end of the lease or grace")
 			return u.suffer(func(f *fault) bool { return f.expires || f.silent || late })
-		case recipes.LossTaken, recipes.LossBroken:
+		case lock.LossTaken, lock.LossBroken:
 			return u.s.scene.forced
 		}
 		return false
 	}
-	if _, slow := errors.AsType[*recipes.UnavailableError](err); slow {
+	if _, slow := errors.AsType[*lock.UnavailableError](err); slow {
 		return u.suffer(func(f *fault) bool { return f.silent })
 	}
 	return false
@@ -122,7 +122,7 @@ type hold struct {
 	id    string // Request.Hold
 
 	mu       sync.Mutex
-	notices  []recipes.Notice
+	notices  []lock.Notice
 	answered bool // the request failed
 	over     bool // released, or told lost
 	lost     int
@@ -137,7 +137,7 @@ type grant interface {
 }
 
 // acquire asks for a priority lock, and returns nil when there is no grant.
-func (u *user) acquire(scope string, r recipes.Request) *hold {
+func (u *user) acquire(scope string, r lock.Request) *hold {
 	l, err := u.client.PriorityLock(scope)
 	if err != nil {
 		u.s.foul("%v", err)
@@ -186,7 +186,7 @@ func (h *hold) answer(g grant, err error) *hold {
 	return h
 }
 
-func (h *hold) hear(n recipes.Notice) {
+func (h *hold) hear(n lock.Notice) {
 	h.u.s.tell(h.u.name, "%T", n)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -201,15 +201,15 @@ func (h *hold) hear(n recipes.Notice) {
 	}
 	h.notices = append(h.notices, n)
 	switch n := n.(type) {
-	case recipes.Joined:
-		h.u.s.refers(h.u.name, recipes.Reference{Scope: h.scope, Hold: h.id, ID: n.ID, Mode: h.mode})
-	case recipes.PreemptRequested:
+	case lock.Joined:
+		h.u.s.refers(h.u.name, lock.Reference{Scope: h.scope, Hold: h.id, ID: n.ID, Mode: h.mode})
+	case lock.PreemptRequested:
 		select {
 		case <-h.asked:
 		default:
 			close(h.asked)
 		}
-	case recipes.Lost:
+	case lock.Lost:
 		h.lost++
 		h.over = true
 		if h.lost == 1 {
@@ -252,23 +252,23 @@ func (h *hold) serve(d, cleanup time.Duration) *hold {
 }
 
 // call does something with the grant.
-func (h *hold) call(what string, f func(ctx context.Context, g *recipes.Grant) error) *hold {
+func (h *hold) call(what string, f func(ctx context.Context, g *lock.Grant) error) *hold {
 	if h == nil {
 		return nil
 	}
-	err := f(h.u.life, h.grant.(*recipes.Grant))
+	err := f(h.u.life, h.grant.(*lock.Grant))
 	h.u.s.tell(h.u.name, "%s: error %v", what, err)
 	if err == nil {
 		return h
 	}
-	if _, pending := errors.AsType[*recipes.PreemptPendingError](err); !pending && !h.u.excuses(err) {
+	if _, pending := errors.AsType[*lock.PreemptPendingError](err); !pending && !h.u.excuses(err) {
 		h.u.s.foul("%s: %s: %v", h.u.name, what, err)
 	}
 	return h
 }
 
 func (h *hold) token() *hold {
-	return h.call("token", func(ctx context.Context, g *recipes.Grant) error {
+	return h.call("token", func(ctx context.Context, g *lock.Grant) error {
 		token, err := g.Token(ctx)
 		if err == nil {
 			h.u.s.referee.token(h, token)
@@ -278,7 +278,7 @@ func (h *hold) token() *hold {
 }
 
 func (h *hold) extend(d time.Duration) *hold {
-	return h.call("extend", func(ctx context.Context, g *recipes.Grant) error { return g.Extend(ctx, d) })
+	return h.call("extend", func(ctx context.Context, g *lock.Grant) error { return g.Extend(ctx, d) })
 }
 
 func (h *hold) downgrade() *hold {
@@ -286,7 +286,7 @@ func (h *hold) downgrade() *hold {
 		return nil
 	}
 	h.u.s.referee.shares(h)
-	return h.call("downgrade", func(ctx context.Context, g *recipes.Grant) error { return g.Downgrade(ctx) })
+	return h.call("downgrade", func(ctx context.Context, g *lock.Grant) error { return g.Downgrade(ctx) })
 }
 
 // release gives the lock back, and checks the answer.
@@ -310,7 +310,7 @@ func (h *hold) release() {
 	h.mu.Lock()
 	h.ended, h.end = true, err
 	h.mu.Unlock()
-	var lost *recipes.LostError
+	var lost *lock.LostError
 	switch {
 	case err == nil && lostBefore:
 		u.s.foul("%s was told its loss of %s, and then that it has released it", u.name, h.scope)
@@ -318,7 +318,7 @@ func (h *hold) release() {
 		u.s.referee.left(h)
 	case errors.Is(err, context.DeadlineExceeded) && u.suffer(func(f *fault) bool { return f.silent }):
 		// A Guard does not wait for long: what is left is done in the background.
-	case errors.As(err, &lost), !lostBefore && (errors.Is(err, context.Canceled) || errors.Is(err, recipes.ErrClosed)):
+	case errors.As(err, &lost), !lostBefore && (errors.Is(err, context.Canceled) || errors.Is(err, lock.ErrClosed)):
 		if !u.excuses(err) {
 			u.s.foul("%s cannot release %s: %v", u.name, h.scope, err)
 		}

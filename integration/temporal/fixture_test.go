@@ -21,7 +21,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -35,7 +35,7 @@ type fixture struct {
 	temporal  client.Client
 	namespace string
 	queue     string
-	locks     *recipes.Client
+	locks     *lock.Client
 	options   worker.Options // of the last worker
 }
 
@@ -57,7 +57,7 @@ func newFixtureOn(t *testing.T, server *devserver.Server, change ...func(*client
 }
 
 // guard is that of a process of its own.
-func (f *fixture) guard(change ...func(*recipes.Config)) *lockguard.Guard {
+func (f *fixture) guard(change ...func(*lock.Config)) *lockguard.Guard {
 	f.Helper()
 	g, err := lockguard.New(f.Client(change...))
 	require.NoError(f, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -45,7 +45,7 @@ func beWorker(text string) int {
 }
 
 func (p workerProcess) run() error {
-	locks, err := recipes.NewClient(recipes.Config{Servers: []string{p.ZooKeeper}, Root: p.Root, SessionTimeout: p.Session})
+	locks, err := lock.NewClient(lock.Config{Servers: []string{p.ZooKeeper}, Root: p.Root, SessionTimeout: p.Session})
 	if err != nil {
 		return err
 	}

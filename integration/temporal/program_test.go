@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/internal/process"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // binary is the directory of the program, built by the first test that wants it.
@@ -45,7 +45,7 @@ type programs struct {
 	env      []string
 	operator string // ana
 	daemons  string
-	observer *recipes.Client // a daemon's
+	observer *lock.Client // a daemon's
 }
 
 func newPrograms(t *testing.T) *programs {
@@ -109,10 +109,10 @@ func (p *programs) wait(code int, out, problems *bytes.Buffer, args ...string) {
 }
 
 // daemonClient is that of a daemon.
-func (p *programs) daemonClient() *recipes.Client {
+func (p *programs) daemonClient() *lock.Client {
 	p.Helper()
-	return p.Client(func(cfg *recipes.Config) {
-		cfg.Auth = &recipes.Digest{User: "daemons", Password: "secret"}
+	return p.Client(func(cfg *lock.Config) {
+		cfg.Auth = &lock.Digest{User: "daemons", Password: "secret"}
 		cfg.Operators, cfg.Contenders = []string{p.operator}, []string{p.daemons}
 	})
 }

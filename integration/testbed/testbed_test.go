@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // The tests of this package hold both backends to what Server promises.
@@ -151,18 +151,18 @@ func TestSessionTimeoutsAreGrantedBetweenTheShortestAndTheLongest(t *testing.T) 
 }
 
 // tenant connects a client that comes back by itself, and takes a lock with it.
-func tenant(t testing.TB, server Server) (*recipes.Client, *recipes.Grant) {
+func tenant(t testing.TB, server Server) (*lock.Client, *lock.Grant) {
 	t.Helper()
-	c, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, SessionTimeout: time.Minute})
+	c, err := lock.NewClient(lock.Config{Servers: []string{server.Addr()}, SessionTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
 		require.NoError(t, c.Close(ctx))
 	})
-	lock, err := c.PriorityLock("house")
+	l, err := c.PriorityLock("house")
 	require.NoError(t, err)
-	grant, err := lock.Acquire(t.Context(), recipes.Request{})
+	grant, err := l.Acquire(t.Context(), lock.Request{})
 	require.NoError(t, err)
 	return c, grant
 }

@@ -6,7 +6,7 @@
 //	go run ./integration/testrun test      # what a newcomer must see pass
 //	go run ./integration/testrun full      # and the rest
 //	go run ./integration/testrun rest      # the rest alone
-//	go run ./integration/testrun flaky -n 20 ./recipes ./integration/locks
+//	go run ./integration/testrun flaky -n 20 ./recipes/lock ./integration/locks
 //
 // The parts are listed in parts.go; CONTRIBUTING.md says what each layer of the suite proves. flaky runs the tests of
 // packages many times, in random order, on different numbers of processors, with and without busy loops beside them,

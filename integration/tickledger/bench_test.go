@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -22,7 +22,7 @@ func BenchmarkCycle(b *testing.B) {
 			root := testbed.Root(b)
 			var ledgers []*ticks.Ledger
 			for i := range daemons {
-				c, err := recipes.NewClient(recipes.Config{Servers: []string{server.Addr()}, Root: root})
+				c, err := lock.NewClient(lock.Config{Servers: []string{server.Addr()}, Root: root})
 				require.NoError(b, err)
 				b.Cleanup(func() { _ = c.Close(context.Background()) })
 				require.NoError(b, c.Ready(b.Context()))

@@ -20,7 +20,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -46,7 +46,7 @@ const childSession = 3 * time.Second
 // beChild claims a tick and then waits to be killed.
 func beChild(args string) error {
 	server, root, _ := strings.Cut(args, "\n")
-	c, err := recipes.NewClient(recipes.Config{Servers: []string{server}, Root: root, SessionTimeout: childSession})
+	c, err := lock.NewClient(lock.Config{Servers: []string{server}, Root: root, SessionTimeout: childSession})
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func tick(n int) time.Time {
 }
 
 // connect returns a client that has a session, of 10s unless a length is given.
-func connect(f *harness.Fixture, session ...time.Duration) *recipes.Client {
+func connect(f *harness.Fixture, session ...time.Duration) *lock.Client {
 	f.Helper()
-	c := f.Client(func(cfg *recipes.Config) {
+	c := f.Client(func(cfg *lock.Config) {
 		if len(session) > 0 {
 			cfg.SessionTimeout = session[0]
 		}
@@ -179,7 +179,7 @@ func TestARunIsInterruptedWhenItsProcessIsKilled(t *testing.T) {
 	require.NoError(t, finish(t.Context(), l, claim.Run, ticks.End{Outcome: ticks.Ran, Token: 7}))
 	s = state(t, l)
 	require.Equal(t, ticks.Counts{Ran: 1, Interrupted: 1, Skipped: map[string]int64{ticks.ReasonOverlap: 1}}, s.Counts)
-	require.Equal(t, recipes.Token(7), s.Latest().Token)
+	require.Equal(t, lock.Token(7), s.Latest().Token)
 	require.WithinRange(t, s.Latest().EndedAt, began, time.Now()) // one machine, one clock
 	require.False(t, s.Latest().EndedAt.Before(s.Latest().ClaimedAt))
 }
@@ -221,7 +221,7 @@ func TestEveryTickEndsOnceThoughSessionsEnd(t *testing.T) {
 	t.Parallel()
 	const many = 200
 	f := harness.New(t, shared.Server(t))
-	clients := []*recipes.Client{connect(f, shortSession), connect(f, shortSession)}
+	clients := []*lock.Client{connect(f, shortSession), connect(f, shortSession)}
 	sessions := harness.Run(t, "the end of sessions", func(ctx context.Context) error {
 		for n := 0; ctx.Err() == nil; n++ {
 			f.Renewed(clients[n%2])
@@ -262,7 +262,7 @@ func TestNoTickThatWaitsIsForgottenThoughSessionsEnd(t *testing.T) {
 	t.Parallel()
 	const many = 60
 	f := harness.New(t, shared.Server(t))
-	clients := []*recipes.Client{connect(f, shortSession), connect(f, shortSession)}
+	clients := []*lock.Client{connect(f, shortSession), connect(f, shortSession)}
 	var mu sync.Mutex
 	var starts []time.Time
 	run := func(l *ticks.Ledger, claim ticks.Claim, err error) (ran bool, failed error) {

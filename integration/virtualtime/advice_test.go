@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/timings"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -25,7 +25,7 @@ func TestAdviceTellsWhatTheJobsReallyTook(t *testing.T) {
 		zk := zktest.RunT(t, zktest.Pipe(), zktest.SessionTimeouts(time.Second, long))
 		store, err := timings.Open(state, nil)
 		require.NoError(t, err)
-		client, err := recipes.NewClient(recipes.Config{Dialer: zk.Dialer("daemon"), SessionTimeout: long})
+		client, err := lock.NewClient(lock.Config{Dialer: zk.Dialer("daemon"), SessionTimeout: long})
 		require.NoError(t, err)
 		guard, err := lockguard.New(client, lockguard.WithObserver(store.Observe))
 		require.NoError(t, err)

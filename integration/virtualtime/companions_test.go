@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const holdID = "shop/order-17"
@@ -67,7 +67,7 @@ func TestGraceOfAHoldIsNotBegunAnewByItsCompanions(t *testing.T) {
 		require.ErrorAs(w, context.Cause(second.Context()), &preempted)
 		require.WithinDuration(w, w.At(90*time.Minute), preempted.Deadline, time.Second)
 		for _, p := range []*program{helper, next, late} {
-			require.WithinDuration(w, w.At(90*time.Minute), virtual.Only[recipes.PreemptRequested](p).Deadline, time.Second)
+			require.WithinDuration(w, w.At(90*time.Minute), virtual.Only[lock.PreemptRequested](p).Deadline, time.Second)
 		}
 
 		// which is when the boss has the lock

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -80,12 +80,12 @@ func TestHandOverWaitsForTheLookThatIsUnderWay(t *testing.T) {
 		var ended time.Duration
 		done := make(chan error, 1)
 		go func() {
-			lock, err := holder.Client.PriorityLock(scope)
+			l, err := holder.Client.PriorityLock(scope)
 			if err != nil {
 				done <- err
 				return
 			}
-			g, err := lock.Acquire(w.Context(), recipes.Request{}) // without a token, which would take as long
+			g, err := l.Acquire(w.Context(), lock.Request{}) // without a token, which would take as long
 			if err != nil {
 				done <- err
 				return
@@ -185,7 +185,7 @@ func TestHandOverThatWasPreparedMindsWhoHasComeSince(t *testing.T) {
 // warm makes a program that is far away know the root, and a lock. Each request takes a trip to the server from then on.
 func warm(p *program, scope string) {
 	w := p.World
-	require.NoError(w, p.Take(scope, recipes.Request{}).Release(w.Context()))
+	require.NoError(w, p.Take(scope, lock.Request{}).Release(w.Context()))
 	w.On(zktest.Any().From(p.Name)).Delay(trip)
 	w.Begin()
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 type (
@@ -102,8 +102,8 @@ func (f *freezer) pass() {
 }
 
 // through makes a program's connections stand still with f.
-func through(f *freezer) func(*recipes.Config) {
-	return func(cfg *recipes.Config) {
+func through(f *freezer) func(*lock.Config) {
+	return func(cfg *lock.Config) {
 		dial := cfg.Dialer
 		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 			f.pass()

@@ -9,13 +9,13 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // answered makes the leader answer a program in this instant.
 func answered(p *program) {
-	require.NoError(p.World, p.Take("another", recipes.Request{}).Release(p.World.Context()))
+	require.NoError(p.World, p.Take("another", lock.Request{}).Release(p.World.Context()))
 }
 
 // A leaseTakeover is the takeover of a holder that is cut off. The other request has its priority, and is not forceful,

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // rivals are a program with a local queue and a program of which one request waits in ZooKeeper.
@@ -26,13 +26,13 @@ type rivals struct {
 
 func newRivals(w *world, turns int) *rivals {
 	r := &rivals{w: w, stop: newFreezer(), release: make(chan struct{})}
-	r.local = w.Program("local", long, func(cfg *recipes.Config) { cfg.LocalQueue = turns })
+	r.local = w.Program("local", long, func(cfg *lock.Config) { cfg.LocalQueue = turns })
 	r.waiter = w.Program("waiter", long, through(r.stop))
 	return r
 }
 
 // acquire makes a request in the background and lets it come as far as it does at once.
-func (r *rivals) acquire(p *program, owner string, request recipes.Request) {
+func (r *rivals) acquire(p *program, owner string, request lock.Request) {
 	request.Owner = owner
 	r.all.Go(func() {
 		grant, err := p.Acquire(scope, request)
@@ -70,32 +70,32 @@ func TestLocalQueueHandsOverToAWaiterThatItMayNotPass(t *testing.T) {
 	const turns = 3
 	for _, c := range []struct {
 		name   string
-		waiter recipes.Request
+		waiter lock.Request
 		behind int // requests of the local queue behind the holder
 		before int // of those, granted before the waiter comes
 		passed int // of those, granted while it waits
 	}{
-		{"its turns are over", recipes.Request{}, turns + 2, 0, turns},
-		{"it is empty before its turns are over", recipes.Request{}, turns - 1, 0, turns - 1},
-		{"the waiter is more important", recipes.Request{Terms: priority.Terms{Priority: 5, NeverPreempts: true}}, 2, 0, 0},
-		{"the waiter has just asked the holder to go", recipes.Request{Terms: priority.Terms{Priority: 5}}, 2, 1, 0},
+		{"its turns are over", lock.Request{}, turns + 2, 0, turns},
+		{"it is empty before its turns are over", lock.Request{}, turns - 1, 0, turns - 1},
+		{"the waiter is more important", lock.Request{Terms: priority.Terms{Priority: 5, NeverPreempts: true}}, 2, 0, 0},
+		{"the waiter has just asked the holder to go", lock.Request{Terms: priority.Terms{Priority: 5}}, 2, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run(t, func(w *world) {
 				r := newRivals(w, turns)
 				released := make(chan struct{})
-				late := func() recipes.Request { // it asks for its terms when it joins, and again before it asks ZooKeeper
+				late := func() lock.Request { // it asks for its terms when it joins, and again before it asks ZooKeeper
 					asked := 0
-					return recipes.Request{Revise: func() (recipes.Revision, <-chan struct{}) {
+					return lock.Request{Revise: func() (lock.Revision, <-chan struct{}) {
 						if asked++; asked > 1 {
 							<-released
 						}
-						return recipes.Revision{Terms: priority.Terms{LeaseTimeout: day}}, nil
+						return lock.Revision{Terms: priority.Terms{LeaseTimeout: day}}, nil
 					}}
 				}
 
 				// given a waiter that the local queue has passed as often as it may
-				r.acquire(r.local, "holder", recipes.Request{})
+				r.acquire(r.local, "holder", lock.Request{})
 				var behind []string
 				for i := range c.behind {
 					behind = append(behind, fmt.Sprint("local ", i))
@@ -115,7 +115,7 @@ func TestLocalQueueHandsOverToAWaiterThatItMayNotPass(t *testing.T) {
 				r.next()
 				close(released)
 				synctest.Wait()
-				r.acquire(r.local, "newcomer", recipes.Request{})
+				r.acquire(r.local, "newcomer", lock.Request{})
 				r.stop.thaw()
 
 				// then the waiter is the next holder, and the local queue goes on after it
@@ -131,17 +131,17 @@ func TestLocalQueueCountsTurnsBeforeItWasEmpty(t *testing.T) {
 	run(t, func(w *world) {
 		// given a waiter that came after the last list of a local queue, and a lock that was left free since
 		r := newRivals(w, 3)
-		r.acquire(r.local, "holder", recipes.Request{})
-		r.acquire(r.local, "local 0", recipes.Request{})
+		r.acquire(r.local, "holder", lock.Request{})
+		r.acquire(r.local, "local 0", lock.Request{})
 		r.next()
-		r.acquire(r.waiter, "waiter", recipes.Request{})
+		r.acquire(r.waiter, "waiter", lock.Request{})
 		require.Len(w, contenders(w), 2)
 		r.stop.freeze()
 		r.next()
 
 		// when the lock is taken without a list, and others are behind
 		for i := 1; i <= 4; i++ {
-			r.acquire(r.local, fmt.Sprint("local ", i), recipes.Request{})
+			r.acquire(r.local, fmt.Sprint("local ", i), lock.Request{})
 		}
 		r.next()
 		r.stop.thaw()

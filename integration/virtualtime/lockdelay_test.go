@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // The holder is cut off: it stops at its deadline, the server frees its node with
@@ -28,8 +28,8 @@ func TestLockOfAHolderThatIsCutOffIsDelayedFromTheEndOfItsSession(t *testing.T) 
 
 		// then the waiter learns when the server has freed the lock, and until when
 		w.Until(session + tick)
-		told := virtual.Only[recipes.Delayed](waiter)
-		require.Equal(w, session+tick, w.Since(virtual.About[recipes.Delayed](waiter).At))
+		told := virtual.Only[lock.Delayed](waiter)
+		require.Equal(w, session+tick, w.Since(virtual.About[lock.Delayed](waiter).At))
 		require.Equal(w, session+tick+delay, w.Since(told.Until))
 		require.Equal(w, "holder", told.After[0].Owner)
 		require.Nil(w, next.Hold())

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A stuckLog wants every record, and takes none before it is freed.
@@ -31,7 +31,7 @@ func TestLogThatBlocksForEverDoesNotStopReconnecting(t *testing.T) {
 		// given a holder and a waiter whose log, at debug level, takes nothing
 		log := stuckLog{free: make(chan struct{})}
 		defer close(log.free)
-		stuck := func(cfg *recipes.Config) { cfg.Logger = slog.New(log) }
+		stuck := func(cfg *lock.Config) { cfg.Logger = slog.New(log) }
 		holder, waiter := w.Program("holder", session10, stuck), w.Program("waiter", session10, stuck)
 		held := holder.Do(lockguard.Requirement{}, lasting(time.Hour))
 		w.Until(time.Minute)

@@ -13,14 +13,14 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // watch runs a board on the tree, with a program of its own.
 func watch(p *program) *live.Board {
 	w := p.World
-	look, err := p.Client.Lookout(recipes.LookoutOptions{})
+	look, err := p.Client.Lookout(lock.LookoutOptions{})
 	require.NoError(w, err)
 	b, err := live.New(live.Options{Source: look, Now: p.Client.Now})
 	require.NoError(w, err)
@@ -63,12 +63,12 @@ func TestBoardShowsWhatHappensWithinHalfASecondHoweverBusyTheLockIs(t *testing.T
 
 		// a lock that changes hands every 10ms
 		for range 500 {
-			g := agent.Take(scope, recipes.Request{Identity: priority.Identity{Owner: "busy"}})
+			g := agent.Take(scope, lock.Request{Identity: priority.Identity{Owner: "busy"}})
 			<-time.After(10 * time.Millisecond)
 			require.NoError(w, g.Release(w.Context()))
 		}
 		// and then is held
-		g := agent.Take(scope, recipes.Request{Identity: priority.Identity{Owner: "last"}})
+		g := agent.Take(scope, lock.Request{Identity: priority.Identity{Owner: "last"}})
 		require.LessOrEqual(w, shows(w, b, holder("last")), liveWithin)
 		require.LessOrEqual(w, lists.Fired(), 60, "five seconds, a list each tenth of one")
 
@@ -83,7 +83,7 @@ func TestLookoutAsksNothingInAQuietDay(t *testing.T) {
 	run(t, func(w *world) {
 		agent, viewer := w.Program("agent", long), w.Program("viewer", long)
 		for i := range 10 {
-			acquired := agent.Take(fmt.Sprintf("lock/%d", i), recipes.Request{Identity: priority.Identity{Owner: "ann"}})
+			acquired := agent.Take(fmt.Sprintf("lock/%d", i), lock.Request{Identity: priority.Identity{Owner: "ann"}})
 			defer func() { require.NoError(w, acquired.Release(context.Background())) }()
 		}
 		b := watch(viewer)
@@ -96,7 +96,7 @@ func TestLookoutAsksNothingInAQuietDay(t *testing.T) {
 		require.Equal(w, version, b.Now().Version, "nothing is shown anew")
 
 		// and it would have been seen
-		again := agent.Take("lock/new", recipes.Request{Identity: priority.Identity{Owner: "bob"}})
+		again := agent.Take("lock/new", lock.Request{Identity: priority.Identity{Owner: "bob"}})
 		shows(w, b, func(n *live.Snapshot) bool { return n.Totals.Held == 11 })
 		require.NotZero(w, asked.Fired())
 		require.NoError(w, again.Release(w.Context()))
@@ -106,7 +106,7 @@ func TestLookoutAsksNothingInAQuietDay(t *testing.T) {
 func TestLookoutIsBlindAfterASecondAndSeesAgain(t *testing.T) {
 	run(t, func(w *world) {
 		agent, viewer := w.Program("agent", long), w.Program("viewer", long)
-		g := agent.Take(scope, recipes.Request{Identity: priority.Identity{Owner: "ann"}})
+		g := agent.Take(scope, lock.Request{Identity: priority.Identity{Owner: "ann"}})
 		b := watch(viewer)
 		w.Until(time.Minute)
 
@@ -147,16 +147,16 @@ func TestLookoutSeesWhatChangesBetweenTwoOfItsReads(t *testing.T) {
 				run(t, func(w *world) {
 					agent, viewer := w.Program("agent", long), w.Program("viewer", long)
 					b := watch(viewer)
-					first := agent.Take(scope, recipes.Request{Identity: priority.Identity{Owner: "first"}})
+					first := agent.Take(scope, lock.Request{Identity: priority.Identity{Owner: "first"}})
 					shows(w, b, func(n *live.Snapshot) bool { return n.Totals.Held == 1 })
 					<-time.After(time.Minute)
 
 					// given a look that is on its way when everything changes, again and again
 					w.On(zktest.Op(op).From("viewer").Nth(n + 1)).DelayReply(2 * time.Second)
 					require.NoError(w, first.Release(w.Context()))
-					var last *recipes.Grant
+					var last *lock.Grant
 					for i := range 40 {
-						g := agent.Take(scope, recipes.Request{Identity: priority.Identity{Owner: fmt.Sprint("next-", i)}})
+						g := agent.Take(scope, lock.Request{Identity: priority.Identity{Owner: fmt.Sprint("next-", i)}})
 						<-time.After(70 * time.Millisecond)
 						if last = g; i < 39 {
 							require.NoError(w, g.Release(w.Context()))
@@ -180,23 +180,23 @@ func TestLookoutSeesWhatChangesBetweenTwoOfItsReads(t *testing.T) {
 func TestLookoutTellsNoStateThatNeverWas(t *testing.T) {
 	run(t, func(w *world) {
 		agent, viewer := w.Program("agent", long), w.Program("viewer", long)
-		look, err := viewer.Client.Lookout(recipes.LookoutOptions{})
+		look, err := viewer.Client.Lookout(lock.LookoutOptions{})
 		require.NoError(w, err)
 		ctx, stop := context.WithCancel(w.Context())
-		var told []recipes.LockState
+		var told []lock.State
 		var work sync.WaitGroup
 		work.Go(func() {
-			_ = look.Run(ctx, func(s recipes.Sighting) {
+			_ = look.Run(ctx, func(s lock.Sighting) {
 				if s.State.Scope != "" {
 					told = append(told, s.State)
 				}
 			})
 		})
-		ask := func(owner string) <-chan *recipes.Grant {
-			granted := make(chan *recipes.Grant, 1)
+		ask := func(owner string) <-chan *lock.Grant {
+			granted := make(chan *lock.Grant, 1)
 			work.Go(func() {
 				l, _ := agent.Client.PriorityLock(scope)
-				g, _ := l.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: owner}, Terms: priority.Terms{LeaseTimeout: day}})
+				g, _ := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: owner}, Terms: priority.Terms{LeaseTimeout: day}})
 				granted <- g
 			})
 			<-time.After(time.Second)

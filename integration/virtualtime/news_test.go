@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -18,15 +18,15 @@ func TestHolderWhoseLockWasBrokenLearnsSoHoweverSoonOthersHaveTheLock(t *testing
 	run(t, func(w *world) {
 		// given a holder that hears of nothing for a while
 		holder, next := w.Program("holder", long), w.Program("next", long)
-		operator := w.Program("operator", long, func(cfg *recipes.Config) {
-			cfg.Auth = &recipes.Digest{User: "ana", Password: "secret"}
+		operator := w.Program("operator", long, func(cfg *lock.Config) {
+			cfg.Auth = &lock.Digest{User: "ana", Password: "secret"}
 		})
 		held := holder.Do(lockguard.Requirement{}, untilCancelled)
 		w.Until(time.Second)
 		deaf := w.On(zktest.Event(zktest.NodeDeleted, zktest.NodeDataChanged).From("holder")).Hold()
 
 		// when its lock is broken, and newcomers have it, one after the other
-		_, err := operator.Client.Break(w.Context(), recipes.BreakRequest{
+		_, err := operator.Client.Break(w.Context(), lock.BreakRequest{
 			Scope: scope, Token: held.Hold().Token(), By: "ana", Reason: "it hangs",
 		})
 		require.NoError(w, err)
@@ -38,7 +38,7 @@ func TestHolderWhoseLockWasBrokenLearnsSoHoweverSoonOthersHaveTheLock(t *testing
 
 		// then it learns who has broken it, and why
 		lost := virtual.LostBy(w.T, held.Returned())
-		require.Equal(w, recipes.LossBroken, lost.Reason)
+		require.Equal(w, lock.LossBroken, lost.Reason)
 		require.Equal(w, "ana", lost.By)
 		require.Equal(w, "it hangs", lost.Why)
 

@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -52,7 +52,7 @@ func of(w *world, owner string) *virtual.Contender {
 func lostInTime(r *work, overwritten time.Duration) {
 	w := r.Program.World
 	w.Helper()
-	require.Equal(w, recipes.LossDeleted, virtual.LostBy(w, r.Returned()).Reason)
+	require.Equal(w, lock.LossDeleted, virtual.LostBy(w, r.Returned()).Reason)
 	require.LessOrEqual(w, r.Ended()-overwritten, session10)
 	require.Nil(w, of(w, r.Program.Name))
 }
@@ -92,7 +92,7 @@ func TestHolderForWhomOthersWaitIsNotifiedOnceAnotherComes(t *testing.T) {
 		w.Until(time.Minute)
 		waits := waiter.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, lasting(time.Second))
 		w.Until(2 * time.Minute)
-		virtual.Only[recipes.PreemptRequested](holder)
+		virtual.Only[lock.PreemptRequested](holder)
 
 		// when the record names somebody who comes
 		overwrite(w, names(unknown))
@@ -101,7 +101,7 @@ func TestHolderForWhomOthersWaitIsNotifiedOnceAnotherComes(t *testing.T) {
 		// then the holder learns of its loss in seconds, and both others are
 		// served
 		w.Until(2*time.Minute + time.Second)
-		require.Equal(w, recipes.LossDeleted, virtual.Only[lockguard.Lost](holder).Err.Reason)
+		require.Equal(w, lock.LossDeleted, virtual.Only[lockguard.Lost](holder).Err.Reason)
 		require.NoError(w, waits.Returned())
 		require.NoError(w, comes.Returned())
 		require.Error(w, held.Returned())
@@ -182,7 +182,7 @@ func TestReadersThatTheRecordForgetsAreNotifiedAndTheOthersAreNot(t *testing.T) 
 // The request behind the holder in its process goes to ZooKeeper, like any other.
 func TestLocalQueueGoesOnAfterTheRecordWasOverwritten(t *testing.T) {
 	run(t, func(w *world) {
-		p := w.Program("local", session10, func(cfg *recipes.Config) { cfg.LocalQueue = 10 })
+		p := w.Program("local", session10, func(cfg *lock.Config) { cfg.LocalQueue = 10 })
 		first := p.Do(lockguard.Requirement{}, lasting(10*time.Second))
 		second := p.Do(lockguard.Requirement{}, untilCancelled) // on the first one's node
 		third := p.Do(lockguard.Requirement{}, lasting(time.Second))
@@ -192,7 +192,7 @@ func TestLocalQueueGoesOnAfterTheRecordWasOverwritten(t *testing.T) {
 
 		overwrite(w, names(unknown))
 
-		require.Equal(w, recipes.LossDeleted, virtual.LostBy(w.T, second.Returned()).Reason)
+		require.Equal(w, lock.LossDeleted, virtual.LostBy(w.T, second.Returned()).Reason)
 		require.LessOrEqual(w, second.Ended(), time.Minute+session10)
 		require.NoError(w, third.Returned())
 		require.Less(w, third.Ended(), 2*time.Minute)

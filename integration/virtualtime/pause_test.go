@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -38,7 +38,7 @@ func TestHolderThatStandsStillFindsItsLossAtItsNextStep(t *testing.T) {
 
 		// then its next guarded step finds the loss, and with it its context has ended
 		lost := virtual.LostBy(w.T, held.Hold().Check())
-		require.Equal(w, recipes.LossSession, lost.Reason)
+		require.Equal(w, lock.LossSession, lost.Reason)
 		require.Equal(w, error(lost), context.Cause(held.Hold().Context()))
 
 		// and a step that is not guarded is refused by what it writes to
@@ -80,7 +80,7 @@ func TestFramesThatAreHeldUpBeyondTheSessionReviveNothing(t *testing.T) {
 		// then its context ends at its deadline, and its extension with it
 		deadline := w.Since(held.Hold().Deadline())
 		lost := virtual.LostBy(w.T, held.Returned())
-		require.Equal(w, recipes.LossSession, lost.Reason)
+		require.Equal(w, lock.LossSession, lost.Reason)
 		require.Equal(w, deadline, held.Ended())
 		require.Nil(w, next.Hold())
 
@@ -128,7 +128,7 @@ func TestHolderWhoseSessionDiesWhileItIsAnsweredIsNotifiedInTheInstantOfTheExpir
 		w.Until(expiry)
 		require.Equal(w, expiry, next.Began())
 		require.NoError(w, book.write(next.Hold().Token()))
-		require.Equal(w, recipes.LossSession, virtual.LostBy(w.T, held.Returned()).Reason)
+		require.Equal(w, lock.LossSession, virtual.LostBy(w.T, held.Returned()).Reason)
 		require.Equal(w, expiry, held.Ended())
 		var stale *staleError
 		require.ErrorAs(w, book.write(held.Hold().Token()), &stale)
@@ -151,15 +151,15 @@ func TestAnswersToOthersDoNotKeepAnUncheckedHold(t *testing.T) {
 			return nil
 		})
 		require.True(w, held.Holds())
-		lock, err := mine.Client.PriorityLock(scope)
+		l, err := mine.Client.PriorityLock(scope)
 		require.NoError(w, err)
 		other, err := mine.Client.PriorityLock("other")
 		require.NoError(w, err)
 		var heard, lost time.Duration
 		acquired := make(chan error, 1)
 		go func() {
-			_, err := lock.Acquire(w.Context(), recipes.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n recipes.Notice) {
-				if _, ok := n.(recipes.Lost); ok {
+			_, err := l.Acquire(w.Context(), lock.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n lock.Notice) {
+				if _, ok := n.(lock.Lost); ok {
 					lost = w.Now()
 				}
 			}})
@@ -181,7 +181,7 @@ func TestAnswersToOthersDoNotKeepAnUncheckedHold(t *testing.T) {
 		freezer.thaw()
 		require.NoError(w, <-acquired)
 		heard = w.Now()
-		_, err = other.Acquire(w.Context(), recipes.Request{})
+		_, err = other.Acquire(w.Context(), lock.Request{})
 		require.NoError(w, err)
 		require.Equal(w, heard, w.Now(), "that was answered at once")
 		freezer.freeze()

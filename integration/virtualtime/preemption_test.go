@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestPreemptedHolderCleansUpUnderTheLockAndGivesItToThePreemptor(t *testing.T) {
@@ -70,7 +70,7 @@ func TestPolitePreemptorWaitsThreeHoursAndLeavesWhole(t *testing.T) {
 		refused := polite.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, WaitingTimeout: &patience}}, untilCancelled)
 
 		// then it gives up when they are over
-		var pending *recipes.CleanupPendingError
+		var pending *lock.CleanupPendingError
 		require.ErrorAs(w, refused.Returned(), &pending)
 		require.Equal(w, patience, pending.Waited)
 		require.Equal(w, 4*time.Hour, refused.Ended())
@@ -110,7 +110,7 @@ func TestAcquireTimeoutOfHoursEndsToTheInstantAndTheHolderDoesNotNotice(t *testi
 		refused := patient.Do(lockguard.Requirement{Terms: priority.Terms{AcquireTimeout: &patience}}, untilCancelled)
 
 		// then it leaves when they are over, and knows who was in its way
-		var busy *recipes.NotAcquiredError
+		var busy *lock.NotAcquiredError
 		require.ErrorAs(w, refused.Returned(), &busy)
 		require.Equal(w, patience, busy.Waited)
 		require.Equal(w, 7*time.Hour+30*time.Minute, refused.Ended())
@@ -177,7 +177,7 @@ func TestLeaseOfAHolderThatOverrunsItsGraceIsTakenByAnEqual(t *testing.T) {
 
 		// then a polite equal holds in the instant in which the grace is over
 		lost := virtual.LostBy(w.T, held.Returned())
-		require.Equal(w, recipes.LossTaken, lost.Reason)
+		require.Equal(w, lock.LossTaken, lost.Reason)
 		require.Equal(w, "equal", lost.By)
 		require.Equal(w, []string{"6h0m0s PreemptSent", "7h0m0s TakenOver", "7h0m0s Acquired"}, equal.Told())
 		require.Equal(w, 7*time.Hour, w.Since(virtual.About[lockguard.Lost](holder).At))

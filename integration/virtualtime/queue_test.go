@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -22,12 +22,12 @@ func TestThoseWhoWaitForHoursDoNotListTheQueueAllTheTime(t *testing.T) {
 		// given a queue in which everybody has settled
 		const waiters = 20
 		holder, crew := w.Program("holder", long), w.Program("crew", long)
-		lock := func(p *program) *recipes.PriorityLock {
+		l := func(p *program) *lock.PriorityLock {
 			l, err := p.Client.PriorityLock(scope)
 			require.NoError(w, err)
 			return l
 		}
-		held, err := lock(holder).Acquire(w.Context(), recipes.Request{Terms: priority.Terms{LeaseTimeout: day}})
+		held, err := l(holder).Acquire(w.Context(), lock.Request{Terms: priority.Terms{LeaseTimeout: day}})
 		require.NoError(w, err)
 		ctx, cancel := context.WithCancel(w.Context())
 		defer cancel()
@@ -36,7 +36,7 @@ func TestThoseWhoWaitForHoursDoNotListTheQueueAllTheTime(t *testing.T) {
 		var order []time.Duration
 		for range waiters {
 			crowd.Go(func() {
-				g, err := lock(crew).Acquire(ctx, recipes.Request{Terms: priority.Terms{LeaseTimeout: day}})
+				g, err := l(crew).Acquire(ctx, lock.Request{Terms: priority.Terms{LeaseTimeout: day}})
 				if err != nil {
 					w.Error(err)
 					return
@@ -112,13 +112,13 @@ func TestThoseFarBehindInAQueueThatMovesLookOnce(t *testing.T) {
 		// given a crew of which everybody waits for a third of a second each time
 		const members, turns, work = 30, 4, 11 * time.Millisecond
 		crew := w.Program("crew", long)
-		lock, err := crew.Client.PriorityLock(scope)
+		l, err := crew.Client.PriorityLock(scope)
 		require.NoError(w, err)
 		var all sync.WaitGroup
 		var done sync.WaitGroup // with the first turn
 		done.Add(members)
 		turn := func(ctx context.Context) {
-			g, err := lock.Acquire(ctx, recipes.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}})
+			g, err := l.Acquire(ctx, lock.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}})
 			if err != nil {
 				w.Error(err)
 				return
@@ -156,34 +156,34 @@ func TestThoseFarBehindInAQueueThatMovesLookOnce(t *testing.T) {
 func TestOneBehindNoticesTheEndOfTheOneInFrontAfterAChangeOfIt(t *testing.T) {
 	run(t, func(w *world) {
 		holder, front, behind := w.Program("holder", long), w.Program("front", long), w.Program("behind", long)
-		acquire := func(p *program, r recipes.Request) (*recipes.Grant, error) {
+		acquire := func(p *program, r lock.Request) (*lock.Grant, error) {
 			l, err := p.Client.PriorityLock(scope)
 			require.NoError(w, err)
 			r.LeaseTimeout = day
 			return l.Acquire(w.Context(), r)
 		}
-		held, err := acquire(holder, recipes.Request{})
+		held, err := acquire(holder, lock.Request{})
 		require.NoError(w, err)
 		change := make(chan struct{})
-		terms := func() (recipes.Revision, <-chan struct{}) {
+		terms := func() (lock.Revision, <-chan struct{}) {
 			select {
 			case <-change:
-				return recipes.Revision{Terms: priority.Terms{LeaseTimeout: time.Hour}}, nil
+				return lock.Revision{Terms: priority.Terms{LeaseTimeout: time.Hour}}, nil
 			default:
-				return recipes.Revision{Terms: priority.Terms{LeaseTimeout: day}}, change
+				return lock.Revision{Terms: priority.Terms{LeaseTimeout: day}}, change
 			}
 		}
 		var crowd sync.WaitGroup
 		crowd.Go(func() {
-			_, err := acquire(front, recipes.Request{Terms: priority.Terms{AcquireTimeout: new(30 * time.Minute)}, Revise: terms})
-			if !recipes.IsNotAcquired(err) {
+			_, err := acquire(front, lock.Request{Terms: priority.Terms{AcquireTimeout: new(30 * time.Minute)}, Revise: terms})
+			if !lock.IsNotAcquired(err) {
 				w.Error(err)
 			}
 		})
 		w.Until(time.Second)
 		var took time.Duration
 		crowd.Go(func() {
-			g, err := acquire(behind, recipes.Request{})
+			g, err := acquire(behind, lock.Request{})
 			if err != nil {
 				w.Error(err)
 				return

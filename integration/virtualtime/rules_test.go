@@ -11,8 +11,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestHolderIsAskedInTheInstantInWhichItsMinimumRuntimeIsOver(t *testing.T) {
@@ -112,11 +112,11 @@ func TestEmergencyDoesNotWaitForTheMinimumRuntime(t *testing.T) {
 		require.True(w, held.Holds())
 
 		// when an operator asks, by the way that no job has, with a delta that counts for nothing
-		lock, err := operator.Client.PriorityLock(scope)
+		l, err := operator.Client.PriorityLock(scope)
 		require.NoError(w, err)
-		g, err := lock.Acquire(w.Context(), recipes.Request{
+		g, err := l.Acquire(w.Context(), lock.Request{
 			Terms:    priority.Terms{Priority: priority.Emergency, PreemptDelta: 1 << 31},
-			Override: &recipes.Mark{ID: "INC-1"}, Vouch: func(context.Context, recipes.Mark) error { return nil },
+			Override: &lock.Mark{ID: "INC-1"}, Vouch: func(context.Context, lock.Mark) error { return nil },
 		})
 		require.NoError(w, err)
 
@@ -138,7 +138,7 @@ func TestPatienceOfAPolitePreemptorCountsFromItsRequestToGo(t *testing.T) {
 		refused := polite.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, WaitingTimeout: &patience}}, untilCancelled)
 
 		// then the hour begins when it asks
-		var pending *recipes.CleanupPendingError
+		var pending *lock.CleanupPendingError
 		require.ErrorAs(w, refused.Returned(), &pending)
 		require.Equal(w, patience, pending.Waited)
 		require.Equal(w, []string{"2h0m0s PreemptSent", "3h0m0s NotAcquired"}, polite.Told())
@@ -153,7 +153,7 @@ func TestAcquireTimeoutRunsDuringTheMinimumRuntime(t *testing.T) {
 
 		// when one tries, and one waits for an hour
 		none, hour := time.Duration(0), time.Hour
-		var busy *recipes.NotAcquiredError
+		var busy *lock.NotAcquiredError
 		require.ErrorAs(w, urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true, AcquireTimeout: &none}}, untilCancelled).Returned(), &busy)
 		refused := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true, AcquireTimeout: &hour}}, untilCancelled)
 		require.ErrorAs(w, refused.Returned(), &busy)
@@ -189,7 +189,7 @@ func TestWaiterThatWasDisplacedAsksWhenTheMinimumRuntimeIsOver(t *testing.T) {
 
 				// then the first one asks as if that one had not been there, or as soon as it has left
 				require.Error(w, held.Returned())
-				require.Equal(w, "boss", virtual.Only[recipes.Displaced](first).By.Owner) // it learns of that when it looks again
+				require.Equal(w, "boss", virtual.Only[lock.Displaced](first).By.Owner) // it learns of that when it looks again
 				require.Equal(w, c.asked, first.Told()[1])
 				require.True(w, next.Holds())
 			})
@@ -275,8 +275,8 @@ func TestReadersAreAskedTogetherWhenTheLastOfThemMayBe(t *testing.T) {
 			w.Until(2*time.Hour - 1)
 			require.True(w, first.Holds())
 			require.True(w, second.Holds())
-			require.Equal(w, recipes.LossTaken, virtual.LostBy(w.T, first.Returned()).Reason)
-			require.Equal(w, recipes.LossTaken, virtual.LostBy(w.T, second.Returned()).Reason)
+			require.Equal(w, lock.LossTaken, virtual.LostBy(w.T, first.Returned()).Reason)
+			require.Equal(w, lock.LossTaken, virtual.LostBy(w.T, second.Returned()).Reason)
 			require.Equal(w, []string{"2h0m0s PreemptSent", "2h0m0s PreemptSent", "2h10m0s TakenOver", "2h10m0s Acquired"}, urgent.Told())
 			require.True(w, writer.Holds())
 		})
@@ -360,10 +360,10 @@ func TestOneThatNeverPreemptsGoesAheadAndAsksForTheLeaseAlone(t *testing.T) {
 		first := never.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 1000, NeverPreempts: true, Forceful: true}}, lasting(time.Minute))
 
 		// then it asks when the lease is over, takes over at the end of the grace, and goes before the equal
-		require.Equal(w, recipes.LossTaken, virtual.LostBy(w.T, held.Returned()).Reason)
+		require.Equal(w, lock.LossTaken, virtual.LostBy(w.T, held.Returned()).Reason)
 		require.NoError(w, first.Returned())
 		require.Equal(w, []string{"6h0m0s PreemptSent", "7h0m0s TakenOver", "7h0m0s Acquired", "7h1m0s Released"}, never.Told())
-		require.Equal(w, priority.LeaseExpired, virtual.Only[recipes.PreemptSent](never).Reason)
+		require.Equal(w, priority.LeaseExpired, virtual.Only[lock.PreemptSent](never).Reason)
 		require.Equal(w, 7*time.Hour+time.Minute, behind.Began())
 	})
 }
@@ -375,9 +375,9 @@ func TestMinimumRuntimeUnderSeveralLocksBeginsWithTheLast(t *testing.T) {
 		// given a holder of the second lock, and a guard that has the first and waits for the second
 		holder, several, urgent := w.Program("holder", long), w.Program("several", long), w.Program("urgent", long)
 		second := scope + "/second"
-		lock, err := holder.Client.PriorityLock(second)
+		l, err := holder.Client.PriorityLock(second)
 		require.NoError(w, err)
-		held, err := lock.Acquire(w.Context(), recipes.Request{Terms: priority.Terms{LeaseTimeout: day}})
+		held, err := l.Acquire(w.Context(), lock.Request{Terms: priority.Terms{LeaseTimeout: day}})
 		require.NoError(w, err)
 		var both *lockguard.Hold
 		var took time.Duration

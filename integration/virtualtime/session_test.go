@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A holder that is cut off as soon as it holds: every instant is known.
@@ -48,9 +48,9 @@ func TestHolderThatIsCutOffStopsAMarginBeforeTheServerFreesTheLock(t *testing.T)
 		lost := virtual.LostBy(w.T, held.Returned())
 		require.Equal(w, deadline, stopped)
 		require.Greater(w, stopped-time.Second, session/2)
-		require.Equal(w, recipes.LossSession, lost.Reason)
-		risk := virtual.Only[recipes.AtRisk](holder)
-		require.GreaterOrEqual(w, stopped-w.Since(virtual.About[recipes.AtRisk](holder).At), session/4-session/32, "the watchdog looks so often")
+		require.Equal(w, lock.LossSession, lost.Reason)
+		risk := virtual.Only[lock.AtRisk](holder)
+		require.GreaterOrEqual(w, stopped-w.Since(virtual.About[lock.AtRisk](holder).At), session/4-session/32, "the watchdog looks so often")
 		require.Equal(w, stopped, w.Since(risk.Deadline))
 
 		// and its hook ran at once, under a context that had ended already with the loss
@@ -95,7 +95,7 @@ func TestHolderThatIsCutOffStopsInTimeThoughItsMessagesAreNotRead(t *testing.T) 
 	run(t, func(w *world) {
 		const session = 16 * time.Second
 		log := &terminal{make(chan struct{}), make(chan struct{})}
-		holder := w.Program("holder", session, func(cfg *recipes.Config) { cfg.Logger = slog.New(log) })
+		holder := w.Program("holder", session, func(cfg *lock.Config) { cfg.Logger = slog.New(log) })
 		w.Cleanup(func() { close(log.resumed) }) // before the client is closed
 		held := holder.Do(lockguard.Requirement{}, untilCancelled)
 		require.True(w, held.Holds())
@@ -104,7 +104,7 @@ func TestHolderThatIsCutOffStopsInTimeThoughItsMessagesAreNotRead(t *testing.T) 
 		deadline := w.Since(held.Hold().Deadline())
 		w.Partition("holder")
 
-		require.Equal(w, recipes.LossSession, virtual.LostBy(w.T, held.Returned()).Reason)
+		require.Equal(w, lock.LossSession, virtual.LostBy(w.T, held.Returned()).Reason)
 		require.Equal(w, deadline, held.Ended())
 	})
 }
@@ -125,7 +125,7 @@ func TestContextEndsAtTheDeadlineAndTheLockIsFreedAtTheExpiryWheneverTheNetworkI
 			t.Run(fmt.Sprintf("session %s, margin %s, cut after %s", c.session, c.margin, cut), func(t *testing.T) {
 				run(t, func(w *world) {
 					// given a holder and a waiter
-					holder := w.Program("holder", c.session, func(cfg *recipes.Config) { cfg.Margin = c.margin })
+					holder := w.Program("holder", c.session, func(cfg *lock.Config) { cfg.Margin = c.margin })
 					waiter := w.Program("waiter", long)
 					held := holder.Do(lockguard.Requirement{}, untilCancelled)
 					next := waiter.Do(lockguard.Requirement{}, untilCancelled)
@@ -141,7 +141,7 @@ func TestContextEndsAtTheDeadlineAndTheLockIsFreedAtTheExpiryWheneverTheNetworkI
 					// then the holder stops in the instant that it was promised, the margin before it could expire
 					margin := cmp.Or(c.margin, c.session/12)
 					require.LessOrEqual(w, deadline, cut+c.session-margin)
-					require.Equal(w, recipes.LossSession, virtual.LostBy(w, held.Returned()).Reason)
+					require.Equal(w, lock.LossSession, virtual.LostBy(w, held.Returned()).Reason)
 					require.Equal(w, deadline, held.Ended())
 
 					// and the waiter holds in the instant of the expiry, by the margin at least later
@@ -226,7 +226,7 @@ func TestHoldEndsWithTheDataOfTheServer(t *testing.T) {
 		w.LoseData()
 
 		// then the hold ends at its deadline, because no server answers any more
-		require.Equal(w, recipes.LossSession, virtual.LostBy(w.T, held.Returned()).Reason)
+		require.Equal(w, lock.LossSession, virtual.LostBy(w.T, held.Returned()).Reason)
 		require.Equal(w, deadline, held.Ended())
 		require.Empty(w, contenders(w))
 	})
@@ -256,7 +256,7 @@ func TestWaiterWhoseSessionDiesQueuesAgainAtOnce(t *testing.T) {
 		// and its acquire timeout runs on as if nothing had been
 		require.NoError(w, held.Returned())
 		require.Equal(w, 3*time.Hour, lucky.Began())
-		var refused *recipes.NotAcquiredError
+		var refused *lock.NotAcquiredError
 		require.ErrorAs(w, unlucky.Returned(), &refused)
 		require.Equal(w, patience, refused.Waited)
 		require.Equal(w, []string{"2h0m0s Requeued", "3h0m0.025s Blocked", "4h0m0s NotAcquired"}, first.Told())
@@ -276,12 +276,12 @@ func TestIdleHoldersSendAHeartbeatEveryFifteenthOfTheSessionAndOneOfThemWritesFo
 		for i := range holders {
 			p := w.Program(fmt.Sprint("holder", i), session)
 			w.Until(w.Now() + time.Duration(i)*170*time.Millisecond) // they did not connect at the same instant
-			lock, err := p.Client.PriorityLock(fmt.Sprint("idle", i))
+			l, err := p.Client.PriorityLock(fmt.Sprint("idle", i))
 			require.NoError(w, err)
-			g, err := lock.Acquire(w.Context(), recipes.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}})
+			g, err := l.Acquire(w.Context(), lock.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}})
 			require.NoError(w, err)
 			w.Cleanup(func() { require.NoError(w, g.Release(context.Background())) })
-			p.Client.OnOperation(func(op recipes.Operation) {
+			p.Client.OnOperation(func(op lock.Operation) {
 				mu.Lock()
 				defer mu.Unlock()
 				sent[op.Name]++

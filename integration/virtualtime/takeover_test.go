@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -53,7 +53,7 @@ func TestForcefulPreemptorTakesTheLockInTheInstantInWhichTheGraceIsOver(t *testi
 		// and the holder learns of its loss in the same instant, but its hook does not listen: what it writes
 		// is refused
 		lost := virtual.LostBy(w.T, held.Returned())
-		require.Equal(w, recipes.LossTaken, lost.Reason)
+		require.Equal(w, lock.LossTaken, lost.Reason)
 		require.Equal(w, "urgent", lost.By)
 		require.Equal(w, 11*time.Minute, w.Since(virtual.About[lockguard.Lost](holder).At))
 		var stale *staleError
@@ -81,7 +81,7 @@ func TestOverrunIsReportedAtTheEndOfTheGraceAndTheTakeoverNeverComesEarly(t *tes
 
 		// then the holder learns at the end of the grace period that it has overrun it, and only then that it
 		// has lost
-		require.Equal(w, recipes.LossTaken, virtual.LostBy(w.T, held.Returned()).Reason)
+		require.Equal(w, lock.LossTaken, virtual.LostBy(w.T, held.Returned()).Reason)
 		overrun := virtual.Only[lockguard.CleanupOverrun](holder)
 		require.Equal(w, 10*time.Minute, overrun.Grace)
 		require.False(w, overrun.WorkRunning)
@@ -112,11 +112,11 @@ func TestImpatientForcefulPreemptorShortensTheGrace(t *testing.T) {
 		taker := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true, WaitingTimeout: &patience}}, untilCancelled)
 
 		// then the grace is three hours
-		require.Equal(w, recipes.LossTaken, virtual.LostBy(w.T, held.Returned()).Reason)
+		require.Equal(w, lock.LossTaken, virtual.LostBy(w.T, held.Returned()).Reason)
 		require.Equal(w, 4*time.Hour, at)
 		require.Error(w, told)
 		require.Equal(w, 4*time.Hour, taker.Began())
-		require.Equal(w, patience, virtual.Only[recipes.PreemptRequested](holder).Grace)
+		require.Equal(w, patience, virtual.Only[lock.PreemptRequested](holder).Grace)
 	})
 }
 
@@ -153,7 +153,7 @@ func TestHolderThatIsCutOffIsTakenOverAndToldWhenTheNetworkIsBack(t *testing.T) 
 		w.Heal()
 		synctest.Wait()
 		lost := virtual.LostBy(w.T, held.Returned())
-		require.Equal(w, recipes.LossTaken, lost.Reason)
+		require.Equal(w, lock.LossTaken, lost.Reason)
 		require.Equal(w, "urgent", lost.By)
 		require.Equal(w, 5*time.Minute, held.Ended())
 		require.Equal(w, []string{"0s Acquired", "5m0s Lost", "5m0s CleanupStarted", "5m0s CleanupDone"}, holder.Told())

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 var toRead = lockguard.Requirement{Terms: priority.Terms{Mode: priority.Shared, CleanupTimeout: time.Hour}}
@@ -50,11 +50,11 @@ func TestRoundTripsOfAReaderThatWalksInAndAsksForNoToken(t *testing.T) {
 		p := w.Program("walker", long)
 		warm(p, "another")
 		opened(w.T, w, time.Hour)
-		lock, err := p.Client.PriorityLock(scope)
+		l, err := p.Client.PriorityLock(scope)
 		require.NoError(w, err)
 		for _, in := range []time.Duration{3 * trip, trip, trip} {
 			start := w.Now()
-			g, err := lock.Acquire(w.Context(), recipes.Request{Terms: priority.Terms{Mode: priority.Shared}})
+			g, err := l.Acquire(w.Context(), lock.Request{Terms: priority.Terms{Mode: priority.Shared}})
 			require.NoError(w, err)
 			require.Equal(w, in, w.Now()-start)
 			require.NoError(w, g.Release(w.Context()))

@@ -13,14 +13,14 @@ import (
 	"go.opentelemetry.io/otel/log"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
 // A Trail is where records are appended and read again: *opstore.AuditLog.
 type Trail interface {
 	// Append puts an entry on record, once, and tries on until ctx ends. An
-	// *recipes.UnavailableError alone says that nothing was sent.
+	// *lock.UnavailableError alone says that nothing was sent.
 	Append(ctx context.Context, entry opstore.AuditEntry) (opstore.AuditRecord, error)
 
 	// Follow calls f with every record from a number on.
@@ -76,7 +76,7 @@ var _ lockguard.Auditor = (*Auditor)(nil)
 // with cfg, and wraps that of the file system for a File that cannot be written.
 func New(cfg Config) (*Auditor, error) {
 	if cfg.Trail == nil {
-		return nil, errors.New("audit: the trail is nil; give that of the client, see recipes.Client.AuditLog")
+		return nil, errors.New("audit: the trail is nil; give that of the client, see lock.Client.AuditLog")
 	}
 	if cfg.Timeout < 0 {
 		return nil, fmt.Errorf("audit: the timeout %s is negative; write for example 5s", cfg.Timeout)
@@ -151,7 +151,7 @@ func (a *Auditor) Audit(ctx context.Context, entry opstore.AuditEntry) error {
 	if entry.Phase == opstore.AuditIntent {
 		a.forget(entry.Act)
 	}
-	if _, notSent := errors.AsType[*recipes.UnavailableError](err); !notSent && ctx.Err() != nil && entry.Phase == opstore.AuditIntent {
+	if _, notSent := errors.AsType[*lock.UnavailableError](err); !notSent && ctx.Err() != nil && entry.Phase == opstore.AuditIntent {
 		a.spool.put(outcome(entry, err)) // perhaps it is on record all the same
 	}
 	return err

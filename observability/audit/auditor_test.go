@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -75,11 +75,11 @@ func newAuditor(t *testing.T, cfg Config) *Auditor {
 	return a
 }
 
-func subject(id, owner string, level priority.Level, token recipes.Token) lockguard.Subject {
+func subject(id, owner string, level priority.Level, token lock.Token) lockguard.Subject {
 	return lockguard.Subject{ID: id, Scope: "cluster/orders", Identity: priority.Identity{Owner: owner}, Priority: level, Token: token}
 }
 
-var nightly = recipes.Contender{ID: "guid", Identity: priority.Identity{Owner: "nightly", Host: "h3", PID: 811}, Terms: priority.Terms{Priority: 20}, Token: 7}
+var nightly = lock.Contender{ID: "guid", Identity: priority.Identity{Owner: "nightly", Host: "h3", PID: 811}, Terms: priority.Terms{Priority: 20}, Token: 7}
 
 // takeover is announced as lockguard does.
 func takeover(id string) opstore.AuditEntry {
@@ -97,15 +97,15 @@ func TestPreemptionAndTakeoverAreOnRecordFromBothSides(t *testing.T) {
 
 	// when
 	a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: lockguard.Overridden{Effect: override.Effect{Applied: []override.Override{{ID: "INC-1", Kind: override.Boost}}}}})
-	a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: recipes.PreemptSent{Holder: nightly, Reason: priority.Outranked, Grace: time.Minute}})
-	a.Observe(t.Context(), lockguard.Event{Subject: victim, Notice: recipes.PreemptRequested{
-		By: recipes.Contender{ID: "g1", Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 90}}, Reason: priority.Outranked,
-		Grace: time.Minute, Forceful: true, Override: &recipes.Mark{ID: "INC-1"},
+	a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: lock.PreemptSent{Holder: nightly, Reason: priority.Outranked, Grace: time.Minute}})
+	a.Observe(t.Context(), lockguard.Event{Subject: victim, Notice: lock.PreemptRequested{
+		By: lock.Contender{ID: "g1", Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 90}}, Reason: priority.Outranked,
+		Grace: time.Minute, Forceful: true, Override: &lock.Mark{ID: "INC-1"},
 	}})
 	require.NoError(t, a.Audit(t.Context(), takeover("r1")))
-	a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: recipes.TakenOver{From: []recipes.Contender{nightly}}})
+	a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: lock.TakenOver{From: []lock.Contender{nightly}}})
 	a.Observe(t.Context(), lockguard.Event{Subject: subject("r1", "hotfix", 90, 8), Notice: lockguard.Acquired{}})
-	a.Observe(t.Context(), lockguard.Event{Subject: victim, Notice: lockguard.Lost{Held: time.Minute, Err: &lockguard.LostError{Reason: recipes.LossTaken, By: "hotfix", For: priority.Outranked}}})
+	a.Observe(t.Context(), lockguard.Event{Subject: victim, Notice: lockguard.Lost{Held: time.Minute, Err: &lockguard.LostError{Reason: lock.LossTaken, By: "hotfix", For: priority.Outranked}}})
 
 	// then
 	all := trail.all()
@@ -184,11 +184,11 @@ func TestOverrideThatTakesALockHasAnOutcome(t *testing.T) {
 func TestLossesWithoutAnActorAreNotOnRecord(t *testing.T) {
 	trail := &fakeTrail{}
 	a := newAuditor(t, Config{Trail: trail})
-	for _, reason := range []recipes.LossReason{
-		recipes.LossSession, recipes.LossSuperseded, recipes.LossTaken, recipes.LossOverridden, recipes.LossBroken, recipes.LossDeleted,
+	for _, reason := range []lock.LossReason{
+		lock.LossSession, lock.LossSuperseded, lock.LossTaken, lock.LossOverridden, lock.LossBroken, lock.LossDeleted,
 	} {
 		a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "nightly", 20, 7), Notice: lockguard.Lost{Err: &lockguard.LostError{
-			Reason: reason, By: "ana", Why: "stuck", Override: &recipes.Mark{ID: "INC-1"},
+			Reason: reason, By: "ana", Why: "stuck", Override: &lock.Mark{ID: "INC-1"},
 		}}})
 	}
 	var got []string
@@ -204,7 +204,7 @@ func TestLossesWithoutAnActorAreNotOnRecord(t *testing.T) {
 func TestOutcomeWaitsForZooKeeperInTheBackgroundAndInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given ZooKeeper does not answer
-		trail := &fakeTrail{err: &recipes.UnavailableError{}}
+		trail := &fakeTrail{err: &lock.UnavailableError{}}
 		a, err := New(Config{Trail: trail})
 		require.NoError(t, err)
 
@@ -213,7 +213,7 @@ func TestOutcomeWaitsForZooKeeperInTheBackgroundAndInOrder(t *testing.T) {
 		for _, owner := range []string{"first", "second"} {
 			holder := nightly
 			holder.Owner = owner
-			a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "hotfix", 90, 0), Notice: recipes.PreemptSent{Holder: holder}})
+			a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "hotfix", 90, 0), Notice: lock.PreemptSent{Holder: holder}})
 		}
 
 		// then the observer is held up for no longer than twice two seconds
@@ -232,17 +232,17 @@ func TestOutcomeWaitsForZooKeeperInTheBackgroundAndInOrder(t *testing.T) {
 func TestWhatIsNotOnRecordAtTheEndIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		a, err := New(Config{Trail: &fakeTrail{err: &recipes.UnavailableError{}}, Logger: slog.New(slog.NewJSONHandler(&out, nil))})
+		a, err := New(Config{Trail: &fakeTrail{err: &lock.UnavailableError{}}, Logger: slog.New(slog.NewJSONHandler(&out, nil))})
 		require.NoError(t, err)
 		for range 3 {
-			a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "hotfix", 90, 0), Notice: recipes.PreemptSent{Holder: nightly}})
+			a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "hotfix", 90, 0), Notice: lock.PreemptSent{Holder: nightly}})
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorContains(t, a.Close(ctx), "audit: 3 records are not in ZooKeeper, the log has them")
 		require.Equal(t, 3, bytes.Count(out.Bytes(), []byte(`"level":"ERROR","msg":"an audit record is lost"`)))
 		require.Contains(t, out.String(), `"victims":"nightly (priority 20, token 7)"`)
-		a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "hotfix", 90, 0), Notice: recipes.PreemptSent{Holder: nightly}})
+		a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "hotfix", 90, 0), Notice: lock.PreemptSent{Holder: nightly}})
 		require.Equal(t, 4, bytes.Count(out.Bytes(), []byte("an audit record is lost")), "nor what comes later")
 	})
 }
@@ -272,7 +272,7 @@ func TestAnnouncementWithoutAnAnswerIsRefusedAndSaidToHaveFailed(t *testing.T) {
 }
 
 func TestAnnouncementThatWasNotSentLeavesNothing(t *testing.T) {
-	trail := &fakeTrail{err: &recipes.UnavailableError{}}
+	trail := &fakeTrail{err: &lock.UnavailableError{}}
 	a := newAuditor(t, Config{Trail: trail})
 	require.ErrorIs(t, a.Audit(t.Context(), takeover("r1")), trail.err)
 	trail.fail(nil)
@@ -313,7 +313,7 @@ func TestRecordsGoToTheLogAndToOpenTelemetry(t *testing.T) {
 
 func TestAuditorNeedsATrail(t *testing.T) {
 	_, err := New(Config{})
-	require.EqualError(t, err, "audit: the trail is nil; give that of the client, see recipes.Client.AuditLog")
+	require.EqualError(t, err, "audit: the trail is nil; give that of the client, see lock.Client.AuditLog")
 	_, err = New(Config{Trail: &fakeTrail{}, File: t.TempDir()})
 	require.ErrorContains(t, err, "audit: the file for records cannot be used: ")
 }

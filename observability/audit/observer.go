@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -46,11 +46,11 @@ func (a *Auditor) entries(event lockguard.Event) []opstore.AuditEntry {
 	switch e := event.Notice.(type) {
 	case lockguard.Overridden:
 		a.overridden(event.ID, e)
-	case recipes.PreemptSent:
+	case lock.PreemptSent:
 		return []opstore.AuditEntry{a.preempt(event.Subject, e)}
-	case recipes.PreemptRequested:
+	case lock.PreemptRequested:
 		return []opstore.AuditEntry{preempted(event.Subject, e)}
-	case recipes.TakenOver:
+	case lock.TakenOver:
 		return []opstore.AuditEntry{a.takeover(event.Subject, e)}
 	case lockguard.Acquired:
 		return a.settle(event.Subject, errHadGone, nil)
@@ -80,7 +80,7 @@ func (a *Auditor) overridden(id string, e lockguard.Overridden) {
 	}
 }
 
-func (a *Auditor) preempt(about lockguard.Subject, e recipes.PreemptSent) opstore.AuditEntry {
+func (a *Auditor) preempt(about lockguard.Subject, e lock.PreemptSent) opstore.AuditEntry {
 	return opstore.AuditEntry{
 		Act: aboutHold(e.Holder.Token), Action: opstore.AuditPreempt, Phase: opstore.AuditOutcome, Result: opstore.AuditDone,
 		Scope: about.Scope, By: about.Owner, Reason: string(e.Reason), Override: a.announcedOverride(about.ID),
@@ -89,7 +89,7 @@ func (a *Auditor) preempt(about lockguard.Subject, e recipes.PreemptSent) opstor
 	}
 }
 
-func preempted(about lockguard.Subject, e recipes.PreemptRequested) opstore.AuditEntry {
+func preempted(about lockguard.Subject, e lock.PreemptRequested) opstore.AuditEntry {
 	entry := opstore.AuditEntry{
 		Act: aboutHold(about.Token), Action: opstore.AuditPreempted, Phase: opstore.AuditOutcome, Result: opstore.AuditDone,
 		Scope: about.Scope, By: e.By.Owner, Reason: string(e.Reason),
@@ -103,7 +103,7 @@ func preempted(about lockguard.Subject, e recipes.PreemptRequested) opstore.Audi
 }
 
 // takeover is the outcome of the announcement, if there was one.
-func (a *Auditor) takeover(about lockguard.Subject, e recipes.TakenOver) opstore.AuditEntry {
+func (a *Auditor) takeover(about lockguard.Subject, e lock.TakenOver) opstore.AuditEntry {
 	entry := opstore.AuditEntry{
 		Act: about.ID, Action: opstore.AuditTakeover, Phase: opstore.AuditOutcome, Result: opstore.AuditDone,
 		Scope: about.Scope, By: about.Owner, Override: a.announcedOverride(about.ID),
@@ -151,16 +151,16 @@ func lost(about lockguard.Subject, e lockguard.Lost) (entry opstore.AuditEntry, 
 		After: map[string]string{"lost": string(e.Err.Reason), "held": e.Held.Round(time.Millisecond).String()},
 	}
 	switch e.Err.Reason {
-	case recipes.LossTaken, recipes.LossOverridden:
+	case lock.LossTaken, lock.LossOverridden:
 		entry.By, entry.Reason = cmp.Or(e.Err.By, "somebody else"), string(cmp.Or(e.Err.For, priority.Outranked))
-	case recipes.LossBroken:
+	case lock.LossBroken:
 		entry.By, entry.Reason = cmp.Or(e.Err.By, "an operator"), e.Err.Why
-	case recipes.LossDeleted:
+	case lock.LossDeleted:
 		entry.By, entry.Reason = "somebody by hand", "the holder's node was deleted in ZooKeeper"
 		if e.Err.Err != nil {
 			entry.Reason = e.Err.Err.Error()
 		}
-	case recipes.LossSession, recipes.LossSuperseded:
+	case lock.LossSession, lock.LossSuperseded:
 		return entry, false
 	}
 	if e.Err.Override != nil {
@@ -170,7 +170,7 @@ func lost(about lockguard.Subject, e lockguard.Lost) (entry opstore.AuditEntry, 
 }
 
 // aboutHold names what is done about one hold. "" before its token is known.
-func aboutHold(token recipes.Token) string {
+func aboutHold(token lock.Token) string {
 	if token == 0 {
 		return ""
 	}

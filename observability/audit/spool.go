@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -102,7 +102,7 @@ func (s *spool) write(entry opstore.AuditEntry) error {
 		if err == nil || s.life.Err() != nil {
 			return err
 		}
-		if _, unavailable := errors.AsType[*recipes.UnavailableError](err); !unavailable {
+		if _, unavailable := errors.AsType[*lock.UnavailableError](err); !unavailable {
 			return err // it would be so again, or be on record twice
 		}
 		timer := time.NewTimer(pause/2 + rand.N(pause/2))

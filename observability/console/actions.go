@@ -16,7 +16,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -136,7 +136,7 @@ func (p *params) isWrong(field string) bool {
 }
 
 // token reads a fencing token; 0 for none.
-func (p *params) token() recipes.Token { return recipes.Token(p.number("token", 0, 1, 1<<62)) }
+func (p *params) token() lock.Token { return lock.Token(p.number("token", 0, 1, 1<<62)) }
 
 // level reads a priority; nil for none.
 func (p *params) level(name string) *priority.Level {
@@ -339,7 +339,7 @@ func formError(err error) error {
 func actOnLock(v *visit) (deed, error) {
 	verb := v.form.Get("do")
 	scope := v.r.PathValue("scope")
-	if _, err := recipes.EscapeScope(scope); err != nil {
+	if _, err := lock.EscapeScope(scope); err != nil {
 		return deed{}, err
 	}
 	if verb != "preempt" && verb != "break" {
@@ -476,7 +476,7 @@ func (c *Console) apiDeed(verb, pathValue string) http.HandlerFunc {
 			target = r.PathValue(pathValue)
 		}
 		if pathValue == "scope" {
-			if _, err := recipes.EscapeScope(target); err != nil {
+			if _, err := lock.EscapeScope(target); err != nil {
 				writeProblem(w, *problemOf(err))
 				return
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -149,8 +149,8 @@ func TestDeedThatFailsSaysWhyAndWhatIsNext(t *testing.T) {
 		status int
 		want   string
 	}{
-		{&recipes.StaleTokenError{Scope: "cluster/orders", Token: 5}, http.StatusConflict, "look at the lock as it is now"},
-		{&recipes.IdentityError{What: "lock not broken"}, http.StatusForbidden, "operators"},
+		{&lock.StaleTokenError{Scope: "cluster/orders", Token: 5}, http.StatusConflict, "look at the lock as it is now"},
+		{&lock.IdentityError{What: "lock not broken"}, http.StatusForbidden, "operators"},
 		{&opstore.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, ""},
 		{&opstore.NoApprovalError{ID: "w-1", Workflow: true}, http.StatusNotFound, "has got its lock, or was given up"},
 		{&NotKnownError{What: `there is no job "unknown"`}, http.StatusNotFound, "there is no job"},
@@ -173,7 +173,7 @@ func TestDeedThatFailsSaysWhyAndWhatIsNext(t *testing.T) {
 }
 
 func TestDeedThatMayHaveBeenDoneAllTheSameSaysSo(t *testing.T) {
-	silent := &recipes.UnavailableError{Servers: []string{"zk-1:2181"}}
+	silent := &lock.UnavailableError{Servers: []string{"zk-1:2181"}}
 	for _, f := range []struct {
 		name   string
 		act    string

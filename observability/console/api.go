@@ -14,7 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -144,7 +144,7 @@ type aboutLocks struct {
 	Complete bool        `json:"complete"` // all locks have been looked at
 	Blind    *live.Blind `json:"blind"`    // null: ZooKeeper answers
 
-	Unreadable []recipes.Unreadable `json:"unreadable,omitempty"` // nodes in the place of locks, or of lists of locks
+	Unreadable []lock.Unreadable `json:"unreadable,omitempty"` // nodes in the place of locks, or of lists of locks
 }
 
 func about(s *live.Snapshot) aboutLocks {
@@ -235,7 +235,7 @@ func (c *Console) apiLock(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, *badFields(all))
 		return
 	}
-	if _, err := recipes.EscapeScope(scope); err != nil {
+	if _, err := lock.EscapeScope(scope); err != nil {
 		writeProblem(w, *problemOf(err))
 		return
 	}
@@ -257,7 +257,7 @@ func (c *Console) apiTimeline(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, *badFields(all))
 		return
 	}
-	if _, err := recipes.EscapeScope(scope); err != nil {
+	if _, err := lock.EscapeScope(scope); err != nil {
 		writeProblem(w, *problemOf(err))
 		return
 	}
@@ -319,7 +319,7 @@ func apiFact[T any](c *Console, m *memo[[]T]) http.HandlerFunc {
 // node each, as {"path": …, "reason": …} in ASCII.
 const leftHeader = "Lockkeeper-Unreadable"
 
-func tellLeft(w http.ResponseWriter, all []recipes.Unreadable) {
+func tellLeft(w http.ResponseWriter, all []lock.Unreadable) {
 	for _, u := range (left{all}).Shown() {
 		text, err := json.Marshal(u)
 		if err == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -24,12 +24,12 @@ import (
 func crowded(locks, holders, waiters int) *scripted {
 	s := live.Snapshot{At: noon, Complete: true}
 	for i := range locks {
-		state := recipes.LockState{Scope: fmt.Sprintf("lock/%03d", i), At: noon}
+		state := lock.State{Scope: fmt.Sprintf("lock/%03d", i), At: noon}
 		for j := range holders {
-			state.Holders = append(state.Holders, recipes.Contender{ID: fmt.Sprintf("h%d.%d", i, j), Identity: priority.Identity{Owner: "reader"}})
+			state.Holders = append(state.Holders, lock.Contender{ID: fmt.Sprintf("h%d.%d", i, j), Identity: priority.Identity{Owner: "reader"}})
 		}
 		for j := range waiters {
-			state.Waiters = append(state.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Identity: priority.Identity{Owner: "writer"}, Position: j + 1})
+			state.Waiters = append(state.Waiters, lock.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Identity: priority.Identity{Owner: "writer"}, Position: j + 1})
 		}
 		s.Locks = append(s.Locks, live.NewLock(state))
 	}
@@ -123,31 +123,31 @@ func TestListsAreNeverNull(t *testing.T) {
 	t.Parallel()
 	board := newScripted(live.Snapshot{At: noon, Locks: []live.Lock{{Scope: "cluster/orders/resource/users"}}})
 	c := newConsole(t, Options{Board: board, Facts: Facts{
-		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {
+		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) {
 			return []views.Approval{views.NewApproval(opstore.Approval{})}, nil, nil
 		},
-		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
+		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
 			return nil, nil, nil
 		},
-		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) {
+		Groups: func(context.Context) ([]views.Group, []lock.Unreadable, error) {
 			return []views.Group{views.NewGroup(group.State{Spec: group.Spec{Name: "x"}, Locks: []group.Lock{{Lock: "a"}}})}, nil, nil
 		},
 		Job: func(context.Context, string) (views.JobDetail, error) {
 			return views.JobDetail{Job: views.NewJob(ticks.State{}, nil, noon)}, nil
 		},
-		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) {
+		Jobs: func(context.Context) ([]views.Job, []lock.Unreadable, error) {
 			return []views.Job{views.NewJob(ticks.State{}, nil, noon)}, nil, nil
 		},
-		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) { return nil, nil, nil },
+		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) { return nil, nil, nil },
 	}})
 	none := newConsole(t, Options{Board: newScripted(live.Snapshot{At: noon}), Facts: Facts{
-		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) { return nil, nil, nil },
-		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
+		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) { return nil, nil, nil },
+		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
 			return nil, nil, nil
 		},
-		Groups:    func(context.Context) ([]views.Group, []recipes.Unreadable, error) { return nil, nil, nil },
-		Jobs:      func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return nil, nil, nil },
-		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) { return nil, nil, nil },
+		Groups:    func(context.Context) ([]views.Group, []lock.Unreadable, error) { return nil, nil, nil },
+		Jobs:      func(context.Context) ([]views.Job, []lock.Unreadable, error) { return nil, nil, nil },
+		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) { return nil, nil, nil },
 	}})
 	compiler := strict(t)
 	asked := 0

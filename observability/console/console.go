@@ -12,7 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Board is what knows all locks: a *live.Board.
@@ -85,7 +85,7 @@ type Console struct {
 	spec      []byte
 
 	approvals *memo[[]views.Approval]
-	frozen    *memo[[]recipes.FrozenRequest]
+	frozen    *memo[[]lock.FrozenRequest]
 	groups    *memo[[]views.Group]
 	jobs      *memo[[]views.Job]
 	overrides *memo[[]views.Override]

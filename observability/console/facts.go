@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -16,27 +16,27 @@ import (
 // could be read, lists name the nodes that could not.
 type Facts struct {
 	// Approvals are the questions that wait for a decision.
-	Approvals func(ctx context.Context) ([]views.Approval, []recipes.Unreadable, error)
+	Approvals func(ctx context.Context) ([]views.Approval, []lock.Unreadable, error)
 
 	// Audit are records, the oldest first.
-	Audit func(ctx context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error)
+	Audit func(ctx context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error)
 
 	// Frozen are the requests that overrides keep out of the queues of their locks,
 	// the longest first.
-	Frozen func(ctx context.Context) ([]recipes.FrozenRequest, []recipes.Unreadable, error)
+	Frozen func(ctx context.Context) ([]lock.FrozenRequest, []lock.Unreadable, error)
 
 	// Groups are all lock groups, by name.
-	Groups func(ctx context.Context) ([]views.Group, []recipes.Unreadable, error)
+	Groups func(ctx context.Context) ([]views.Group, []lock.Unreadable, error)
 
 	// Job is one job. It returns an error of the type NotKnownError for an
 	// unknown job.
 	Job func(ctx context.Context, name string) (views.JobDetail, error)
 
 	// Jobs are all jobs, by name.
-	Jobs func(ctx context.Context) ([]views.Job, []recipes.Unreadable, error)
+	Jobs func(ctx context.Context) ([]views.Job, []lock.Unreadable, error)
 
 	// Overrides are those in force, by ID.
-	Overrides func(ctx context.Context) ([]views.Override, []recipes.Unreadable, error)
+	Overrides func(ctx context.Context) ([]views.Override, []lock.Unreadable, error)
 }
 
 // NotKnownError says that there is no such thing.
@@ -47,9 +47,9 @@ func (e *NotKnownError) Error() string { return e.What }
 // A fact is what a function has said, and when.
 type fact[T any] struct {
 	Is   T
-	Left []recipes.Unreadable // what of it cannot be read
-	At   time.Time            // when it was looked at; zero: never
-	Err  error                // why it is not known now; Is is what was seen before then
+	Left []lock.Unreadable // what of it cannot be read
+	At   time.Time         // when it was looked at; zero: never
+	Err  error             // why it is not known now; Is is what was seen before then
 }
 
 // Known reports whether there is something to show.
@@ -67,7 +67,7 @@ var errNotHere = errors.New("this process does not know")
 
 // A memo keeps a fact for a moment. Of many who look at the same time, one asks.
 type memo[T any] struct {
-	look func(context.Context) (T, []recipes.Unreadable, error)
+	look func(context.Context) (T, []lock.Unreadable, error)
 	now  func() time.Time
 
 	turn sync.Mutex // who asks
@@ -76,7 +76,7 @@ type memo[T any] struct {
 	done time.Time // when it was asked last
 }
 
-func newMemo[T any](look func(context.Context) (T, []recipes.Unreadable, error), now func() time.Time) *memo[T] {
+func newMemo[T any](look func(context.Context) (T, []lock.Unreadable, error), now func() time.Time) *memo[T] {
 	return &memo[T]{look: look, now: now}
 }
 

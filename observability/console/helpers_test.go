@@ -22,8 +22,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -116,7 +116,7 @@ func (s *scripted) happen(e live.Entry) {
 // busy is a cluster in which much is going on, at a time.
 func busy(now time.Time) live.Snapshot {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	holder := func(id, owner, host string, level priority.Level, held, lease time.Duration, token recipes.Token) live.Holder {
+	holder := func(id, owner, host string, level priority.Level, held, lease time.Duration, token lock.Token) live.Holder {
 		return live.Holder{
 			Contender: live.Contender{ID: id, Owner: owner, Host: host, PID: 4711, Priority: level, CleanupTimeout: 30_000},
 			Token:     token, Since: ago(held), LeaseTimeout: lease.Milliseconds(), LeaseLeft: max(0, lease-held).Milliseconds(), PreemptedBy: []live.Preemptor{},
@@ -292,7 +292,7 @@ func busyFacts(now time.Time) Facts {
 			r.For = []live.Blocker{{ID: "h-export", Owner: "billing-export", Host: "app-1", PID: 4711, Holds: true}}
 		}),
 		does("mirror", live.Frozen, "archive/2026", 3*time.Minute, func(r *live.Request) {
-			r.Override, r.Until = &recipes.Mark{ID: "INC-4411", By: "ana", Reason: "disk is full"}, new(now.Add(94*time.Minute))
+			r.Override, r.Until = &lock.Mark{ID: "INC-4411", By: "ana", Reason: "disk is full"}, new(now.Add(94*time.Minute))
 		}),
 		compaction,
 		does("sync-4711", live.Delayed, "tenant/4711/sync", 19*time.Second, func(r *live.Request) {
@@ -312,9 +312,9 @@ func busyFacts(now time.Time) Facts {
 	party := opstore.AuditParty{ID: "w-hotfix", Owner: "payments-hotfix", Host: "app-2", PID: 99, Priority: 80}
 	victim := opstore.AuditParty{ID: "h-compaction", Owner: "nightly-compaction", Host: "db-7", PID: 4711, Priority: 10, Token: 7301444}
 	return Facts{
-		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return jobs, nil, nil },
+		Jobs: func(context.Context) ([]views.Job, []lock.Unreadable, error) { return jobs, nil, nil },
 		Job: func(_ context.Context, name string) (views.JobDetail, error) {
-			if _, err := recipes.EscapeScope(name); err != nil { // as the ledger says of it
+			if _, err := lock.EscapeScope(name); err != nil { // as the ledger says of it
 				return views.JobDetail{}, err
 			}
 			i := slices.IndexFunc(jobs, func(j views.Job) bool { return j.Name == name })
@@ -332,25 +332,25 @@ func busyFacts(now time.Time) Facts {
 			}
 			return j, nil
 		},
-		Frozen: func(context.Context) ([]recipes.FrozenRequest, []recipes.Unreadable, error) {
-			return []recipes.FrozenRequest{{
+		Frozen: func(context.Context) ([]lock.FrozenRequest, []lock.Unreadable, error) {
+			return []lock.FrozenRequest{{
 				ID: "w-mirror", Scope: "archive/2026", Identity: priority.Identity{Owner: "mirror", Host: "app-1", PID: 99}, Job: "mirror", Since: ago(3 * time.Minute), Until: now.Add(94 * time.Minute),
-				Override: recipes.Mark{ID: "INC-4411", By: "ana", Reason: "disk is full"},
+				Override: lock.Mark{ID: "INC-4411", By: "ana", Reason: "disk is full"},
 			}}, nil, nil
 		},
-		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) {
+		Groups: func(context.Context) ([]views.Group, []lock.Unreadable, error) {
 			return []views.Group{group}, nil, nil
 		},
-		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) {
+		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) {
 			return []views.Override{
 				{Record: override.Override{ID: "INC-4411", Kind: override.Freeze, Match: override.Match{Scope: "archive/*"}, Until: now.Add(94 * time.Minute), By: "ana", Reason: "disk is full"}.Record(), Source: "zookeeper", PostedBy: "digest:ana", PostedAt: ago(time.Hour), Left: 5640000, KeepsOut: []views.KeptOut{{State: live.Frozen, Scope: "archive/2026", Owner: "mirror", Host: "app-1", PID: 99, Since: new(ago(3 * time.Minute))}}},
 				{Record: override.Override{ID: "release-7", Kind: override.Pause, Match: override.Match{Job: "nightly-*"}, Until: now.Add(20 * time.Minute), By: "release-bot", Reason: "release 7"}.Record(), Source: "file", Left: 1200000, KeepsOut: []views.KeptOut{{State: "paused", Owner: "nightly-compaction"}}},
 			}, nil, nil
 		},
-		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {
+		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) {
 			return []views.Approval{{ID: "a-0000000012", Scope: "cluster/orders/resource/users", Requestor: party, Holders: []opstore.AuditParty{victim}, Reason: "payments are stuck", Waited: 120_000, Opened: ago(time.Minute), Until: new(now.Add(13 * time.Minute)), AskedBy: "digest:daemon", Host: "app-2", PID: 99, Kind: "board", Escalated: []opstore.Escalated{}}}, nil, nil
 		},
-		Audit: func(_ context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
+		Audit: func(_ context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
 			all := []opstore.AuditRecord{
 				auditRecord(1, ago(3*time.Hour), opstore.AuditEntry{Act: "one", Action: opstore.AuditOverrideApply, Phase: opstore.AuditOutcome, Scope: "archive/*", By: "ana", Reason: "disk is full", Override: "INC-4411", After: map[string]string{"override": "freeze scope archive/*"}, Result: opstore.AuditDone}),
 				auditRecord(2, ago(time.Hour), opstore.AuditEntry{Act: "two", Action: opstore.AuditBreak, Phase: opstore.AuditIntent, Scope: "cluster/billing", By: "ben", Reason: "its host is gone", Victims: []opstore.AuditParty{victim}}),
@@ -395,7 +395,7 @@ func (o *recorded) Apply(_ context.Context, one override.Override) (Done, error)
 	return o.did("apply %s by %s: %s", one, one.By, one.Reason)
 }
 
-func (o *recorded) Break(_ context.Context, scope string, token recipes.Token, by By) (Done, error) {
+func (o *recorded) Break(_ context.Context, scope string, token lock.Token, by By) (Done, error) {
 	return o.did("break %s %s by %s: %s", scope, token, by.Name, by.Reason)
 }
 

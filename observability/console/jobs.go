@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // jobsModel are all jobs.
@@ -42,13 +42,13 @@ func stateOf[T any](v *visit, f fact[T]) factState {
 }
 
 // left are the nodes that a list has left out, as a page shows them.
-type left struct{ All []recipes.Unreadable }
+type left struct{ All []lock.Unreadable }
 
 // fewLeft is how many a page names.
 const fewLeft = 20
 
 // Shown are those that are named.
-func (l left) Shown() []recipes.Unreadable { return l.All[:min(len(l.All), fewLeft)] }
+func (l left) Shown() []lock.Unreadable { return l.All[:min(len(l.All), fewLeft)] }
 
 // More is how many there are besides.
 func (l left) More() int { return len(l.All) - len(l.Shown()) }
@@ -252,7 +252,7 @@ func (v *visit) job(name string) (views.JobDetail, error) {
 	}
 	if err != nil {
 		p := problemOf(err)
-		if !is[*recipes.RequestError](err) { // that of a name that no job can have
+		if !is[*lock.RequestError](err) { // that of a name that no job can have
 			p.Status = 503
 		}
 		return views.JobDetail{}, p

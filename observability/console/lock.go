@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // lockModel is the page of one lock.
@@ -79,7 +79,7 @@ type waiterRow struct {
 type spellRow struct {
 	Owner, Host string
 	ID          string
-	Token       recipes.Token
+	Token       lock.Token
 	From, To    template.HTML
 	Held        string
 	Waited      string
@@ -122,7 +122,7 @@ func (v *visit) timeRange() (time.Duration, string, []option) {
 
 func drawLock(v *visit) (any, error) {
 	scope := v.r.PathValue("scope")
-	if _, err := recipes.EscapeScope(scope); err != nil {
+	if _, err := lock.EscapeScope(scope); err != nil {
 		return nil, &problem{Status: 422, Title: "No such lock", Detail: "this cannot be the name of a lock: " + err.Error(), Next: "begin at /"}
 	}
 	m := &lockModel{Scope: scope, Path: scopePath(scope), Lock: live.Lock{Scope: scope, State: "free"}}

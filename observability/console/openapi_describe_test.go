@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // object is one in JSON.
@@ -40,7 +40,7 @@ func (c *Console) describe() ([]byte, error) {
 		if r.names {
 			answer["headers"] = object{leftHeader: object{
 				"description": "A node that cannot be read and is left out, with its path and the reason; once for each, up to 20.",
-				"content":     object{"application/json": object{"schema": s.of(reflect.TypeFor[recipes.Unreadable]())}},
+				"content":     object{"application/json": object{"schema": s.of(reflect.TypeFor[lock.Unreadable]())}},
 			}}
 		}
 		operation := object{
@@ -97,7 +97,7 @@ func (s schemas) of(t reflect.Type) object {
 		return object{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[*priority.Millis](), reflect.TypeFor[*override.Level](): // those that are not set are left out, and never null
 		return s.of(t.Elem())
-	case reflect.TypeFor[priority.Level](), reflect.TypeFor[priority.Millis](), reflect.TypeFor[recipes.Token]():
+	case reflect.TypeFor[priority.Level](), reflect.TypeFor[priority.Millis](), reflect.TypeFor[lock.Token]():
 		return object{"type": "integer"}
 	case reflect.TypeFor[override.Level]():
 		return object{"type": []string{"integer", "string"}} // the word emergency
@@ -105,7 +105,7 @@ func (s schemas) of(t reflect.Type) object {
 		return object{"type": "string"}
 	case reflect.TypeFor[override.MatchRecord]():
 		return s.named("Match", t)
-	case reflect.TypeFor[recipes.Mark]():
+	case reflect.TypeFor[lock.Mark]():
 		return s.named("OverrideMark", t)
 	}
 	switch t.Kind() {

@@ -17,7 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -87,24 +87,24 @@ func fullConsole(t *testing.T) *Console {
 	board.heat = func(time.Time, time.Time, int) live.Heat { return full[live.Heat](t) }
 	board.entries = []live.Entry{full[live.Entry](t)}
 	return newConsole(t, Options{Board: board, Operator: &recorded{}, Users: users, Facts: Facts{
-		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {
-			return full[[]views.Approval](t), full[[]recipes.Unreadable](t), nil
+		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) {
+			return full[[]views.Approval](t), full[[]lock.Unreadable](t), nil
 		},
-		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
-			return full[[]opstore.AuditRecord](t), full[[]recipes.Unreadable](t), nil
+		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
+			return full[[]opstore.AuditRecord](t), full[[]lock.Unreadable](t), nil
 		},
-		Frozen: func(context.Context) ([]recipes.FrozenRequest, []recipes.Unreadable, error) {
-			return full[[]recipes.FrozenRequest](t), full[[]recipes.Unreadable](t), nil
+		Frozen: func(context.Context) ([]lock.FrozenRequest, []lock.Unreadable, error) {
+			return full[[]lock.FrozenRequest](t), full[[]lock.Unreadable](t), nil
 		},
-		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) {
-			return full[[]views.Group](t), full[[]recipes.Unreadable](t), nil
+		Groups: func(context.Context) ([]views.Group, []lock.Unreadable, error) {
+			return full[[]views.Group](t), full[[]lock.Unreadable](t), nil
 		},
 		Job: func(context.Context, string) (views.JobDetail, error) { return full[views.JobDetail](t), nil },
-		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) {
-			return full[[]views.Job](t), full[[]recipes.Unreadable](t), nil
+		Jobs: func(context.Context) ([]views.Job, []lock.Unreadable, error) {
+			return full[[]views.Job](t), full[[]lock.Unreadable](t), nil
 		},
-		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) {
-			return full[[]views.Override](t), full[[]recipes.Unreadable](t), nil
+		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) {
+			return full[[]views.Override](t), full[[]lock.Unreadable](t), nil
 		},
 	}})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -208,7 +208,7 @@ func drawAudit(v *visit) (any, error) {
 const maxAudit = 1000
 
 // audit reads records, the oldest first.
-func (c *Console) audit(ctx context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
+func (c *Console) audit(ctx context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
 	if c.o.Facts.Audit == nil {
 		return nil, nil, errNotHere
 	}

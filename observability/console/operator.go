@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -19,7 +19,7 @@ type Operator interface {
 	Apply(ctx context.Context, o override.Override) (Done, error)
 
 	// Break takes a lock from the holder with a token, at once.
-	Break(ctx context.Context, scope string, token recipes.Token, by By) (Done, error)
+	Break(ctx context.Context, scope string, token lock.Token, by By) (Done, error)
 
 	// Clear takes an override back.
 	Clear(ctx context.Context, id string, by By) (Done, error)
@@ -52,7 +52,7 @@ type By struct{ Name, Reason string }
 // A Preemption says whom to ask to go, and how.
 type Preemption struct {
 	Scope string
-	Token recipes.Token // of the holder that is meant; 0: the present holder
+	Token lock.Token // of the holder that is meant; 0: the present holder
 	By    By
 
 	// Force takes the lock when the time to clean up is over, which is Grace at

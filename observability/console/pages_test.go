@@ -15,7 +15,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // goldenPage compares a page, without what is around all pages, with the file of its
@@ -163,7 +163,7 @@ func TestNamesWithSlashesAndDotsLeadToTheirPages(t *testing.T) {
 	s := busy(noon)
 	s.Locks = nil
 	names := []string{"a", "a/b", "a/../b", "..", ".", "a b", "a%2Fb", "a?b#c", "ä", "x/timeline"}
-	names = slices.DeleteFunc(names, func(name string) bool { _, err := recipes.EscapeScope(name); return err != nil })
+	names = slices.DeleteFunc(names, func(name string) bool { _, err := lock.EscapeScope(name); return err != nil })
 	require.Greater(t, len(names), 5)
 	for _, name := range names {
 		s.Locks = append(s.Locks, live.Lock{Scope: name, State: "free", Damage: "it is " + name})

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -54,20 +54,20 @@ func problemOf(err error) *problem {
 		return p
 	}
 	switch {
-	case is[*recipes.UnavailableError](err), errors.Is(err, context.DeadlineExceeded):
+	case is[*lock.UnavailableError](err), errors.Is(err, context.DeadlineExceeded):
 		p.Status, p.Title = http.StatusServiceUnavailable, "ZooKeeper does not answer"
 		p.Next = "try again; lockkeeper doctor says what is wrong"
-	case is[*recipes.StaleTokenError](err), is[*recipes.NotHeldError](err):
+	case is[*lock.StaleTokenError](err), is[*lock.NotHeldError](err):
 		p.Status, p.Title = http.StatusConflict, "Somebody else has it by now"
 		p.Next = "look at the lock as it is now"
 	case is[*NotKnownError](err):
 		p.Status, p.Title = http.StatusNotFound, "Not there"
 	case is[*opstore.NoOverrideError](err), is[*opstore.NoApprovalError](err):
 		p.Status, p.Title = http.StatusNotFound, "Not there any more"
-	case is[*recipes.IdentityError](err), is[*recipes.UntrustedError](err), is[*recipes.AccessError](err), is[*recipes.EmergencyError](err):
+	case is[*lock.IdentityError](err), is[*lock.UntrustedError](err), is[*lock.AccessError](err), is[*lock.EmergencyError](err):
 		p.Status, p.Title = http.StatusForbidden, "Not allowed to this daemon"
 		p.Next = "give the daemon the credentials of an operator: zookeeper: {auth: ..., operators: [...]} in its configuration"
-	case is[*recipes.RequestError](err):
+	case is[*lock.RequestError](err):
 		p.Status, p.Title = http.StatusUnprocessableEntity, "Not as it should be"
 		p.Next = "correct that, and send it again"
 	case is[*http.MaxBytesError](err):
@@ -85,7 +85,7 @@ func failed(done Done, err error) *problem {
 		return p
 	}
 	p.Act = done.Act
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || is[*recipes.UnavailableError](err) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || is[*lock.UnavailableError](err) {
 		p.Title, p.Unsure = "Perhaps done", true
 		p.Detail = "it had begun, and ZooKeeper has not said whether it was done: " + p.Detail
 		p.Next = "look whether it was done before you try again; it is on record as " + done.Act

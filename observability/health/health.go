@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Check is one thing that has to be right for a process to be ready.
@@ -74,31 +74,31 @@ func Look(checks ...Check) Readiness {
 
 // Session checks that there is a session with ZooKeeper that can be used, under the
 // name zookeeper while no server answers, and session while there is none.
-func Session(health func() recipes.Health) []Check {
+func Session(health func() lock.Health) []Check {
 	return []Check{
 		{Name: "zookeeper", Ask: func() error {
 			switch h := health(); {
-			case h.State == recipes.SessionSuspended:
+			case h.State == lock.SessionSuspended:
 				return suspended(h)
-			case h.State == recipes.SessionConnecting && h.Err != nil:
+			case h.State == lock.SessionConnecting && h.Err != nil:
 				return fmt.Errorf("ZooKeeper does not answer: %w", h.Err)
 			}
 			return nil
 		}},
 		{Name: "session", Ask: func() error {
 			switch health().State {
-			case recipes.SessionConnecting:
+			case lock.SessionConnecting:
 				return errors.New("there is no session with ZooKeeper yet, or the last one has ended")
-			case recipes.SessionClosed:
+			case lock.SessionClosed:
 				return errors.New("the session with ZooKeeper is closed: the process ends")
-			case recipes.SessionConnected, recipes.SessionSuspended:
+			case lock.SessionConnected, lock.SessionSuspended:
 			}
 			return nil
 		}},
 	}
 }
 
-func suspended(h recipes.Health) error {
+func suspended(h lock.Health) error {
 	left := "what is held is lost"
 	if h.Left > 0 {
 		left = fmt.Sprintf("what is held is safe for %s more", h.Left.Round(100*time.Millisecond))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func ask(t *testing.T, h http.Handler) (status int, body string) {
@@ -60,30 +60,30 @@ func TestProcessThatAnswersIsAlive(t *testing.T) {
 func TestSessionSaysWhatIsWrongWithIt(t *testing.T) {
 	down := errors.New("connection refused")
 	for name, c := range map[string]struct {
-		health recipes.Health
+		health lock.Health
 		want   []Reason
 	}{
-		"connected": {recipes.Health{State: recipes.SessionConnected}, []Reason{}},
+		"connected": {lock.Health{State: lock.SessionConnected}, []Reason{}},
 		"cut off": {
-			recipes.Health{State: recipes.SessionSuspended, Left: 2340 * time.Millisecond, Err: down},
+			lock.Health{State: lock.SessionSuspended, Left: 2340 * time.Millisecond, Err: down},
 			[]Reason{{"zookeeper", "ZooKeeper does not answer, what is held is safe for 2.3s more: connection refused"}},
 		},
 		"cut off for too long": {
-			recipes.Health{State: recipes.SessionSuspended},
+			lock.Health{State: lock.SessionSuspended},
 			[]Reason{{"zookeeper", "ZooKeeper does not answer, what is held is lost"}},
 		},
 		"no session, and no server answers": {
-			recipes.Health{State: recipes.SessionConnecting, Err: down},
+			lock.Health{State: lock.SessionConnecting, Err: down},
 			[]Reason{{"zookeeper", "ZooKeeper does not answer: connection refused"}, {"session", "there is no session with ZooKeeper yet, or the last one has ended"}},
 		},
 		"no session": {
-			recipes.Health{State: recipes.SessionConnecting},
+			lock.Health{State: lock.SessionConnecting},
 			[]Reason{{"session", "there is no session with ZooKeeper yet, or the last one has ended"}},
 		},
-		"closed": {recipes.Health{State: recipes.SessionClosed}, []Reason{{"session", "the session with ZooKeeper is closed: the process ends"}}},
+		"closed": {lock.Health{State: lock.SessionClosed}, []Reason{{"session", "the session with ZooKeeper is closed: the process ends"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, Readiness{Ready: len(c.want) == 0, Reasons: c.want}, Look(Session(func() recipes.Health { return c.health })...))
+			require.Equal(t, Readiness{Ready: len(c.want) == 0, Reasons: c.want}, Look(Session(func() lock.Health { return c.health })...))
 		})
 	}
 }

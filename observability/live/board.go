@@ -13,23 +13,23 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// A Source tells what is seen of locks: a recipes.Lookout.
+// A Source tells what is seen of locks: a lock.Lookout.
 type Source interface {
 	// Run calls seen from one goroutine until ctx ends, whose cause it returns.
-	Run(ctx context.Context, seen func(recipes.Sighting)) error
+	Run(ctx context.Context, seen func(lock.Sighting)) error
 }
 
-var _ Source = (*recipes.Lookout)(nil)
+var _ Source = (*lock.Lookout)(nil)
 
 // Options are what a Board is made with. Source and Now are required.
 type Options struct {
 	// Source tells what is seen.
 	Source Source
 
-	// Now is the servers' clock: recipes.Client.Now.
+	// Now is the servers' clock: lock.Client.Now.
 	Now func() time.Time
 
 	// Keep bounds the history.
@@ -79,10 +79,10 @@ type Board struct {
 	mu         sync.Mutex
 	books      map[string]*book
 	blind      *Blind
-	idle       *Blind               // not read since
-	complete   bool                 // in this run
-	unreadable []recipes.Unreadable // in the place of locks
-	knows      bool                 // it was complete once: what happens is news
+	idle       *Blind            // not read since
+	complete   bool              // in this run
+	unreadable []lock.Unreadable // in the place of locks
+	knows      bool              // it was complete once: what happens is news
 	run        int
 	began      time.Time // nothing is known before; zero: nothing is known
 	stream     ring
@@ -100,9 +100,9 @@ type Board struct {
 func New(o Options) (*Board, error) {
 	switch {
 	case o.Source == nil:
-		return nil, errors.New("live: a Board needs a Source; give it a recipes.Lookout")
+		return nil, errors.New("live: a Board needs a Source; give it a lock.Lookout")
 	case o.Now == nil:
-		return nil, errors.New("live: a Board needs the servers' clock; give it the Now of a recipes.Client")
+		return nil, errors.New("live: a Board needs the servers' clock; give it the Now of a lock.Client")
 	}
 	if err := o.Keep.complete(); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (b *Board) Run(ctx context.Context) error {
 }
 
 // see takes note of a sighting.
-func (b *Board) see(s recipes.Sighting) {
+func (b *Board) see(s lock.Sighting) {
 	now := b.o.Now()
 	b.mu.Lock()
 	if b.began.IsZero() {
@@ -183,7 +183,7 @@ func (b *Board) ring() {
 	}
 }
 
-func (b *Board) lookAway(s *recipes.Blindness) {
+func (b *Board) lookAway(s *lock.Blindness) {
 	if b.blind != nil {
 		return
 	}
@@ -203,7 +203,7 @@ func (b *Board) lookAgain(now time.Time) {
 	}
 	for _, k := range sorted(b.books) { // those that were collected while the board did not watch
 		if k.run != b.run && !k.gone {
-			b.turn(recipes.Sighting{State: recipes.LockState{Scope: k.scope}, Gone: true}, now)
+			b.turn(lock.Sighting{State: lock.State{Scope: k.scope}, Gone: true}, now)
 		}
 	}
 	b.idle = nil
@@ -254,7 +254,7 @@ func (b *Board) drop(e *entrant) {
 	k := e.book
 	b.kept--
 	e.dropped = true
-	e.row, e.marks, e.contender = Row{}, nil, recipes.Contender{}
+	e.row, e.marks, e.contender = Row{}, nil, lock.Contender{}
 	for len(k.ended) > 0 && k.ended[0].dropped {
 		k.ended[0] = nil
 		k.ended = k.ended[1:]

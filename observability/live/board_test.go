@@ -17,8 +17,8 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const users = "users"
@@ -159,7 +159,7 @@ func TestEndsAreClassifiedByWhatTheTreeTells(t *testing.T) {
 		"adopted": {func(s *script) {
 			s.second(4)
 			s.join(users, "bob")
-			s.takeOver(users, "ann", recipes.Superseded)
+			s.takeOver(users, "ann", lock.Superseded)
 		}, "holding 1s-4s released;"},
 		"dead, with a lock delay": {func(s *script) { s.second(4); s.die(users, "ann", time.Minute) }, "holding 1s-4s lost;"},
 		"dead while somebody waited": {func(s *script) {
@@ -183,13 +183,13 @@ func TestEndsAreClassifiedByWhatTheTreeTells(t *testing.T) {
 		}, "holding 1s-3s preempted; " + asked + "preempted;"},
 		"gone while the board did not watch": {func(s *script) {
 			s.second(4)
-			s.told <- recipes.Sighting{Blind: &recipes.Blindness{Since: time.Now(), Err: errors.New("refused")}}
+			s.told <- lock.Sighting{Blind: &lock.Blindness{Since: time.Now(), Err: errors.New("refused")}}
 			s.leave(users, "ann")
 		}, "holding 1s-4s unknown;"},
 		"as its own process says": {func(s *script) {
 			s.second(4)
 			s.board.Observe(s.t.Context(), lockguard.Event{Subject: lockguard.Subject{At: time.Now(), Scope: users, Identity: priority.Identity{Owner: "ann"}, Token: 101}, Notice: lockguard.Lost{
-				Err: &recipes.LostError{Scope: users, Reason: recipes.LossSession},
+				Err: &lock.LostError{Scope: users, Reason: lock.LossSession},
 			}})
 			s.leave(users, "ann")
 		}, "holding 1s-4s lost;"},
@@ -205,7 +205,7 @@ func TestEndsAreClassifiedByWhatTheTreeTells(t *testing.T) {
 			play(t, Keep{}, func(t *testing.T, s *script) {
 				s.second(1)
 				s.acquire(users, "ann")
-				require.Equal(t, recipes.Token(101), s.lock(users).Holders[0].Token)
+				require.Equal(t, lock.Token(101), s.lock(users).Holders[0].Token)
 				c.do(s)
 				s.settle()
 				row, _, _ := strings.Cut(s.story(users), "\n")
@@ -231,7 +231,7 @@ func TestWhatWasThereBeforeTheFirstLookIsKnownAndNoNews(t *testing.T) {
 		s.grant(l, request("ann"))
 		s.wait(time.Second)
 		l.Waiters = append(l.Waiters, request("bob", level(3)))
-		l.Holders[0].PreemptedBy = []recipes.Preemptor{{ID: "bob", Owner: "bob", At: time.Now(), Grace: time.Minute, Reason: priority.Outranked}}
+		l.Holders[0].PreemptedBy = []lock.Preemptor{{ID: "bob", Owner: "bob", At: time.Now(), Grace: time.Minute, Reason: priority.Outranked}}
 		s.second(60)
 		s.tell(users)
 		s.settle()
@@ -310,7 +310,7 @@ func TestSnapshotIsBlindWhileZooKeeperDoesNotAnswer(t *testing.T) {
 	play(t, Keep{}, func(t *testing.T, s *script) {
 		s.acquire(users, "ann")
 		s.second(5)
-		s.told <- recipes.Sighting{Blind: &recipes.Blindness{Since: time.Now().Add(-time.Second), Err: errors.New("connection refused")}}
+		s.told <- lock.Sighting{Blind: &lock.Blindness{Since: time.Now().Add(-time.Second), Err: errors.New("connection refused")}}
 		s.settle()
 		n := s.board.Now()
 		require.Equal(t, &Blind{Since: s.start.Add(4 * time.Second).UTC(), Reason: "connection refused"}, n.Blind)
@@ -419,7 +419,7 @@ func testBounds(t *testing.T, locks, requests int) {
 		s.leave("quiet", "old")
 		for i := range requests {
 			scope := fmt.Sprintf("lock/%d", i%locks)
-			s.acquire(scope, fmt.Sprintf("r%d", i), func(c *recipes.Contender) { c.Message = long })
+			s.acquire(scope, fmt.Sprintf("r%d", i), func(c *lock.Contender) { c.Message = long })
 			s.join(scope, fmt.Sprintf("w%d", i))
 			s.wait(100 * time.Millisecond)
 			s.leave(scope, fmt.Sprintf("w%d", i))
@@ -449,7 +449,7 @@ func testBounds(t *testing.T, locks, requests int) {
 
 		// and so do locks that are collected
 		for i := range locks {
-			s.told <- recipes.Sighting{State: recipes.LockState{Scope: fmt.Sprintf("lock/%d", i)}, Gone: true}
+			s.told <- lock.Sighting{State: lock.State{Scope: fmt.Sprintf("lock/%d", i)}, Gone: true}
 		}
 		s.settle()
 		require.Equal(t, []string{"quiet"}, scopes(b.Now().Locks))
@@ -470,7 +470,7 @@ func TestObserveTellsWhatTheTreeDoesNot(t *testing.T) {
 			{Subject: about, Notice: lockguard.CleanupStarted{Hooks: 2, Cause: &lockguard.PreemptedError{Scope: users, By: "bob"}}},
 			{Subject: about, Notice: lockguard.CleanupDone{Took: time.Second, Err: errors.New("password=hunter2")}},
 			{Subject: about, Notice: lockguard.CleanupOverrun{Grace: time.Minute, WorkRunning: true}},
-			{Subject: about, Notice: recipes.AtRisk{Deadline: time.Now().Add(3 * time.Second)}},
+			{Subject: about, Notice: lock.AtRisk{Deadline: time.Now().Add(3 * time.Second)}},
 			{Subject: about, Notice: lockguard.Skipped{Job: "nightly", Reason: "overlap"}},
 		} {
 			s.board.Observe(t.Context(), e)
@@ -535,7 +535,7 @@ func keys(m map[string]any) []string {
 
 // Readers may do what they like while sightings come.
 func TestBoardIsReadFromEverywhere(t *testing.T) {
-	source := &script{told: make(chan recipes.Sighting)}
+	source := &script{told: make(chan lock.Sighting)}
 	b, err := New(Options{Source: source, Now: time.Now, Keep: Keep{PerLock: 5, Total: 20, Entries: 20}})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
@@ -557,17 +557,17 @@ func TestBoardIsReadFromEverywhere(t *testing.T) {
 				_ = b.Timeline(users, time.Time{}, time.Time{})
 				_ = b.Heat(time.Now().Add(-time.Minute), time.Time{}, 10)
 				_ = b.Entries(now.Entries, 5)
-				b.Observe(ctx, lockguard.Event{Subject: lockguard.Subject{Scope: users, Token: 3}, Notice: recipes.AtRisk{}})
+				b.Observe(ctx, lockguard.Event{Subject: lockguard.Subject{Scope: users, Token: 3}, Notice: lock.AtRisk{}})
 				runtime.Gosched()
 			}
 		})
 	}
 	for i := range 300 {
-		holder := recipes.Contender{ID: fmt.Sprint("h", i), Identity: priority.Identity{Owner: "ann"}, Token: recipes.Token(i), Since: time.Now(), Joined: time.Now()}
-		waiter := recipes.Contender{ID: fmt.Sprint("w", i), Identity: priority.Identity{Owner: "bob"}, Joined: time.Now(), Position: 1}
-		source.told <- recipes.Sighting{State: recipes.LockState{Scope: users, At: time.Now(), Holders: []recipes.Contender{holder}, Waiters: []recipes.Contender{waiter}}}
+		holder := lock.Contender{ID: fmt.Sprint("h", i), Identity: priority.Identity{Owner: "ann"}, Token: lock.Token(i), Since: time.Now(), Joined: time.Now()}
+		waiter := lock.Contender{ID: fmt.Sprint("w", i), Identity: priority.Identity{Owner: "bob"}, Joined: time.Now(), Position: 1}
+		source.told <- lock.Sighting{State: lock.State{Scope: users, At: time.Now(), Holders: []lock.Contender{holder}, Waiters: []lock.Contender{waiter}}}
 	}
-	source.told <- recipes.Sighting{Synced: true}
+	source.told <- lock.Sighting{Synced: true}
 	require.Eventually(t, func() bool { n := b.Now(); return n.Complete && n.Locks[0].Holders[0].ID == "h299" }, time.Minute, time.Millisecond)
 	stop()
 	work.Wait()

@@ -8,13 +8,13 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A book is what is known of one lock: its state as seen last, and its history.
 type book struct {
 	scope  string
-	state  recipes.LockState
+	state  lock.State
 	grants int32 // version of the lock node
 	gone   bool  // it was collected
 	stale  bool  // its view is
@@ -32,7 +32,7 @@ type entrant struct {
 	marks  []Mark
 	over   time.Time // when its last spell ended
 
-	contender recipes.Contender // as seen last
+	contender lock.Contender // as seen last
 	holds     bool
 	askedBy   string    // owner of the one that asked it to go first
 	seenAt    time.Time // of the look that showed it last
@@ -49,7 +49,7 @@ const (
 	maxMarks = 50 // of one request
 )
 
-func newEntrant(b *book, c recipes.Contender) *entrant {
+func newEntrant(b *book, c lock.Contender) *entrant {
 	return &entrant{book: b, id: c.ID, joined: c.Joined, row: Row{
 		ID: c.ID, Owner: words.Clip(c.Owner, longName), Host: words.Clip(c.Host, longName), PID: c.PID,
 		Priority: c.Priority, Mode: c.Mode, Message: words.Clip(c.Message, longText),
@@ -57,7 +57,7 @@ func newEntrant(b *book, c recipes.Contender) *entrant {
 }
 
 // open begins a spell.
-func (e *entrant) open(kind SpellKind, from time.Time, token recipes.Token) {
+func (e *entrant) open(kind SpellKind, from time.Time, token lock.Token) {
 	e.row.Spells = append(e.row.Spells, Spell{Kind: kind, From: from.UTC(), Token: token})
 }
 
@@ -107,7 +107,7 @@ func endOfAsked(reason priority.Reason) SpellEnd {
 }
 
 // excludes reports whether a holder cannot have been beside another one.
-func (e *entrant) excludes(h recipes.Contender) bool {
+func (e *entrant) excludes(h lock.Contender) bool {
 	companions := e.contender.Hold != "" && e.contender.Hold == h.Hold
 	return !companions && (e.row.Mode == priority.Exclusive || h.Mode == priority.Exclusive)
 }
@@ -172,7 +172,7 @@ func (b *book) timeline(from, to time.Time) (rows []Row, marks []Mark) {
 }
 
 // token tells of two that joined in the same millisecond who was granted first.
-func (e *entrant) token() recipes.Token {
+func (e *entrant) token() lock.Token {
 	for _, s := range e.row.Spells {
 		if s.Token != 0 {
 			return s.Token

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // turns lets requests hold a lock one after the other, and returns their names.
@@ -111,7 +111,7 @@ func TestMarksOfARequestAreBounded(t *testing.T) {
 
 func TestKnownEndsAreBoundedAndTheOldestGo(t *testing.T) {
 	var k knownEnds
-	h := func(i int) hold { return hold{scope: users, token: recipes.Token(i)} }
+	h := func(i int) hold { return hold{scope: users, token: lock.Token(i)} }
 	for i := range maxKnownEnds + 10 {
 		k.put(h(i), knownEnd{end: EndReleased})
 		k.put(h(i), knownEnd{end: EndLost, why: fmt.Sprint(i)}) // and once more
@@ -224,7 +224,7 @@ func TestStrangeTextsAreKeptShort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, Keep{}, func(t *testing.T, s *script) {
-				strange := func(c *recipes.Contender) { c.Owner, c.Host, c.Message = text, text, text }
+				strange := func(c *lock.Contender) { c.Owner, c.Host, c.Message = text, text, text }
 				s.acquire(users, "ann", strange)
 				s.join(users, "bob", strange, level(9))
 				s.ask(users, "ann", "bob", "outranked", time.Minute)

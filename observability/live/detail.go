@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Ref names a request.
@@ -15,7 +15,7 @@ type Ref struct {
 	Scope    string         `json:"scope"`
 	State    string         `json:"state"` // holds or waits
 	Priority priority.Level `json:"priority"`
-	Token    recipes.Token  `json:"token"`    // 0 while it waits
+	Token    lock.Token     `json:"token"`    // 0 while it waits
 	Position int            `json:"position"` // 0 while it holds
 }
 
@@ -73,7 +73,7 @@ type Eviction struct {
 	Owner    string          `json:"owner"`
 	By       string          `json:"by"`
 	Reason   priority.Reason `json:"reason"` // outranked or lease; "": the lock was broken
-	Override *recipes.Mark   `json:"override"`
+	Override *lock.Mark      `json:"override"`
 	Why      string          `json:"why"` // it was broken
 	At       *time.Time      `json:"at"`  // about; null: not known
 }
@@ -131,7 +131,7 @@ func Optional(t time.Time) *time.Time {
 }
 
 // NewLockDetail is a lock in all detail. g is drawn of all locks that there are.
-func NewLockDetail(g inspect.WaitGraph, s recipes.LockState) LockDetail {
+func NewLockDetail(g inspect.WaitGraph, s lock.State) LockDetail {
 	v := LockDetail{
 		Scope: s.Scope, State: StateWord(s), Holders: []HolderDetail{}, Waiters: []WaiterDetail{},
 		Evicted: []Eviction{}, Foreign: append([]string{}, s.Foreign...),
@@ -153,7 +153,7 @@ func NewLockDetail(g inspect.WaitGraph, s recipes.LockState) LockDetail {
 }
 
 // NewHolderDetail is a holder of a lock.
-func NewHolderDetail(g inspect.WaitGraph, s recipes.LockState, h recipes.Contender) HolderDetail {
+func NewHolderDetail(g inspect.WaitGraph, s lock.State, h lock.Contender) HolderDetail {
 	v := HolderDetail{
 		Holder: NewHolder(h), HeldFor: s.At.Sub(h.Since).Milliseconds(),
 		LeaseUsed: usedPercent(h.LeaseTimeout-h.LeaseLeft, h.LeaseTimeout), WorkWaitsFor: []Ref{},
@@ -171,7 +171,7 @@ func NewHolderDetail(g inspect.WaitGraph, s recipes.LockState, h recipes.Contend
 }
 
 // NewWaiterDetail is a waiter of a lock, of whom that is foreseen.
-func NewWaiterDetail(s recipes.LockState, p inspect.Prospect) WaiterDetail {
+func NewWaiterDetail(s lock.State, p inspect.Prospect) WaiterDetail {
 	v := WaiterDetail{
 		Waiter: NewWaiter(s, p.Waiter), WaitingFor: s.At.Sub(p.Waiter.Joined).Milliseconds(),
 		Obstacles: []Obstacle{}, Behind: []Ref{}, Prospect: newProspect(s, p),
@@ -187,7 +187,7 @@ func NewWaiterDetail(s recipes.LockState, p inspect.Prospect) WaiterDetail {
 }
 
 // near is a lock without those who stand far from one of its waiters.
-func near(s recipes.LockState, at int) recipes.LockState {
+func near(s lock.State, at int) lock.State {
 	if at < 0 || at >= len(s.Waiters) {
 		return s
 	}
@@ -195,7 +195,7 @@ func near(s recipes.LockState, at int) recipes.LockState {
 	return s
 }
 
-func newProspect(s recipes.LockState, p inspect.Prospect) Prospect {
+func newProspect(s lock.State, p inspect.Prospect) Prospect {
 	v := Prospect{Outcome: string(p.Outcome), After: p.After.Milliseconds(), Asks: []ProspectAsk{}, Overdue: p.Overdue.Milliseconds()}
 	if p.Outcome != inspect.OutcomeInLine {
 		v.At = Optional(s.At.Add(p.After))

@@ -3,7 +3,7 @@ package live
 import (
 	"slices"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // doubts are holds that have gone, and may have been released or lost: an ephemeral
@@ -18,7 +18,7 @@ type doubts struct {
 type doubt struct {
 	departure
 	e    *entrant
-	last recipes.Token // it has gone in that transaction, or before
+	last lock.Token // it has gone in that transaction, or before
 }
 
 // A departure: requests of that session, and none other, have left a lock in a
@@ -26,7 +26,7 @@ type doubt struct {
 type departure struct {
 	session int64 // 0: not known
 	scope   string
-	moved   recipes.Token
+	moved   lock.Token
 }
 
 // with reports whether both are the end of one session.
@@ -70,7 +70,7 @@ func (d *doubts) add(x doubt) {
 
 // alive: a session was granted a lock in a transaction. What it had until then, it has
 // released.
-func (d *doubts) alive(session int64, at recipes.Token) {
+func (d *doubts) alive(session int64, at lock.Token) {
 	d.open = slices.DeleteFunc(d.open, func(x doubt) bool {
 		if x.e.contender.Session == session && x.last <= at {
 			x.settle(EndReleased)

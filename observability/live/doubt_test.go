@@ -11,18 +11,18 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-func of(session int64) func(*recipes.Contender) {
-	return func(c *recipes.Contender) { c.Session = session }
+func of(session int64) func(*lock.Contender) {
+	return func(c *lock.Contender) { c.Session = session }
 }
 
-func withDelay(d time.Duration) func(*recipes.Contender) {
-	return func(c *recipes.Contender) { c.LockDelay = d }
+func withDelay(d time.Duration) func(*lock.Contender) {
+	return func(c *lock.Contender) { c.LockDelay = d }
 }
 
-func sharing(c *recipes.Contender) { c.Mode = priority.Shared }
+func sharing(c *lock.Contender) { c.Mode = priority.Shared }
 
 // expire ends a session: all that it has goes in one transaction. Some locks are
 // looked at before others.
@@ -31,7 +31,7 @@ func (s *script) expire(session int64, scopes ...string) {
 	for _, scope := range scopes {
 		l := s.lock(scope)
 		s.moved[scope] = s.zxid
-		for _, all := range []*[]recipes.Contender{&l.Holders, &l.Waiters} {
+		for _, all := range []*[]lock.Contender{&l.Holders, &l.Waiters} {
 			for _, c := range slices.Backward(slices.Clone(*all)) {
 				if c.Session == session {
 					remove(all, c.ID)
@@ -144,14 +144,14 @@ func TestHowAHoldEndedIsSaidAsFarAsTheTreeTells(t *testing.T) {
 			s.leave(users, "ann")
 		}, EndGone},
 		"another session leaves both locks at once, later": {func(s *script) {
-			s.between(func(scope string) { s.lock(scope).Waiters = []recipes.Contender{request("bob-"+scope, of(other))} },
+			s.between(func(scope string) { s.lock(scope).Waiters = []lock.Contender{request("bob-"+scope, of(other))} },
 				func(scope string) { s.lock(scope).Waiters = nil })
 		}, EndGone},
 		"another one takes both locks at once, later": {func(s *script) {
 			s.between(func(string) {}, func(scope string) { s.grant(s.lock(scope), request("bob-"+scope, of(other))) })
 		}, EndGone},
 		"another one queues for both locks at once, later": {func(s *script) {
-			s.between(func(string) {}, func(scope string) { s.lock(scope).Waiters = []recipes.Contender{request("bob-"+scope, of(other))} })
+			s.between(func(string) {}, func(scope string) { s.lock(scope).Waiters = []lock.Contender{request("bob-"+scope, of(other))} })
 		}, EndGone},
 		"the one to whom it was handed over": {func(s *script) {
 			s.join(users, "bob")
@@ -244,12 +244,12 @@ func TestDoubtsAreBounded(t *testing.T) {
 // Holds of one lock that exclude each other are not drawn as simultaneous: when the
 // end of one was not seen, the start of the next one bounds it.
 func TestHoldsWithAnUnseenEndEndBeforeTheNext(t *testing.T) {
-	take := func(s *script, id string, mode func(*recipes.Contender)) {
+	take := func(s *script, id string, mode func(*lock.Contender)) {
 		s.zxid++
 		s.moved[users] = s.zxid
 		s.grant(s.lock(users), request(id, mode))
 	}
-	exclusively := func(*recipes.Contender) {}
+	exclusively := func(*lock.Contender) {}
 	t.Run("in the same look", func(t *testing.T) {
 		play(t, Keep{}, func(t *testing.T, s *script) {
 			s.second(1)
@@ -288,7 +288,7 @@ func TestHoldsWithAnUnseenEndEndBeforeTheNext(t *testing.T) {
 			l := s.lock(users)
 			remove(&l.Holders, "ann")
 			bob, _ := remove(&l.Waiters, "bob")
-			l.Evicted = []recipes.Eviction{{ID: bob.ID, Owner: bob.Owner, By: "op", Why: "why", At: time.Now()}}
+			l.Evicted = []lock.Eviction{{ID: bob.ID, Owner: bob.Owner, By: "op", Why: "why", At: time.Now()}}
 			s.second(3)
 			s.tell(users)
 			require.Equal(t, lines("ann: holding 1s-2s gone;", "bob: waiting 1s-2s granted; holding 2s-2s taken;", "2s break >bob"), s.story(users))
@@ -296,7 +296,7 @@ func TestHoldsWithAnUnseenEndEndBeforeTheNext(t *testing.T) {
 	})
 	t.Run("not of companions", func(t *testing.T) {
 		play(t, Keep{}, func(t *testing.T, s *script) {
-			companion := func(c *recipes.Contender) { c.Hold = "import" }
+			companion := func(c *lock.Contender) { c.Hold = "import" }
 			s.second(1)
 			s.acquire(users, "ann", companion)
 			s.second(2)
@@ -388,13 +388,13 @@ func TestLockThatCannotBeReadKeepsWhoWasThere(t *testing.T) {
 		s.join(users, "bob")
 		s.join(users, "cid")
 		s.second(2)
-		s.told <- recipes.Sighting{State: recipes.LockState{Scope: users, Damage: "you may not read it"}}
+		s.told <- lock.Sighting{State: lock.State{Scope: users, Damage: "you may not read it"}}
 		s.settle()
 		require.Equal(t, "you may not read it", s.board.Now().Locks[0].Damage)
 		s.second(3)
 		s.leave(users, "cid")
 		s.second(4)
-		s.told <- recipes.Sighting{State: recipes.LockState{Scope: users, Damage: "you may not read it"}}
+		s.told <- lock.Sighting{State: lock.State{Scope: users, Damage: "you may not read it"}}
 		s.second(5)
 		s.leave(users, "ann")
 		require.Equal(t, lines("ann: holding 1s-5s unknown;", "bob: waiting 1s-…;", "cid: waiting 1s-3s unknown;"), s.story(users))

@@ -3,22 +3,22 @@ package live
 import (
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // An Entry is something that happened to a lock, in the stream of events.
 type Entry struct {
-	N     uint64        `json:"n"` // grows by one; a gap: those between are kept no more
-	At    time.Time     `json:"at"`
-	Kind  EntryKind     `json:"kind"`
-	Scope string        `json:"scope"`
-	ID    string        `json:"id,omitempty"` // of the request
-	Owner string        `json:"owner,omitempty"`
-	Token recipes.Token `json:"token,omitempty"`
-	By    string        `json:"by,omitempty"` // owner of the other one: who asked it to go, who took the lock from it, to whom it handed it over
-	ByID  string        `json:"by_id,omitempty"`
-	Text  string        `json:"text"` // in words
-	Here  bool          `json:"here"` // told by this process; else seen in ZooKeeper
+	N     uint64     `json:"n"` // grows by one; a gap: those between are kept no more
+	At    time.Time  `json:"at"`
+	Kind  EntryKind  `json:"kind"`
+	Scope string     `json:"scope"`
+	ID    string     `json:"id,omitempty"` // of the request
+	Owner string     `json:"owner,omitempty"`
+	Token lock.Token `json:"token,omitempty"`
+	By    string     `json:"by,omitempty"` // owner of the other one: who asked it to go, who took the lock from it, to whom it handed it over
+	ByID  string     `json:"by_id,omitempty"`
+	Text  string     `json:"text"` // in words
+	Here  bool       `json:"here"` // told by this process; else seen in ZooKeeper
 }
 
 // An EntryKind is what an Entry is about.

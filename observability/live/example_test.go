@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -17,7 +17,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer func() { _ = zk.Close() }()
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{zk.Addr()}})
+	client, err := lock.NewClient(lock.Config{Servers: []string{zk.Addr()}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -25,17 +25,17 @@ func Example() {
 	defer stop()
 
 	// somebody holds a lock, and somebody waits
-	lock, err := client.PriorityLock("cluster/orders")
+	l, err := client.PriorityLock("cluster/orders")
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "nightly"}, Terms: priority.Terms{Priority: 5}}); err != nil {
+	if _, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "nightly"}, Terms: priority.Terms{Priority: 5}}); err != nil {
 		log.Fatal(err)
 	}
-	go func() { _, _ = lock.Acquire(ctx, recipes.Request{Identity: priority.Identity{Owner: "report"}}) }()
+	go func() { _, _ = l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "report"}}) }()
 
 	// look at it
-	lookout, err := client.Lookout(recipes.LookoutOptions{})
+	lookout, err := client.Lookout(lock.LookoutOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // How much is shown of a long queue.
@@ -23,11 +23,11 @@ const (
 
 // NewLocks explains locks that were seen: all that there are, so that what depends
 // on others is there as well.
-func NewLocks(states []recipes.LockState) []Lock { return newWaits(states).explain(states) }
+func NewLocks(states []lock.State) []Lock { return newWaits(states).explain(states) }
 
 // NewSnapshot is all locks that there are, as they were seen at one time, for those
 // who look once and need no Board.
-func NewSnapshot(states []recipes.LockState, now time.Time) *Snapshot {
+func NewSnapshot(states []lock.State, now time.Time) *Snapshot {
 	g := newWaits(states)
 	s := &Snapshot{At: now.UTC(), Version: 1, Complete: true, Locks: g.explain(states), Waits: g.graph()}
 	s.Totals = totalsOf(s.Locks, len(s.Waits.Circles))
@@ -77,7 +77,7 @@ func Together(parts []Part) *Snapshot {
 	return s
 }
 
-func (g waits) explain(states []recipes.LockState) []Lock {
+func (g waits) explain(states []lock.State) []Lock {
 	locks := make([]Lock, len(states))
 	for i, s := range states {
 		locks[i] = Explain(s)
@@ -88,7 +88,7 @@ func (g waits) explain(states []recipes.LockState) []Lock {
 
 // Explain is NewLock, and says of each waiter why it waits and for whom, as far as
 // that follows from this lock.
-func Explain(s recipes.LockState) Lock {
+func Explain(s lock.State) Lock {
 	v := NewLock(s)
 	if s.At.IsZero() {
 		return v
@@ -154,7 +154,7 @@ func few(names []string) string {
 
 // blockersOf returns a function that names those that a waiter waits for directly:
 // the holders in its way, then the nearest of those before it, as in a WaitGraph.
-func blockersOf(s recipes.LockState) func(i int) []string {
+func blockersOf(s lock.State) func(i int) []string {
 	var all, exclusive []string // IDs of the holders in the way: of an exclusive request, of a shared one
 	for _, h := range s.Holders {
 		if len(all) < ManyBlockers {

@@ -3,8 +3,8 @@ package live
 import (
 	"slices"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Graph says who waits for whom, see inspect.WaitFor: the requests that wait or
@@ -128,12 +128,12 @@ const perLock = 20
 // waits is who waits for whom, over all locks.
 type waits struct {
 	inspect.WaitGraph
-	states []recipes.LockState // without those that no request waits for, see front
+	states []lock.State // without those that no request waits for, see front
 	hidden int
 }
 
-func newWaits(states []recipes.LockState) waits {
-	g := waits{states: make([]recipes.LockState, len(states))}
+func newWaits(states []lock.State) waits {
+	g := waits{states: make([]lock.State, len(states))}
 	for i, s := range states {
 		cut := front(s)
 		g.hidden += len(s.Waiters) - len(cut.Waiters)
@@ -146,7 +146,7 @@ func newWaits(states []recipes.LockState) waits {
 // front is a lock without the end of a long queue: without requests that hold
 // nothing else, and that only other such requests wait for. They are in no
 // circle.
-func front(s recipes.LockState) recipes.LockState {
+func front(s lock.State) lock.State {
 	end := len(s.Waiters)
 	for end > ManyWaiters && len(s.Waiters[end-1].Under) == 0 {
 		end--
@@ -227,7 +227,7 @@ func (g waits) graph() Graph {
 // choose takes those who are part of chains over several locks, then the locks
 // with the longest queues, until there are enough.
 func (g waits) choose(chosen map[string]bool) {
-	take := func(all []recipes.Contender, most int) {
+	take := func(all []lock.Contender, most int) {
 		for _, c := range all[:min(len(all), most)] {
 			if len(chosen) < MaxGraphNodes {
 				chosen[c.ID] = true
@@ -243,15 +243,15 @@ func (g waits) choose(chosen map[string]bool) {
 			}
 		}
 	}
-	queues := slices.DeleteFunc(slices.Clone(g.states), func(s recipes.LockState) bool { return len(s.Waiters) == 0 })
-	slices.SortStableFunc(queues, func(a, b recipes.LockState) int { return len(b.Waiters) - len(a.Waiters) })
+	queues := slices.DeleteFunc(slices.Clone(g.states), func(s lock.State) bool { return len(s.Waiters) == 0 })
+	slices.SortStableFunc(queues, func(a, b lock.State) int { return len(b.Waiters) - len(a.Waiters) })
 	for _, s := range queues {
 		take(s.Holders, perLock)
 		take(s.Waiters, perLock)
 	}
 }
 
-func (g *Graph) add(s recipes.LockState, all []recipes.Contender, holds bool, chosen map[string]bool) {
+func (g *Graph) add(s lock.State, all []lock.Contender, holds bool, chosen map[string]bool) {
 	for _, c := range all {
 		switch {
 		case chosen[c.ID]:

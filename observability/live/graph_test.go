@@ -10,20 +10,20 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // randomLocks draws locks with holders, waiters, and work that waits for one lock
 // under another one.
-func randomLocks(t *rapid.T, most int) []recipes.LockState {
-	var states []recipes.LockState
+func randomLocks(t *rapid.T, most int) []lock.State {
+	var states []lock.State
 	var holders []string
 	modes := func() priority.Mode {
 		return rapid.SampledFrom([]priority.Mode{priority.Exclusive, priority.Shared}).Draw(t, "mode")
 	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "locks") {
-		s := recipes.LockState{Scope: fmt.Sprint("lock/", i), At: time.Unix(1000, 0)}
+		s := lock.State{Scope: fmt.Sprint("lock/", i), At: time.Unix(1000, 0)}
 		mode := modes()
 		n := 1
 		if mode == priority.Shared {
@@ -31,7 +31,7 @@ func randomLocks(t *rapid.T, most int) []recipes.LockState {
 		}
 		for j := range n {
 			id := fmt.Sprintf("h%d.%d", i, j)
-			s.Holders = append(s.Holders, recipes.Contender{ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{Mode: mode, LeaseTimeout: time.Hour}, Remaining: priority.Remaining{LeaseLeft: time.Hour}, Since: time.Unix(int64(900+j), 0), Joined: time.Unix(900, 0)})
+			s.Holders = append(s.Holders, lock.Contender{ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{Mode: mode, LeaseTimeout: time.Hour}, Remaining: priority.Remaining{LeaseLeft: time.Hour}, Since: time.Unix(int64(900+j), 0), Joined: time.Unix(900, 0)})
 			holders = append(holders, id)
 		}
 		states = append(states, s)
@@ -39,7 +39,7 @@ func randomLocks(t *rapid.T, most int) []recipes.LockState {
 	for i := range states {
 		for j := range rapid.IntRange(0, most).Draw(t, "waiters") {
 			id := fmt.Sprintf("w%d.%d", i, j)
-			w := recipes.Contender{ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{Mode: modes(), LeaseTimeout: time.Hour}, Joined: time.Unix(int64(950+j), 0), Position: j + 1}
+			w := lock.Contender{ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{Mode: modes(), LeaseTimeout: time.Hour}, Joined: time.Unix(int64(950+j), 0), Position: j + 1}
 			if rapid.IntRange(0, 3).Draw(t, "nested") == 0 {
 				w.Under = []string{rapid.SampledFrom(holders).Draw(t, "under")}
 			}
@@ -73,7 +73,7 @@ func TestEndOfALongQueueIsInNoCircle(t *testing.T) {
 		for i := range states { // a long tail of those who hold nothing
 			for j := range rapid.SampledFrom([]int{0, 0, ManyWaiters, ManyWaiters + 30}).Draw(t, "tail") {
 				id := fmt.Sprintf("t%d.%d", i, j)
-				states[i].Waiters = append(states[i].Waiters, recipes.Contender{ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: time.Unix(960, 0), Position: len(states[i].Waiters) + 1})
+				states[i].Waiters = append(states[i].Waiters, lock.Contender{ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: time.Unix(960, 0), Position: len(states[i].Waiters) + 1})
 			}
 		}
 		circles := func(g inspect.WaitGraph) (all []string) {
@@ -116,19 +116,19 @@ func TestRootBlockerDoesNotWait(t *testing.T) {
 // waits for.
 func TestRootBlockerIsBehindTheHolderThatWaits(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
-	locks := NewLocks([]recipes.LockState{
+	locks := NewLocks([]lock.State{
 		{
 			Scope: "a", At: at(1000),
-			Holders: []recipes.Contender{
+			Holders: []lock.Contender{
 				{ID: "stuck", Terms: priority.Terms{Mode: priority.Shared, LeaseTimeout: time.Hour}, Since: at(20)},
 				{ID: "old", Terms: priority.Terms{Mode: priority.Shared, LeaseTimeout: time.Hour}, Since: at(10)},
 			},
-			Waiters: []recipes.Contender{{ID: "w", Position: 1, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: at(30)}},
+			Waiters: []lock.Contender{{ID: "w", Position: 1, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: at(30)}},
 		},
 		{
 			Scope: "b", At: at(1000),
-			Holders: []recipes.Contender{{ID: "root", Since: at(5), Terms: priority.Terms{LeaseTimeout: time.Hour}}},
-			Waiters: []recipes.Contender{{ID: "stuck-b", Position: 1, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: at(40), Under: []string{"stuck"}}},
+			Holders: []lock.Contender{{ID: "root", Since: at(5), Terms: priority.Terms{LeaseTimeout: time.Hour}}},
+			Waiters: []lock.Contender{{ID: "stuck-b", Position: 1, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: at(40), Under: []string{"stuck"}}},
 		},
 	})
 	require.Equal(t, "root", locks[0].RootBlocker.ID)
@@ -137,13 +137,13 @@ func TestRootBlockerIsBehindTheHolderThatWaits(t *testing.T) {
 }
 
 func TestGraphIsBounded(t *testing.T) {
-	var states []recipes.LockState
+	var states []lock.State
 	const locks, waiters = 100, 50
 	for i := range locks {
-		s := recipes.LockState{Scope: fmt.Sprintf("lock/%03d", i), At: time.Unix(1000, 0)}
-		s.Holders = []recipes.Contender{{ID: fmt.Sprint("h", i), Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{LeaseTimeout: time.Hour}}}
+		s := lock.State{Scope: fmt.Sprintf("lock/%03d", i), At: time.Unix(1000, 0)}
+		s.Holders = []lock.Contender{{ID: fmt.Sprint("h", i), Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{LeaseTimeout: time.Hour}}}
 		for j := range waiters {
-			s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Identity: priority.Identity{Owner: "waiter"}, Position: j + 1})
+			s.Waiters = append(s.Waiters, lock.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Identity: priority.Identity{Owner: "waiter"}, Position: j + 1})
 		}
 		states = append(states, s)
 	}
@@ -169,12 +169,12 @@ func TestGraphIsBounded(t *testing.T) {
 
 func TestCutGraphKeepsCirclesAndLongQueues(t *testing.T) {
 	t.Parallel()
-	var states []recipes.LockState
+	var states []lock.State
 	for i := range 10 {
-		s := recipes.LockState{Scope: fmt.Sprintf("lock/%d", i), At: time.Unix(1000, 0)}
-		s.Holders = []recipes.Contender{{ID: fmt.Sprint("h", i), Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{LeaseTimeout: time.Hour}}}
+		s := lock.State{Scope: fmt.Sprintf("lock/%d", i), At: time.Unix(1000, 0)}
+		s.Holders = []lock.Contender{{ID: fmt.Sprint("h", i), Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{LeaseTimeout: time.Hour}}}
 		for j := range 2 * (i + 1) {
-			s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Identity: priority.Identity{Owner: "waiter"}, Position: j + 1})
+			s.Waiters = append(s.Waiters, lock.Contender{ID: fmt.Sprintf("w%d.%d", i, j), Identity: priority.Identity{Owner: "waiter"}, Position: j + 1})
 		}
 		states = append(states, s)
 	}
@@ -221,11 +221,11 @@ func TestCutGraphKeepsCirclesAndLongQueues(t *testing.T) {
 }
 
 func TestWordsOfALongQueueAreFew(t *testing.T) {
-	s := recipes.LockState{Scope: users, At: time.Unix(1000, 0), Holders: []recipes.Contender{{ID: "h", Identity: priority.Identity{Owner: "ann"}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Remaining: priority.Remaining{LeaseLeft: time.Minute}}}}
+	s := lock.State{Scope: users, At: time.Unix(1000, 0), Holders: []lock.Contender{{ID: "h", Identity: priority.Identity{Owner: "ann"}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Remaining: priority.Remaining{LeaseLeft: time.Minute}}}}
 	for j := range 10_000 {
-		s.Waiters = append(s.Waiters, recipes.Contender{ID: fmt.Sprint("w", j), Identity: priority.Identity{Owner: "waiter"}, Position: j + 1, Terms: priority.Terms{LeaseTimeout: time.Minute}, Joined: time.Unix(500, 0)})
+		s.Waiters = append(s.Waiters, lock.Contender{ID: fmt.Sprint("w", j), Identity: priority.Identity{Owner: "waiter"}, Position: j + 1, Terms: priority.Terms{LeaseTimeout: time.Minute}, Joined: time.Unix(500, 0)})
 	}
-	l := NewLocks([]recipes.LockState{s})[0]
+	l := NewLocks([]lock.State{s})[0]
 	require.Contains(t, l.Waiters[0].Why, "held by ann")
 	require.Equal(t, "waits behind 9999; those before it decide how long", l.Waiters[9999].Why)
 	require.Equal(t, []string{"h", "w9998"}, l.Waiters[9999].Blockers)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // herald says in words what only the process knows whose request it is; "": what
@@ -15,7 +15,7 @@ func herald(event lockguard.Event) (EntryKind, string) {
 	switch e := event.Notice.(type) {
 	case lockguard.NotAcquired:
 		return EntryRefused, fmt.Sprintf("%s has not got the lock after %s: %v", who, Human(e.Waited), e.Err)
-	case recipes.Requeued:
+	case lock.Requeued:
 		return EntryRefused, fmt.Sprintf("%s has lost its place and queues again: %v", who, e.Cause)
 	case lockguard.Frozen:
 		return EntryOverride, fmt.Sprintf("%s is kept out by override %s: %s", who, e.Override.ID, e.Override.Reason)
@@ -32,9 +32,9 @@ func herald(event lockguard.Event) (EntryKind, string) {
 			return EntryApproval, fmt.Sprintf("%s may not take the lock by force: %v", who, e.Err)
 		}
 		return EntryApproval, fmt.Sprintf("%s may take the lock by force", who)
-	case recipes.AtRisk:
+	case lock.AtRisk:
 		return EntryAtRisk, fmt.Sprintf("ZooKeeper is silent: %s loses the lock in %s unless it answers", who, Human(e.Deadline.Sub(event.At)))
-	case recipes.RiskOver:
+	case lock.RiskOver:
 		return EntryAtRisk, fmt.Sprintf("ZooKeeper answers again: %s keeps the lock", who)
 	case lockguard.CleanupStarted:
 		return EntryCleanup, fmt.Sprintf("%s cleans up (%s): %v", who, words.Count(e.Hooks, "hook"), e.Cause)

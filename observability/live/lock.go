@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Lock is a lock as JSON and YAML show it. The names of fields are a promise to
@@ -27,7 +27,7 @@ type Lock struct {
 	Damage  string   `json:"damage,omitempty"`  // what is wrong with the lock's node
 	Foreign []string `json:"foreign,omitempty"` // nodes that are no requests
 
-	Unreadable []recipes.Unreadable `json:"unreadable,omitempty"` // nodes of the lock that cannot be read
+	Unreadable []lock.Unreadable `json:"unreadable,omitempty"` // nodes of the lock that cannot be read
 }
 
 // A Contender is what holders and waiters have in common.
@@ -43,23 +43,23 @@ type Contender struct {
 	Hold     string         `json:"hold,omitempty"`  // holders with the same one hold the lock together
 	Trace    string         `json:"trace,omitempty"` // ID of the trace that it is part of, 32 hex digits
 
-	CleanupTimeout int64         `json:"cleanup_timeout_ms"`
-	MinRuntime     int64         `json:"min_runtime_ms"`          // how long the holder is not preempted for a priority
-	LockDelay      int64         `json:"lock_delay_ms,omitempty"` // how long the lock stays free after its unclean end
-	Override       *recipes.Mark `json:"override"`                // for which it was made, or which has changed it; null: none
+	CleanupTimeout int64      `json:"cleanup_timeout_ms"`
+	MinRuntime     int64      `json:"min_runtime_ms"`          // how long the holder is not preempted for a priority
+	LockDelay      int64      `json:"lock_delay_ms,omitempty"` // how long the lock stays free after its unclean end
+	Override       *lock.Mark `json:"override"`                // for which it was made, or which has changed it; null: none
 }
 
 // A Holder is one who has the lock.
 type Holder struct {
 	Contender
-	State        string        `json:"state"` // holding or cleaning up
-	Token        recipes.Token `json:"token"`
-	Since        time.Time     `json:"since"`
-	LeaseTimeout int64         `json:"lease_timeout_ms"`
-	LeaseLeft    int64         `json:"lease_left_ms"` // 0: it is over
-	MinLeft      int64         `json:"min_runtime_left_ms"`
-	PreemptedBy  []Preemptor   `json:"preempted_by"`
-	Behind       int           `json:"behind,omitempty"` // how many stood behind it in its own process when it was granted
+	State        string      `json:"state"` // holding or cleaning up
+	Token        lock.Token  `json:"token"`
+	Since        time.Time   `json:"since"`
+	LeaseTimeout int64       `json:"lease_timeout_ms"`
+	LeaseLeft    int64       `json:"lease_left_ms"` // 0: it is over
+	MinLeft      int64       `json:"min_runtime_left_ms"`
+	PreemptedBy  []Preemptor `json:"preempted_by"`
+	Behind       int         `json:"behind,omitempty"` // how many stood behind it in its own process when it was granted
 }
 
 // A Waiter is one who stands in the queue.
@@ -90,7 +90,7 @@ type Preemptor struct {
 	Grace    int64           `json:"grace_ms"`
 	Since    time.Time       `json:"since"`
 	Until    time.Time       `json:"until"`    // end of the grace
-	Override *recipes.Mark   `json:"override"` // for which it asks; null: of its own accord
+	Override *lock.Mark      `json:"override"` // for which it asks; null: of its own accord
 }
 
 // A Delay is a holder that has gone without releasing the lock, which for that
@@ -104,7 +104,7 @@ type Delay struct {
 }
 
 // NewLock is a lock as it was seen. What depends on other locks is not there.
-func NewLock(state recipes.LockState) Lock {
+func NewLock(state lock.State) Lock {
 	v := Lock{
 		Scope: state.Scope, State: StateWord(state),
 		Holders: make([]Holder, 0, len(state.Holders)),
@@ -124,7 +124,7 @@ func NewLock(state recipes.LockState) Lock {
 	return v
 }
 
-func newDelay(d recipes.Delay) Delay {
+func newDelay(d lock.Delay) Delay {
 	v := Delay{ID: d.ID, Owner: d.Owner, Mode: d.Mode, LockDelay: d.LockDelay.Milliseconds()}
 	if !d.Until.IsZero() {
 		v.Until = new(d.Until.UTC())
@@ -132,7 +132,7 @@ func newDelay(d recipes.Delay) Delay {
 	return v
 }
 
-func newContender(c recipes.Contender) Contender {
+func newContender(c lock.Contender) Contender {
 	return Contender{
 		ID: c.ID, Owner: c.Owner, Host: c.Host, PID: c.PID,
 		Priority: c.Priority, Mode: c.Mode, Message: c.Message, Class: c.Class, Hold: c.Hold, Trace: TraceID(c.Trace),
@@ -141,7 +141,7 @@ func newContender(c recipes.Contender) Contender {
 }
 
 // NewWaiter is a waiter of a lock as it was seen.
-func NewWaiter(s recipes.LockState, w recipes.Contender) Waiter {
+func NewWaiter(s lock.State, w lock.Contender) Waiter {
 	return Waiter{
 		Contender:    newContender(w),
 		State:        WaiterState(s, w),
@@ -161,7 +161,7 @@ func someMillis(d *time.Duration) *int64 {
 }
 
 // NewHolder is a holder as it was seen.
-func NewHolder(h recipes.Contender) Holder {
+func NewHolder(h lock.Contender) Holder {
 	v := Holder{
 		Contender:    newContender(h),
 		State:        HolderState(h),
@@ -184,7 +184,7 @@ func NewHolder(h recipes.Contender) Holder {
 
 // StateWord is the state of a lock: held, delayed (free, and not to be had yet) or
 // free.
-func StateWord(s recipes.LockState) string {
+func StateWord(s lock.State) string {
 	switch {
 	case s.Held():
 		return "held"

@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Observe takes note of what this process knows beside what can be seen in
@@ -74,9 +74,9 @@ func lostEnd(e lockguard.Lost) knownEnd {
 	switch {
 	case e.Err == nil:
 		return knownEnd{EndLost, "has lost it"}
-	case e.Err.Reason == recipes.LossTaken || e.Err.Reason == recipes.LossBroken || e.Err.Reason == recipes.LossOverridden:
+	case e.Err.Reason == lock.LossTaken || e.Err.Reason == lock.LossBroken || e.Err.Reason == lock.LossOverridden:
 		end = EndTaken
-	case e.Err.Reason == recipes.LossSuperseded:
+	case e.Err.Reason == lock.LossSuperseded:
 		return knownEnd{EndReleased, "has it no more: another process has adopted the hold"}
 	}
 	return knownEnd{end, "has lost it: " + words.Clip(e.Err.Error(), longText)}
@@ -86,7 +86,7 @@ func lostEnd(e lockguard.Lost) knownEnd {
 // enough: several shared holders, or several locks, may be granted in one transaction.
 type hold struct {
 	scope string
-	token recipes.Token
+	token lock.Token
 	owner string
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A script is a Source that tells what a test says, in a bubble of virtual time
@@ -23,17 +23,17 @@ import (
 type script struct {
 	t     *testing.T
 	board *Board
-	told  chan recipes.Sighting
+	told  chan lock.Sighting
 	start time.Time
 	stop  func()
 
-	zxid   recipes.Token
-	states map[string]*recipes.LockState
-	moved  map[string]recipes.Token // of each lock: when a request came or went last
-	grants map[string]int32         // likewise, how many
+	zxid   lock.Token
+	states map[string]*lock.State
+	moved  map[string]lock.Token // of each lock: when a request came or went last
+	grants map[string]int32      // likewise, how many
 }
 
-func (s *script) Run(ctx context.Context, seen func(recipes.Sighting)) error {
+func (s *script) Run(ctx context.Context, seen func(lock.Sighting)) error {
 	for {
 		select {
 		case x := <-s.told:
@@ -57,8 +57,8 @@ func play(t *testing.T, keep Keep, f func(t *testing.T, s *script)) {
 func newScript(t *testing.T, keep Keep) *script {
 	t.Helper()
 	s := &script{
-		t: t, told: make(chan recipes.Sighting), start: time.Now(), zxid: 100, states: map[string]*recipes.LockState{},
-		moved: map[string]recipes.Token{}, grants: map[string]int32{},
+		t: t, told: make(chan lock.Sighting), start: time.Now(), zxid: 100, states: map[string]*lock.State{},
+		moved: map[string]lock.Token{}, grants: map[string]int32{},
 	}
 	var err error
 	s.board, err = New(Options{Source: s, Now: time.Now, Keep: keep})
@@ -76,7 +76,7 @@ func (s *script) run() {
 	s.stop = func() { cancel(); work.Wait() }
 }
 
-func (s *script) sync()                { s.told <- recipes.Sighting{Synced: true}; s.settle() }
+func (s *script) sync()                { s.told <- lock.Sighting{Synced: true}; s.settle() }
 func (s *script) wait(d time.Duration) { time.Sleep(d); synctest.Wait() }
 func (s *script) settle()              { s.wait(mostPause) }
 func (s *script) second(n float64) {
@@ -87,10 +87,10 @@ func (s *script) moment(t time.Time) string {
 	return fmt.Sprint(t.Sub(s.start).Round(time.Millisecond))
 }
 
-func (s *script) lock(scope string) *recipes.LockState {
+func (s *script) lock(scope string) *lock.State {
 	l := s.states[scope]
 	if l == nil {
-		l = &recipes.LockState{Scope: scope}
+		l = &lock.State{Scope: scope}
 		s.states[scope] = l
 	}
 	return l
@@ -111,57 +111,57 @@ func (s *script) tell(scope string) {
 		h := &l.Holders[i]
 		h.LeaseLeft = max(0, h.LeaseTimeout-time.Since(h.Since))
 	}
-	s.told <- recipes.Sighting{State: l, Moved: s.moved[scope], Version: s.grants[scope]}
+	s.told <- lock.Sighting{State: l, Moved: s.moved[scope], Version: s.grants[scope]}
 	synctest.Wait()
 }
 
-func request(id string, change ...func(*recipes.Contender)) recipes.Contender {
-	c := recipes.Contender{ID: id, Identity: priority.Identity{Owner: id, Host: "host-" + id, PID: 7}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: time.Now()}
+func request(id string, change ...func(*lock.Contender)) lock.Contender {
+	c := lock.Contender{ID: id, Identity: priority.Identity{Owner: id, Host: "host-" + id, PID: 7}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Joined: time.Now()}
 	for _, f := range change {
 		f(&c)
 	}
 	return c
 }
 
-func level(l priority.Level) func(*recipes.Contender) {
-	return func(c *recipes.Contender) { c.Priority = l }
+func level(l priority.Level) func(*lock.Contender) {
+	return func(c *lock.Contender) { c.Priority = l }
 }
-func forcefully(c *recipes.Contender) { c.Forceful = true }
-func under(ids ...string) func(*recipes.Contender) {
-	return func(c *recipes.Contender) { c.Under = ids }
-}
-
-func holdFor(lease time.Duration) func(*recipes.Contender) {
-	return func(c *recipes.Contender) { c.LeaseTimeout = lease }
+func forcefully(c *lock.Contender) { c.Forceful = true }
+func under(ids ...string) func(*lock.Contender) {
+	return func(c *lock.Contender) { c.Under = ids }
 }
 
-func (s *script) grant(l *recipes.LockState, c recipes.Contender) {
+func holdFor(lease time.Duration) func(*lock.Contender) {
+	return func(c *lock.Contender) { c.LeaseTimeout = lease }
+}
+
+func (s *script) grant(l *lock.State, c lock.Contender) {
 	c.Token, c.Since = s.zxid, time.Now()
 	s.grants[l.Scope]++
 	l.Holders = append(l.Holders, c)
 }
 
 // acquire is the fast way.
-func (s *script) acquire(scope, id string, change ...func(*recipes.Contender)) {
+func (s *script) acquire(scope, id string, change ...func(*lock.Contender)) {
 	s.zxid++
 	s.moved[scope] = s.zxid
 	s.grant(s.lock(scope), request(id, change...))
 	s.tell(scope)
 }
 
-func (s *script) join(scope, id string, change ...func(*recipes.Contender)) {
+func (s *script) join(scope, id string, change ...func(*lock.Contender)) {
 	s.zxid++
 	s.moved[scope] = s.zxid
 	l := s.lock(scope)
 	l.Waiters = append(l.Waiters, request(id, change...))
-	slices.SortStableFunc(l.Waiters, func(a, b recipes.Contender) int { return int(b.Priority) - int(a.Priority) })
+	slices.SortStableFunc(l.Waiters, func(a, b lock.Contender) int { return int(b.Priority) - int(a.Priority) })
 	s.tell(scope)
 }
 
-func remove(all *[]recipes.Contender, id string) (recipes.Contender, bool) {
-	i := slices.IndexFunc(*all, func(c recipes.Contender) bool { return c.ID == id })
+func remove(all *[]lock.Contender, id string) (lock.Contender, bool) {
+	i := slices.IndexFunc(*all, func(c lock.Contender) bool { return c.ID == id })
 	if i < 0 {
-		return recipes.Contender{}, false
+		return lock.Contender{}, false
 	}
 	c := (*all)[i]
 	*all = slices.Delete(slices.Clone(*all), i, i+1)
@@ -180,10 +180,10 @@ func (s *script) leave(scope, id string) {
 	s.tell(scope)
 }
 
-func (s *script) unask(l *recipes.LockState, id string) {
+func (s *script) unask(l *lock.State, id string) {
 	for i := range l.Holders {
 		h := &l.Holders[i]
-		h.PreemptedBy = slices.DeleteFunc(slices.Clone(h.PreemptedBy), func(n recipes.Preemptor) bool { return n.ID == id })
+		h.PreemptedBy = slices.DeleteFunc(slices.Clone(h.PreemptedBy), func(n lock.Preemptor) bool { return n.ID == id })
 	}
 }
 
@@ -210,7 +210,7 @@ func (s *script) passOn(scope, id, owner string) {
 	s.tell(scope)
 }
 
-func (s *script) grantFirst(l *recipes.LockState) {
+func (s *script) grantFirst(l *lock.State) {
 	first := l.Waiters[0]
 	remove(&l.Waiters, first.ID)
 	s.unask(l, first.ID)
@@ -225,7 +225,7 @@ func (s *script) die(scope, id string, delay time.Duration) {
 	s.moved[scope] = s.zxid
 	h, _ := remove(&l.Holders, id)
 	if delay > 0 {
-		l.Delays = append(l.Delays, recipes.Delay{ID: id, Owner: h.Owner, LockDelay: delay, Since: time.Now(), Until: time.Now().Add(delay)})
+		l.Delays = append(l.Delays, lock.Delay{ID: id, Owner: h.Owner, LockDelay: delay, Since: time.Now(), Until: time.Now().Add(delay)})
 	} else if len(l.Waiters) > 0 {
 		s.zxid++
 		s.grantFirst(l)
@@ -236,11 +236,11 @@ func (s *script) die(scope, id string, delay time.Duration) {
 func (s *script) ask(scope, id, by string, reason priority.Reason, grace time.Duration) {
 	l := s.lock(scope)
 	s.zxid++
-	i := slices.IndexFunc(l.Waiters, func(c recipes.Contender) bool { return c.ID == by })
+	i := slices.IndexFunc(l.Waiters, func(c lock.Contender) bool { return c.ID == by })
 	w := l.Waiters[i]
 	for j := range l.Holders {
 		if h := &l.Holders[j]; h.ID == id {
-			h.PreemptedBy = append(slices.Clone(h.PreemptedBy), recipes.Preemptor{
+			h.PreemptedBy = append(slices.Clone(h.PreemptedBy), lock.Preemptor{
 				ID: w.ID, Owner: w.Owner, Priority: w.Priority, Reason: reason, Forceful: w.Forceful, Grace: grace, At: time.Now(),
 			})
 		}
@@ -253,7 +253,7 @@ func (s *script) takeOver(scope, id string, reason priority.Reason) {
 	s.zxid++
 	s.moved[scope] = s.zxid
 	h, _ := remove(&l.Holders, id)
-	l.Evicted = append(slices.Clone(l.Evicted), recipes.Eviction{ID: id, Owner: h.Owner, By: l.Waiters[0].Owner, Reason: reason, At: time.Now()})
+	l.Evicted = append(slices.Clone(l.Evicted), lock.Eviction{ID: id, Owner: h.Owner, By: l.Waiters[0].Owner, Reason: reason, At: time.Now()})
 	s.grantFirst(l)
 	s.tell(scope)
 }
@@ -263,7 +263,7 @@ func (s *script) breakLock(scope, id, by, why string) {
 	s.zxid++
 	s.moved[scope] = s.zxid
 	h, _ := remove(&l.Holders, id)
-	l.Evicted = append(slices.Clone(l.Evicted), recipes.Eviction{ID: id, Owner: h.Owner, By: by, Why: why, At: time.Now()})
+	l.Evicted = append(slices.Clone(l.Evicted), lock.Eviction{ID: id, Owner: h.Owner, By: by, Why: why, At: time.Now()})
 	s.tell(scope)
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const (
@@ -53,7 +53,7 @@ func (b *Board) publish(views map[string]Lock) (next time.Duration) {
 	now := b.o.Now()
 	b.mu.Lock()
 	books := slices.DeleteFunc(sorted(b.books), func(k *book) bool { return k.gone })
-	states := make([]recipes.LockState, len(books))
+	states := make([]lock.State, len(books))
 	stale := make([]bool, len(books))
 	for i, k := range books {
 		if delayOver(k.state, now) {
@@ -103,14 +103,14 @@ func (b *Board) publish(views map[string]Lock) (next time.Duration) {
 	return next
 }
 
-func delayOver(s recipes.LockState, now time.Time) bool {
-	return slices.ContainsFunc(s.Delays, func(d recipes.Delay) bool { return !d.Until.IsZero() && !d.Until.After(now) })
+func delayOver(s lock.State, now time.Time) bool {
+	return slices.ContainsFunc(s.Delays, func(d lock.Delay) bool { return !d.Until.IsZero() && !d.Until.After(now) })
 }
 
 // withoutOver is a state without delays that are over: nothing in the tree
 // changes when they are.
-func withoutOver(s recipes.LockState, now time.Time) recipes.LockState {
-	s.Delays = slices.DeleteFunc(slices.Clone(s.Delays), func(d recipes.Delay) bool { return !d.Until.IsZero() && !d.Until.After(now) })
+func withoutOver(s lock.State, now time.Time) lock.State {
+	s.Delays = slices.DeleteFunc(slices.Clone(s.Delays), func(d lock.Delay) bool { return !d.Until.IsZero() && !d.Until.After(now) })
 	return s
 }
 

@@ -3,7 +3,7 @@ package live
 import (
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Snapshot is the state of all locks at one moment, as far as they were read.
@@ -17,7 +17,7 @@ type Snapshot struct {
 
 	// Unreadable are the nodes in the place of locks, or of lists of locks, that
 	// cannot be read.
-	Unreadable []recipes.Unreadable `json:"unreadable,omitempty"`
+	Unreadable []lock.Unreadable `json:"unreadable,omitempty"`
 
 	Locks  []Lock `json:"locks"` // by scope
 	Waits  Graph  `json:"waits"`

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // The states of a request. Commands, pages and the API use the same words.
@@ -27,10 +27,10 @@ type Request struct {
 	Host  string `json:"host"`
 	PID   int    `json:"pid"`
 
-	Since    time.Time     `json:"since"`    // of the grant, of the wait, or of the freeze
-	Until    *time.Time    `json:"until"`    // cleaning up: the end of the grace period; delayed: of the lock-delay; frozen: of the override; null: none is known
-	For      []Blocker     `json:"for"`      // whom it waits for directly, holders first; of many, the first; cleaning up: who asked it to go
-	Override *recipes.Mark `json:"override"` // frozen: which keeps it out; else for which it was made, or which has changed it
+	Since    time.Time  `json:"since"`    // of the grant, of the wait, or of the freeze
+	Until    *time.Time `json:"until"`    // cleaning up: the end of the grace period; delayed: of the lock-delay; frozen: of the override; null: none is known
+	For      []Blocker  `json:"for"`      // whom it waits for directly, holders first; of many, the first; cleaning up: who asked it to go
+	Override *lock.Mark `json:"override"` // frozen: which keeps it out; else for which it was made, or which has changed it
 }
 
 // A Blocker is one that a request waits for.
@@ -44,7 +44,7 @@ type Blocker struct {
 
 // Requests says what every request does: the one place where that is decided.
 // locks are explained (NewLocks, a Snapshot), frozen those that wait outside.
-func Requests(locks []Lock, frozen []recipes.FrozenRequest) []Request {
+func Requests(locks []Lock, frozen []lock.FrozenRequest) []Request {
 	var all []Request
 	for i := range locks {
 		l := &locks[i]
@@ -105,7 +105,7 @@ func newWaiting(l *Lock, w *Waiter, known map[string]Blocker) Request {
 }
 
 // NewFrozen is a request that an override keeps out.
-func NewFrozen(f recipes.FrozenRequest) Request {
+func NewFrozen(f lock.FrozenRequest) Request {
 	return Request{
 		State: Frozen, ID: f.ID, Scope: f.Scope, Owner: f.Owner, Host: f.Host, PID: f.PID, Since: f.Since.UTC(), Until: Optional(f.Until),
 		For: []Blocker{}, Override: &f.Override,
@@ -113,7 +113,7 @@ func NewFrozen(f recipes.FrozenRequest) Request {
 }
 
 // FrozenFor returns the requests for a lock that are frozen.
-func FrozenFor(scope string, all []recipes.FrozenRequest) []Request {
+func FrozenFor(scope string, all []lock.FrozenRequest) []Request {
 	var found []Request
 	for _, f := range all {
 		if f.Scope == scope {
@@ -135,7 +135,7 @@ func (v *Lock) blockers() map[string]Blocker {
 }
 
 // HolderState is the state of a holder.
-func HolderState(h recipes.Contender) string {
+func HolderState(h lock.Contender) string {
 	if len(h.PreemptedBy) > 0 {
 		return CleaningUp
 	}
@@ -143,8 +143,8 @@ func HolderState(h recipes.Contender) string {
 }
 
 // WaiterState is the state of a waiter of the lock.
-func WaiterState(s recipes.LockState, w recipes.Contender) string {
-	inTheWay := func(o recipes.Contender) bool { return !w.Mode.Admits(o.Mode) }
+func WaiterState(s lock.State, w lock.Contender) string {
+	inTheWay := func(o lock.Contender) bool { return !w.Mode.Admits(o.Mode) }
 	if slices.ContainsFunc(s.Holders, inTheWay) || s.Delay(w.Mode) <= 0 {
 		return Waiting
 	}

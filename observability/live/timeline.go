@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Timeline is what happened to one lock.
@@ -31,11 +31,11 @@ type Row struct {
 
 // A Spell is a time in which a request did one thing.
 type Spell struct {
-	Kind  SpellKind     `json:"kind"`
-	From  time.Time     `json:"from"`
-	To    time.Time     `json:"to,omitzero"`     // zero: it goes on
-	Token recipes.Token `json:"token,omitempty"` // of a holder
-	End   SpellEnd      `json:"end,omitempty"`   // "": it goes on
+	Kind  SpellKind  `json:"kind"`
+	From  time.Time  `json:"from"`
+	To    time.Time  `json:"to,omitzero"`     // zero: it goes on
+	Token lock.Token `json:"token,omitempty"` // of a holder
+	End   SpellEnd   `json:"end,omitempty"`   // "": it goes on
 }
 
 // A SpellKind is what a request does in a Spell.

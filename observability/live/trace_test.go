@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const (
@@ -44,11 +44,11 @@ func TestTraceIDIsThatOfATraceparentAndNothingElse(t *testing.T) {
 
 func TestJSONHasTheTraceOfARequestThatIsPartOfOne(t *testing.T) {
 	t.Parallel()
-	traced := recipes.Contender{ID: "a", Identity: priority.Identity{Trace: aParent}}
-	state := recipes.LockState{
+	traced := lock.Contender{ID: "a", Identity: priority.Identity{Trace: aParent}}
+	state := lock.State{
 		Scope:   users,
-		Holders: []recipes.Contender{traced, {ID: "b"}},
-		Waiters: []recipes.Contender{traced, {ID: "b", Identity: priority.Identity{Trace: "\"><script>"}}},
+		Holders: []lock.Contender{traced, {ID: "b"}},
+		Waiters: []lock.Contender{traced, {ID: "b", Identity: priority.Identity{Trace: "\"><script>"}}},
 	}
 	text, err := json.Marshal(NewLock(state))
 	require.NoError(t, err)

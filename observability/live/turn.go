@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A turn is what has happened to a lock between two looks, as the tree tells it.
@@ -17,15 +17,15 @@ import (
 type turn struct {
 	b    *Board
 	k    *book
-	is   recipes.LockState
-	look recipes.Sighting
+	is   lock.State
+	look lock.Sighting
 	now  time.Time // of the servers
 	tell bool      // what happens is news; else it was so when the first look came
 
-	heir   *recipes.Contender // who was granted last, if that is new
-	direct bool               // the lock had no holder in between
-	handed bool               // in a transaction in which another request left; a later arrival or departure hides that
-	after  []Entry            // told when all ends are
+	heir   *lock.Contender // who was granted last, if that is new
+	direct bool            // the lock had no holder in between
+	handed bool            // in a transaction in which another request left; a later arrival or departure hides that
+	after  []Entry         // told when all ends are
 
 	unseen []*entrant // they have held it between two looks
 
@@ -35,7 +35,7 @@ type turn struct {
 }
 
 // turn brings a book up to date.
-func (b *Board) turn(look recipes.Sighting, now time.Time) {
+func (b *Board) turn(look lock.Sighting, now time.Time) {
 	k := b.books[look.State.Scope]
 	if k == nil {
 		k = &book{scope: look.State.Scope, present: map[string]*entrant{}}
@@ -139,7 +139,7 @@ func (t *turn) ends() {
 // oneSession returns the session of all who have gone; 0: of several, or somebody
 // has come as well.
 func (t *turn) oneSession(gone []*entrant) int64 {
-	fresh := func(c recipes.Contender) bool { return t.k.present[c.ID] == nil }
+	fresh := func(c lock.Contender) bool { return t.k.present[c.ID] == nil }
 	if len(gone) == 0 || slices.ContainsFunc(t.is.Holders, fresh) || slices.ContainsFunc(t.is.Waiters, fresh) {
 		return 0
 	}
@@ -177,19 +177,19 @@ func (t *turn) unsure() bool {
 }
 
 // unreadable reports whether it cannot be seen who is there.
-func unreadable(s recipes.LockState) bool {
+func unreadable(s lock.State) bool {
 	return s.Damage != "" && len(s.Holders)+len(s.Waiters) == 0
 }
 
-func (t *turn) eviction(id string) (recipes.Eviction, bool) {
-	i := slices.IndexFunc(t.is.Evicted, func(x recipes.Eviction) bool { return x.ID == id })
+func (t *turn) eviction(id string) (lock.Eviction, bool) {
+	i := slices.IndexFunc(t.is.Evicted, func(x lock.Eviction) bool { return x.ID == id })
 	if i < 0 {
-		return recipes.Eviction{}, false
+		return lock.Eviction{}, false
 	}
 	return t.is.Evicted[i], true
 }
 
-func (t *turn) endOf(x recipes.Eviction) time.Time {
+func (t *turn) endOf(x lock.Eviction) time.Time {
 	for _, h := range t.is.Holders {
 		if h.Owner == x.By && x.Reason != "" && t.k.holder(h.ID) == nil {
 			return h.Since
@@ -202,7 +202,7 @@ func (t *turn) endOf(x recipes.Eviction) time.Time {
 }
 
 // taken: the lock was taken from a holder.
-func (t *turn) taken(e *entrant, x recipes.Eviction) {
+func (t *turn) taken(e *entrant, x lock.Eviction) {
 	at := t.endOf(x)
 	by := ""
 	for _, h := range t.is.Holders {
@@ -210,13 +210,13 @@ func (t *turn) taken(e *entrant, x recipes.Eviction) {
 			by = h.ID
 		}
 	}
-	text := Words{State: recipes.LockState{At: t.seen()}, Absolute: true}.Eviction(x)
+	text := Words{State: lock.State{At: t.seen()}, Absolute: true}.Eviction(x)
 	switch x.Reason {
 	case "":
 		at = e.close(at, EndTaken)
 		e.mark(Mark{At: at, Kind: MarkBreak, To: e.row.ID, Text: text})
 		t.say(e, Entry{At: at, Kind: EntryBreak, By: words.Clip(x.By, longName), Text: text})
-	case recipes.Superseded:
+	case lock.Superseded:
 		at = e.close(at, EndReleased)
 		e.mark(Mark{At: at, Kind: MarkHandover, From: e.row.ID, To: by, Text: text})
 		t.say(e, Entry{At: at, Kind: EntryReleased, By: words.Clip(x.By, longName), ByID: by, Text: text})
@@ -248,7 +248,7 @@ func (t *turn) holderGone(e *entrant) {
 	}
 	end, why := EndGone, "has it no more: it has released it, or its session has ended"
 	known, isKnown := t.b.knownEnds.take(holdOf(e))
-	i := slices.IndexFunc(t.is.Delays, func(d recipes.Delay) bool { return d.ID == e.id })
+	i := slices.IndexFunc(t.is.Delays, func(d lock.Delay) bool { return d.ID == e.id })
 	switch {
 	case i >= 0:
 		end, why = EndLost, "has gone without releasing it"
@@ -300,7 +300,7 @@ func (t *turn) noNote(e *entrant) bool {
 // beforeNext returns the latest end of a hold whose end was not seen: when the next
 // hold began that excludes it. last is the last transaction in which it can have
 // ended.
-func (t *turn) beforeNext(e *entrant) (at time.Time, last recipes.Token) {
+func (t *turn) beforeNext(e *entrant) (at time.Time, last lock.Token) {
 	at, last = t.now, t.look.Moved
 	for _, h := range t.is.Holders {
 		if t.k.holder(h.ID) == nil && e.excludes(h) {
@@ -322,21 +322,21 @@ func (t *turn) findHeir() {
 }
 
 // hasTaken reports whether one has the lock by a takeover: it was not handed over.
-func (t *turn) hasTaken(heir recipes.Contender) bool {
-	return slices.ContainsFunc(t.is.Evicted, func(x recipes.Eviction) bool {
-		return x.By == heir.Owner && x.Reason != "" && !slices.ContainsFunc(t.k.state.Evicted, func(o recipes.Eviction) bool { return o.ID == x.ID })
+func (t *turn) hasTaken(heir lock.Contender) bool {
+	return slices.ContainsFunc(t.is.Evicted, func(x lock.Eviction) bool {
+		return x.By == heir.Owner && x.Reason != "" && !slices.ContainsFunc(t.k.state.Evicted, func(o lock.Eviction) bool { return o.ID == x.ID })
 	})
 }
 
 // abandoned reports whether a waiter found the lock without its holder, who would
 // have given it the lock: it was in the queue for long.
-func (t *turn) abandoned(heir recipes.Contender, e *entrant) bool {
+func (t *turn) abandoned(heir lock.Contender, e *entrant) bool {
 	const long = time.Second
 	return e.row.Mode == priority.Exclusive && t.look.Moved < heir.Token && heir.Since.Sub(heir.Joined) > long && heir.Joined.After(e.contender.Since)
 }
 
 // holder takes note of one that holds.
-func (t *turn) holder(h recipes.Contender) {
+func (t *turn) holder(h lock.Contender) {
 	e := t.k.present[h.ID]
 	if e != nil && e.holds && e.contender.Token != 0 && h.Token > e.contender.Token {
 		t.passedOn(e, h)
@@ -365,7 +365,7 @@ func (t *turn) holder(h recipes.Contender) {
 
 // passedOn: the node of a holder is another's, of the same process, in one
 // transaction. When that one has joined is not known.
-func (t *turn) passedOn(e *entrant, h recipes.Contender) {
+func (t *turn) passedOn(e *entrant, h lock.Contender) {
 	end := EndReleased
 	if asked := e.leaving(); asked != "" {
 		end = asked
@@ -383,7 +383,7 @@ func (t *turn) passedOn(e *entrant, h recipes.Contender) {
 	t.k.present[h.ID] = next
 }
 
-func (t *turn) granted(e *entrant, h recipes.Contender) {
+func (t *turn) granted(e *entrant, h lock.Contender) {
 	since := h.Since
 	if e.current() != nil {
 		since = e.close(h.Since, EndGranted)
@@ -402,7 +402,7 @@ func (t *turn) granted(e *entrant, h recipes.Contender) {
 }
 
 // asks compares who asks a holder to go.
-func (t *turn) asks(e *entrant, h recipes.Contender) {
+func (t *turn) asks(e *entrant, h lock.Contender) {
 	had := map[string]bool{}
 	if !e.seenAt.IsZero() {
 		for _, n := range e.contender.PreemptedBy {
@@ -438,7 +438,7 @@ func (t *turn) asks(e *entrant, h recipes.Contender) {
 }
 
 // lease compares until when a holder has the lock.
-func (t *turn) lease(e *entrant, was, is recipes.Contender) {
+func (t *turn) lease(e *entrant, was, is lock.Contender) {
 	const noise = 500 * time.Millisecond
 	ended, ends := e.seenAt.Add(was.LeaseLeft), t.seen().Add(is.LeaseLeft)
 	if is.LeaseTimeout != was.LeaseTimeout || is.LeaseLeft > 0 && ends.Sub(ended) > noise {
@@ -447,7 +447,7 @@ func (t *turn) lease(e *entrant, was, is recipes.Contender) {
 }
 
 // waiter takes note of one in the queue.
-func (t *turn) waiter(w recipes.Contender) {
+func (t *turn) waiter(w lock.Contender) {
 	e := t.k.present[w.ID]
 	switch {
 	case e == nil:
@@ -465,7 +465,7 @@ func (t *turn) waiter(w recipes.Contender) {
 	e.contender, e.seenAt = w, t.seen()
 }
 
-func markWords(o *recipes.Mark) string {
+func markWords(o *lock.Mark) string {
 	if o == nil {
 		return ""
 	}
@@ -473,7 +473,7 @@ func markWords(o *recipes.Mark) string {
 }
 
 // sameRequest reports whether a waiter asks for the same as before.
-func sameRequest(a, b recipes.Contender) bool {
+func sameRequest(a, b lock.Contender) bool {
 	same := func(a, b *time.Duration) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
 	return a.Forceful == b.Forceful && a.Patient == b.Patient && a.LeaseTimeout == b.LeaseTimeout && a.CleanupTimeout == b.CleanupTimeout &&
 		same(a.WaitingTimeout, b.WaitingTimeout) && (a.Override == nil) == (b.Override == nil) && (a.Override == nil || *a.Override == *b.Override)

@@ -8,13 +8,13 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Words says what the state of a lock means, for people.
 type Words struct {
-	State recipes.LockState
+	State lock.State
 
 	// Frozen is how many requests for it overrides keep out of the queue.
 	Frozen int
@@ -63,7 +63,7 @@ func (v Words) Summary(now time.Time) string {
 }
 
 // Who names a request.
-func Who(c recipes.Contender) string {
+func Who(c lock.Contender) string {
 	words := []string{LevelWords(c.Priority)}
 	if c.Mode == priority.Shared {
 		words = append(words, "shared")
@@ -80,10 +80,10 @@ func LevelWords(l priority.Level) string {
 }
 
 // Place says where a request comes from.
-func Place(c recipes.Contender) string { return fmt.Sprintf("host %s, pid %d", c.Host, c.PID) }
+func Place(c lock.Contender) string { return fmt.Sprintf("host %s, pid %d", c.Host, c.PID) }
 
 // Lease says how much of a lease is used.
-func (v Words) Lease(h recipes.Contender) string {
+func (v Words) Lease(h lock.Contender) string {
 	if h.LeaseLeft <= 0 {
 		return fmt.Sprintf("its lease of %s is over", Human(h.LeaseTimeout))
 	}
@@ -99,7 +99,7 @@ func usedPercent(used, whole time.Duration) int64 {
 }
 
 // Protected says until when a holder is not preempted for a priority; "" when it may be now.
-func (v Words) Protected(h recipes.Contender) string {
+func (v Words) Protected(h lock.Contender) string {
 	switch {
 	case h.MinRuntimeLeft <= 0:
 		return ""
@@ -110,7 +110,7 @@ func (v Words) Protected(h recipes.Contender) string {
 }
 
 // ProtectedFor says for how long a holder is not preempted for a priority: "-" when it has not asked for that.
-func ProtectedFor(h recipes.Contender) string {
+func ProtectedFor(h lock.Contender) string {
 	switch {
 	case h.MinRuntime <= 0:
 		return "-"
@@ -121,7 +121,7 @@ func ProtectedFor(h recipes.Contender) string {
 }
 
 // CleanupWords says how long a holder may clean up.
-func CleanupWords(h recipes.Contender) string {
+func CleanupWords(h lock.Contender) string {
 	if h.CleanupTimeout <= 0 {
 		return "no time to clean up"
 	}
@@ -130,7 +130,7 @@ func CleanupWords(h recipes.Contender) string {
 
 // Asked says who has asked a holder to go, why, until when it may clean up,
 // and what then.
-func (v Words) Asked(h recipes.Contender, by recipes.Preemptor) string {
+func (v Words) Asked(h lock.Contender, by lock.Preemptor) string {
 	text := fmt.Sprintf("preempted by %s (%s) at %s", by.Owner, LevelWords(by.Priority), v.when(by.At))
 	if by.Reason == priority.LeaseExpired {
 		text += ", because its lease was over"
@@ -153,7 +153,7 @@ func (v Words) Asked(h recipes.Contender, by recipes.Preemptor) string {
 }
 
 // MannerOf is how a waiter deals with those in its way.
-func MannerOf(w recipes.Contender) string {
+func MannerOf(w lock.Contender) string {
 	text := ""
 	switch {
 	case w.Forceful && w.WaitingTimeout != nil:
@@ -167,7 +167,7 @@ func MannerOf(w recipes.Contender) string {
 }
 
 // PatienceOf is how long it waits in all.
-func PatienceOf(w recipes.Contender) string {
+func PatienceOf(w lock.Contender) string {
 	if w.AcquireTimeout == nil {
 		return ""
 	}
@@ -179,7 +179,7 @@ func PatienceOf(w recipes.Contender) string {
 }
 
 // Bars says what keeps the first in line from asking those in its way.
-func (v Words) Bars(w recipes.Contender) []string {
+func (v Words) Bars(w lock.Contender) []string {
 	plan, ok := inspect.PlanOf(v.State, w.ID)
 	if !ok || plan.Position != 1 {
 		return nil
@@ -227,10 +227,10 @@ func (v Words) since(d time.Duration) string {
 	return Human(d) + " ago"
 }
 
-func (v Words) behind(w recipes.Contender) string {
+func (v Words) behind(w lock.Contender) string {
 	before := v.State.Waiters[:w.Position-1]
 	text := fmt.Sprintf("behind %d", len(before))
-	if together := !slices.ContainsFunc(before, func(b recipes.Contender) bool { return !w.Mode.Admits(b.Mode) }); together {
+	if together := !slices.ContainsFunc(before, func(b lock.Contender) bool { return !w.Mode.Admits(b.Mode) }); together {
 		text = fmt.Sprintf("together with the %d before it", len(before))
 	}
 	return text
@@ -286,7 +286,7 @@ const undecided = "those before it decide how long"
 func (v Words) behindMany(before int) string { return fmt.Sprintf("waits behind %d", before) }
 
 // Eviction says who lost the lock by force. Of the State it needs the time.
-func (v Words) Eviction(e recipes.Eviction) string {
+func (v Words) Eviction(e lock.Eviction) string {
 	text := e.Owner + " lost it"
 	if !e.At.IsZero() {
 		text += " at " + v.when(e.At) + ","
@@ -294,7 +294,7 @@ func (v Words) Eviction(e recipes.Eviction) string {
 	switch e.Reason {
 	case "":
 		text += fmt.Sprintf(" broken by %s: %s", e.By, e.Why)
-	case recipes.Superseded:
+	case lock.Superseded:
 		text += fmt.Sprintf(" to %s, who has adopted its hold", e.By)
 	case priority.LeaseExpired:
 		text += fmt.Sprintf(" to %s, after its lease and its time to clean up", e.By)
@@ -309,7 +309,7 @@ func (v Words) Eviction(e recipes.Eviction) string {
 
 // Delay says until when a lock is not granted because of a holder that has gone
 // without releasing it.
-func (v Words) Delay(d recipes.Delay) string {
+func (v Words) Delay(d lock.Delay) string {
 	whom := "no request is"
 	if d.Mode == priority.Shared {
 		whom = "no exclusive request is"
@@ -325,12 +325,12 @@ func (v Words) Delay(d recipes.Delay) string {
 }
 
 // UncleanEnds names those whose ends delay a lock.
-func UncleanEnds(delays []recipes.Delay) string {
-	return "after the unclean end of " + words.Join(delays, ", ", func(d recipes.Delay) string { return fmt.Sprintf("%q", d.Owner) })
+func UncleanEnds(delays []lock.Delay) string {
+	return "after the unclean end of " + words.Join(delays, ", ", func(d lock.Delay) string { return fmt.Sprintf("%q", d.Owner) })
 }
 
 // Hold says with how many others a holder has the lock as one.
-func (v Words) Hold(h recipes.Contender) string {
+func (v Words) Hold(h lock.Contender) string {
 	others := -1
 	for _, o := range v.State.Holders {
 		if o.Hold == h.Hold && o.Token == h.Token {

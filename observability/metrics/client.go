@@ -6,15 +6,15 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/lockkeeper/lockkeeper/observability/internal/backlog"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // Client makes the instruments of a client of ZooKeeper. Its Health is asked for each
 // collection; each of its operations is recorded, which takes the place of whatever
-// listened to them (recipes.Client.OnOperation). An error says which instrument the
+// listened to them (lock.Client.OnOperation). An error says which instrument the
 // meter refuses. Of the options, WithDelay alone matters here: what is late is recorded before each collection.
-func Client(meter metric.Meter, c *recipes.Client, opts ...Option) error {
+func Client(meter metric.Meter, c *lock.Client, opts ...Option) error {
 	var o options
 	for _, option := range opts {
 		if err := option(&o); err != nil {
@@ -26,7 +26,7 @@ func Client(meter metric.Meter, c *recipes.Client, opts ...Option) error {
 		return err
 	}
 	late := backlog.New(o.delay, record)
-	health := func() recipes.Health {
+	health := func() lock.Health {
 		late.Flush()
 		return c.Health()
 	}
@@ -38,7 +38,7 @@ func Client(meter metric.Meter, c *recipes.Client, opts ...Option) error {
 }
 
 // operations returns what records an operation.
-func operations(meter metric.Meter) (func(recipes.Operation), error) {
+func operations(meter metric.Meter) (func(lock.Operation), error) {
 	m := newMaker(meter)
 	took := m.histogram(operationDuration)
 	if err := m.err(); err != nil {
@@ -50,12 +50,12 @@ func operations(meter metric.Meter) (func(recipes.Operation), error) {
 			all.of(values{name, string(how)})
 		}
 	}
-	return func(o recipes.Operation) {
+	return func(o lock.Operation) {
 		took.Record(context.Background(), o.Took.Seconds(), all.of(values{o.Name, string(o.Result)}))
 	}, nil
 }
 
-func session(meter metric.Meter, health func() recipes.Health) error {
+func session(meter metric.Meter, health func() lock.Health) error {
 	m := newMaker(meter)
 	states, timeout, left := m.gauge(sessionState), m.seconds(sessionTimeout), m.seconds(deadlineMargin)
 	expirations, reconnects := m.observedCounter(sessionExpirations), m.observedCounter(sessionReconnects)
@@ -68,7 +68,7 @@ func session(meter metric.Meter, health func() recipes.Health) error {
 		o.ObserveInt64(expirations, int64(now.Expirations))
 		o.ObserveInt64(reconnects, int64(now.Reconnects))
 		o.ObserveFloat64(timeout, now.Timeout.Seconds())
-		if now.State == recipes.SessionConnected || now.State == recipes.SessionSuspended { // else nothing can be held, and nothing is near its end
+		if now.State == lock.SessionConnected || now.State == lock.SessionSuspended { // else nothing can be held, and nothing is near its end
 			o.ObserveFloat64(left, now.Left.Seconds())
 		}
 		return nil

@@ -6,13 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func TestSessionIsShownAsItIs(t *testing.T) {
 	b := newBoard(t)
-	now := recipes.Health{State: recipes.SessionConnected, Timeout: 15 * time.Second, Left: 10500 * time.Millisecond}
-	require.NoError(t, session(b.provider.Meter(Scope), func() recipes.Health { return now }))
+	now := lock.Health{State: lock.SessionConnected, Timeout: 15 * time.Second, Left: 10500 * time.Millisecond}
+	require.NoError(t, session(b.provider.Meter(Scope), func() lock.Health { return now }))
 	require.Equal(t, map[string]float64{
 		"lockkeeper.session.state{state=connected}": 1, "lockkeeper.session.state{state=connecting}": 0,
 		"lockkeeper.session.state{state=suspended}": 0, "lockkeeper.session.state{state=closed}": 0,
@@ -20,7 +20,7 @@ func TestSessionIsShownAsItIs(t *testing.T) {
 		"lockkeeper.session.expirations{}": 0, "lockkeeper.session.reconnects{}": 0,
 	}, b.read(t))
 
-	now = recipes.Health{State: recipes.SessionSuspended, Timeout: 15 * time.Second, Expirations: 2, Reconnects: 7}
+	now = lock.Health{State: lock.SessionSuspended, Timeout: 15 * time.Second, Expirations: 2, Reconnects: 7}
 	seen := b.read(t)
 	require.InDelta(t, 0, seen["lockkeeper.session.state{state=connected}"], 0)
 	require.InDelta(t, 1, seen["lockkeeper.session.state{state=suspended}"], 0)
@@ -29,8 +29,8 @@ func TestSessionIsShownAsItIs(t *testing.T) {
 	require.InDelta(t, 7, seen["lockkeeper.session.reconnects{}"], 0)
 
 	// A process that has no session yet, or none any more, holds nothing that could be lost.
-	for _, state := range []recipes.SessionState{recipes.SessionConnecting, recipes.SessionClosed} {
-		now = recipes.Health{State: state, Timeout: 15 * time.Second}
+	for _, state := range []lock.SessionState{lock.SessionConnecting, lock.SessionClosed} {
+		now = lock.Health{State: state, Timeout: 15 * time.Second}
 		require.NotContains(t, b.read(t), "lockkeeper.session.deadline.margin{}", state)
 	}
 }
@@ -39,9 +39,9 @@ func TestOperationsAreCountedByNameAndResult(t *testing.T) {
 	b := newBoard(t)
 	tell, err := operations(b.provider.Meter(Scope))
 	require.NoError(t, err)
-	tell(recipes.Operation{Name: "multi", Result: recipes.OperationOK, Took: 2 * time.Millisecond})
-	tell(recipes.Operation{Name: "multi", Result: recipes.OperationOK, Took: 3 * time.Millisecond})
-	tell(recipes.Operation{Name: "get", Result: recipes.OperationLost, Took: time.Second})
+	tell(lock.Operation{Name: "multi", Result: lock.OperationOK, Took: 2 * time.Millisecond})
+	tell(lock.Operation{Name: "multi", Result: lock.OperationOK, Took: 3 * time.Millisecond})
+	tell(lock.Operation{Name: "get", Result: lock.OperationLost, Took: time.Second})
 	seen := b.read(t)
 	require.InDelta(t, 2, seen["lockkeeper.zk.operation.duration{op=multi,result=ok}"], 0)
 	require.InDelta(t, 0.005, seen["+lockkeeper.zk.operation.duration{op=multi,result=ok}"], 1e-9)
@@ -53,6 +53,6 @@ func TestRecordingAnOperationMakesNothing(t *testing.T) {
 	b := newBoard(t)
 	tell, err := operations(b.provider.Meter(Scope))
 	require.NoError(t, err)
-	o := recipes.Operation{Name: "multi", Result: recipes.OperationOK, Took: time.Millisecond}
+	o := lock.Operation{Name: "multi", Result: lock.OperationOK, Took: time.Millisecond}
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { tell(o) }), 2.0)
 }

@@ -13,7 +13,7 @@ import (
 
 // Cluster makes the instruments that tell of all locks of the cluster, whichever
 // process has them. snapshot is asked for each collection (live.Board.Now), now is
-// the servers' clock (recipes.Client.Now).
+// the servers' clock (lock.Client.Now).
 //
 // Every process that has them reports the same values, so that the maximum over
 // processes is the truth, not the sum. While ZooKeeper does not answer, or not

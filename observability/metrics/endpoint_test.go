@@ -21,7 +21,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // -update writes the table of docs/observability.md anew.
@@ -54,10 +54,10 @@ func withEverything(t *testing.T) *Endpoint {
 		}
 	}
 	require.NoError(t, locks.Cluster(func() *live.Snapshot { return &live.Snapshot{Complete: true} }, time.Now))
-	require.NoError(t, session(endpoint.Meter(), func() recipes.Health { return recipes.Health{State: recipes.SessionConnected} }))
+	require.NoError(t, session(endpoint.Meter(), func() lock.Health { return lock.Health{State: lock.SessionConnected} }))
 	tell, err := operations(endpoint.Meter())
 	require.NoError(t, err)
-	tell(recipes.Operation{Name: "get", Result: recipes.OperationOK, Took: time.Millisecond})
+	tell(lock.Operation{Name: "get", Result: lock.OperationOK, Took: time.Millisecond})
 	return endpoint
 }
 

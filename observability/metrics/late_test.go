@@ -12,7 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -61,7 +61,7 @@ func TestWhatIsPutOffIsExportedAtTheEnd(t *testing.T) {
 	locks, err := NewLocks(endpoint.Meter(), WithDelay(time.Hour))
 	require.NoError(t, err)
 	endpoint.Show(locks)
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{zktest.RunT(t).Addr()}})
+	client, err := lock.NewClient(lock.Config{Servers: []string{zktest.RunT(t).Addr()}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
 	require.NoError(t, Client(endpoint.Meter(), client, WithDelay(time.Hour)))

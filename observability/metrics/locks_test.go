@@ -20,7 +20,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Names that a request brings along and that no series may tell.
@@ -45,8 +45,8 @@ func at(seconds float64) lockguard.Subject {
 	return subject(time.Duration(seconds * float64(time.Second)))
 }
 
-func holder(class string) recipes.Contender {
-	return recipes.Contender{ID: "planted-other", Identity: priority.Identity{Owner: "planted-holder", Host: "planted-host", Class: class, Message: secretMessage}}
+func holder(class string) lock.Contender {
+	return lock.Contender{ID: "planted-other", Identity: priority.Identity{Owner: "planted-holder", Host: "planted-host", Class: class, Message: secretMessage}}
 }
 
 // A tale is a request, and what is to be counted of it.
@@ -78,7 +78,7 @@ func all(of ...map[string]float64) map[string]float64 {
 }
 
 func tales() map[string]tale {
-	lost := func(reason recipes.LossReason) *lockguard.LostError {
+	lost := func(reason lock.LossReason) *lockguard.LostError {
 		return &lockguard.LostError{Scope: secretScope, Reason: reason, By: "planted-by"}
 	}
 	preempted := &lockguard.PreemptedError{Scope: secretScope, By: "planted-by"}
@@ -91,21 +91,21 @@ func tales() map[string]tale {
 		"what only goes on is not counted": {
 			[]lockguard.Event{
 				{Subject: at(0), Notice: lockguard.Waiting{}},
-				{Subject: at(0), Notice: recipes.Queued{Position: 1}},
-				{Subject: at(0), Notice: recipes.Blocked{}},
-				{Subject: at(0), Notice: recipes.Delayed{}},
-				{Subject: at(0), Notice: recipes.Displaced{}},
-				{Subject: at(0), Notice: recipes.Requeued{}},
+				{Subject: at(0), Notice: lock.Queued{Position: 1}},
+				{Subject: at(0), Notice: lock.Blocked{}},
+				{Subject: at(0), Notice: lock.Delayed{}},
+				{Subject: at(0), Notice: lock.Displaced{}},
+				{Subject: at(0), Notice: lock.Requeued{}},
 				{Subject: at(0), Notice: lockguard.Frozen{}},
 				{Subject: at(0), Notice: lockguard.Thawed{}},
 				{Subject: at(0), Notice: lockguard.Overridden{}},
 				{Subject: at(0), Notice: lockguard.ApprovalPending{}},
 				{Subject: at(0), Notice: lockguard.ApprovalDecided{}},
-				{Subject: at(0), Notice: recipes.TakenOver{}},
-				{Subject: at(0), Notice: recipes.PreemptRequested{}},
-				{Subject: at(0), Notice: recipes.PreemptionWithdrawn{}},
-				{Subject: at(0), Notice: recipes.AtRisk{}},
-				{Subject: at(0), Notice: recipes.RiskOver{}},
+				{Subject: at(0), Notice: lock.TakenOver{}},
+				{Subject: at(0), Notice: lock.PreemptRequested{}},
+				{Subject: at(0), Notice: lock.PreemptionWithdrawn{}},
+				{Subject: at(0), Notice: lock.AtRisk{}},
+				{Subject: at(0), Notice: lock.RiskOver{}},
 				{Subject: at(0), Notice: lockguard.Extended{}},
 				{Subject: at(0), Notice: lockguard.Downgraded{}},
 				{Subject: at(0), Notice: lockguard.CleanupStarted{}},
@@ -120,7 +120,7 @@ func tales() map[string]tale {
 		},
 		"a preemption that the holder obeys": {
 			[]lockguard.Event{
-				{Subject: at(0), Notice: recipes.PreemptSent{Holder: holder(template), Reason: priority.Outranked, Grace: 10 * time.Second}},
+				{Subject: at(0), Notice: lock.PreemptSent{Holder: holder(template), Reason: priority.Outranked, Grace: 10 * time.Second}},
 				{Subject: at(4), Notice: lockguard.Acquired{Waited: 4 * time.Second}},
 				{Subject: at(5), Notice: lockguard.Released{}},
 			},
@@ -129,24 +129,24 @@ func tales() map[string]tale {
 		},
 		"a preemption of a holder that needs longer than it said": {
 			[]lockguard.Event{
-				{Subject: at(0), Notice: recipes.PreemptSent{Holder: holder(""), Reason: priority.LeaseExpired, Grace: time.Second}},
+				{Subject: at(0), Notice: lock.PreemptSent{Holder: holder(""), Reason: priority.LeaseExpired, Grace: time.Second}},
 				{Subject: at(4), Notice: lockguard.Acquired{Waited: 4 * time.Second}},
 			},
 			all(one(countedKey, "lease", UndeclaredClass), one(preemptKey, "cleanup_timeout"), one(waitedKey, "acquired")),
 		},
 		"a preemption of several holders that ends with a takeover": {
 			[]lockguard.Event{
-				{Subject: at(0), Notice: recipes.PreemptSent{Holder: holder(template), Reason: priority.Outranked}},
-				{Subject: at(1), Notice: recipes.PreemptSent{Holder: holder(template), Reason: priority.Outranked, Grace: time.Second}},
-				{Subject: at(3), Notice: recipes.TakenOver{}},
+				{Subject: at(0), Notice: lock.PreemptSent{Holder: holder(template), Reason: priority.Outranked}},
+				{Subject: at(1), Notice: lock.PreemptSent{Holder: holder(template), Reason: priority.Outranked, Grace: time.Second}},
+				{Subject: at(3), Notice: lock.TakenOver{}},
 				{Subject: at(3), Notice: lockguard.Acquired{Waited: 3 * time.Second}},
 			},
 			all(map[string]float64{fmt.Sprintf(countedKey, "outranked", template): 2, "+" + fmt.Sprintf(preemptKey, "forced"): 3}, one(preemptKey, "forced"), one(waitedKey, "acquired")),
 		},
 		"a preemption that is given up": {
 			[]lockguard.Event{
-				{Subject: at(0), Notice: recipes.PreemptSent{Holder: holder(template), Reason: priority.Outranked}},
-				{Subject: at(3), Notice: lockguard.NotAcquired{Waited: 3 * time.Second, Err: &recipes.CleanupPendingError{}}},
+				{Subject: at(0), Notice: lock.PreemptSent{Holder: holder(template), Reason: priority.Outranked}},
+				{Subject: at(3), Notice: lockguard.NotAcquired{Waited: 3 * time.Second, Err: &lock.CleanupPendingError{}}},
 			},
 			all(one(countedKey, "outranked", template), one(preemptKey, "given_up"), one(waitedKey, "cleanup_pending")),
 		},
@@ -169,33 +169,33 @@ func tales() map[string]tale {
 		"a cleanup during which the lock is taken": {
 			[]lockguard.Event{
 				{Subject: at(0), Notice: lockguard.CleanupStarted{Deadline: start.Add(time.Second)}},
-				{Subject: at(1), Notice: lockguard.Lost{Held: time.Minute, Err: lost(recipes.LossTaken)}},
+				{Subject: at(1), Notice: lockguard.Lost{Held: time.Minute, Err: lost(lock.LossTaken)}},
 				{Subject: at(2), Notice: lockguard.CleanupDone{}},
 			},
 			all(one(cleanedKey, "lost"), one(heldKey, "taken")),
 		},
 		"a cleanup after the loss": {
-			[]lockguard.Event{{Subject: at(1), Notice: lockguard.Lost{Err: lost(recipes.LossSession)}}, {Subject: at(1), Notice: lockguard.CleanupStarted{}}, {Subject: at(2), Notice: lockguard.CleanupDone{}}},
+			[]lockguard.Event{{Subject: at(1), Notice: lockguard.Lost{Err: lost(lock.LossSession)}}, {Subject: at(1), Notice: lockguard.CleanupStarted{}}, {Subject: at(2), Notice: lockguard.CleanupDone{}}},
 			all(one(cleanedKey, "lost"), one(heldKey, "session_lost")),
 		},
 	}
-	for reason, end := range map[recipes.LossReason]lockguard.End{
-		recipes.LossSession: "session_lost", recipes.LossTaken: "taken", recipes.LossDeleted: "deleted", recipes.LossSuperseded: "superseded",
-		recipes.LossOverridden: "overridden", recipes.LossBroken: "broken",
+	for reason, end := range map[lock.LossReason]lockguard.End{
+		lock.LossSession: "session_lost", lock.LossTaken: "taken", lock.LossDeleted: "deleted", lock.LossSuperseded: "superseded",
+		lock.LossOverridden: "overridden", lock.LossBroken: "broken",
 	} {
 		t["a loss: "+string(reason)] = tale{[]lockguard.Event{{Subject: at(1), Notice: lockguard.Lost{Err: lost(reason)}}}, one(heldKey, end)}
 	}
 	for end, cause := range map[lockguard.End]error{
 		"preempted": preempted, "lease_expired": &lockguard.LeaseExpiredError{}, "overridden": &lockguard.OverriddenError{},
 		"shutdown": &lockguard.ShutdownError{Err: context.Canceled}, "interrupted": errors.New("planted"), "released": lockguard.ErrReleased,
-		"session_lost": lost(recipes.LossSession), // of another lock, held together with this one
+		"session_lost": lost(lock.LossSession), // of another lock, held together with this one
 	} {
 		t["a release after: "+string(end)] = tale{[]lockguard.Event{{Subject: at(1), Notice: lockguard.Released{Cause: cause}}}, one(heldKey, end)}
 	}
 	for outcome, err := range map[lockguard.Outcome]error{
-		"cancelled": fmt.Errorf("planted: %w", context.Canceled), "timeout": &recipes.NotAcquiredError{}, "cleanup_pending": &recipes.CleanupPendingError{},
-		"evicted": &recipes.EvictedError{}, "failed": errors.New("planted"), "frozen": &lockguard.FrozenError{Err: &recipes.NotAcquiredError{}},
-		"lost": lost(recipes.LossSession), "preempted": preempted, "queue_full": &recipes.QueueFullError{}, "unavailable": &recipes.UnavailableError{},
+		"cancelled": fmt.Errorf("planted: %w", context.Canceled), "timeout": &lock.NotAcquiredError{}, "cleanup_pending": &lock.CleanupPendingError{},
+		"evicted": &lock.EvictedError{}, "failed": errors.New("planted"), "frozen": &lockguard.FrozenError{Err: &lock.NotAcquiredError{}},
+		"lost": lost(lock.LossSession), "preempted": preempted, "queue_full": &lock.QueueFullError{}, "unavailable": &lock.UnavailableError{},
 	} {
 		t["no lock: "+string(outcome)] = tale{[]lockguard.Event{{Subject: at(1), Notice: lockguard.NotAcquired{Err: err}}}, one(waitedKey, outcome)}
 	}
@@ -237,7 +237,7 @@ func TestEveryEventIsCountedAsWhatItIs(t *testing.T) {
 func eventKinds(t *testing.T) []string {
 	t.Helper()
 	kinds := map[string]bool{}
-	for _, name := range []string{"../../lockguard/event.go", "../../recipes/request.go"} {
+	for _, name := range []string{"../../lockguard/event.go", "../../recipes/lock/request.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 		require.NoError(t, err)
 		for _, d := range file.Decls {
@@ -321,7 +321,7 @@ func TestSeriesStayBelowABoundHoweverManyClassesThereAre(t *testing.T) {
 // inClass returns an event of another class, whose holder has yet another one.
 func inClass(event lockguard.Event, class, others string) lockguard.Event {
 	event.Class, event.ID = class, class
-	if n, ok := event.Notice.(recipes.PreemptSent); ok {
+	if n, ok := event.Notice.(lock.PreemptSent); ok {
 		n.Holder.Class = others
 		event.Notice = n
 	}
@@ -368,7 +368,7 @@ func TestManyGuardsAreCountedTogether(t *testing.T) {
 			for n := range rounds {
 				s := at(0)
 				s.ID, s.Class = fmt.Sprint(g, " ", n), fmt.Sprint("class/", n%6)
-				observe(t.Context(), lockguard.Event{Subject: s, Notice: recipes.PreemptSent{Holder: holder(fmt.Sprint("class/", g)), Reason: priority.Outranked}})
+				observe(t.Context(), lockguard.Event{Subject: s, Notice: lock.PreemptSent{Holder: holder(fmt.Sprint("class/", g)), Reason: priority.Outranked}})
 				observe(t.Context(), lockguard.Event{Subject: s, Notice: lockguard.Acquired{Waited: time.Second}})
 				observe(t.Context(), lockguard.Event{Subject: s, Notice: lockguard.Released{Held: time.Second}})
 				locks.Declare(fmt.Sprint("late/", n))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Observer returns what counts the events of a guard, see lockguard.WithObserver.
@@ -89,9 +89,9 @@ func (o *observer) observe(ctx context.Context, event lockguard.Event) {
 		o.note(about, func(r *request) { r.bypassed = true })
 	case lockguard.NotAcquired:
 		o.waited(ctx, about, e.Outcome(), e.Waited)
-	case recipes.PreemptSent:
+	case lock.PreemptSent:
 		o.asks(ctx, about, e)
-	case recipes.TakenOver:
+	case lock.TakenOver:
 		o.note(about, func(r *request) { r.forced = true })
 	case lockguard.CleanupStarted:
 		o.note(about, func(r *request) {
@@ -143,7 +143,7 @@ func (o *observer) waited(ctx context.Context, about lockguard.Subject, how lock
 }
 
 // asks counts a preempted holder.
-func (o *observer) asks(ctx context.Context, about lockguard.Subject, e recipes.PreemptSent) {
+func (o *observer) asks(ctx context.Context, about lockguard.Subject, e lock.PreemptSent) {
 	victim, preemptor := o.classes.pair(e.Holder.Class, about.Class)
 	o.preempted.Add(within(ctx, about.Trace), 1, o.preempteds.of(values{victim, preemptor, string(e.Reason)}))
 	o.note(about, func(r *request) {

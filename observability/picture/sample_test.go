@@ -5,7 +5,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 var noon = time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -22,16 +22,16 @@ func waits(from, to float64, end live.SpellEnd) live.Spell {
 	return spell(live.SpellWaiting, 0, from, to, end)
 }
 
-func holds(token recipes.Token, from, to float64, end live.SpellEnd) live.Spell {
+func holds(token lock.Token, from, to float64, end live.SpellEnd) live.Spell {
 	return spell(live.SpellHolding, token, from, to, end)
 }
 
-func leaves(token recipes.Token, from, to float64, end live.SpellEnd) live.Spell {
+func leaves(token lock.Token, from, to float64, end live.SpellEnd) live.Spell {
 	return spell(live.SpellLeaving, token, from, to, end)
 }
 
 // spell makes one; to 0: it goes on.
-func spell(kind live.SpellKind, token recipes.Token, from, to float64, end live.SpellEnd) live.Spell {
+func spell(kind live.SpellKind, token lock.Token, from, to float64, end live.SpellEnd) live.Spell {
 	p := live.Spell{Kind: kind, From: at(from), Token: token, End: end}
 	if to != 0 {
 		p.To = at(to)

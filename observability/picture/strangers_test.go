@@ -20,8 +20,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/picture"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/inspect"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 var (
@@ -116,7 +116,7 @@ func anyTimeline() *rapid.Generator[live.Timeline] {
 			for range rapid.IntRange(0, 4).Draw(t, "spells") {
 				r.Spells = append(r.Spells, live.Spell{
 					Kind: rapid.SampledFrom([]live.SpellKind{live.SpellWaiting, live.SpellHolding, live.SpellLeaving, "<b>"}).Draw(t, "kind"),
-					From: moment().Draw(t, "begins"), To: moment().Draw(t, "ends"), Token: recipes.Token(rapid.Int64().Draw(t, "token")),
+					From: moment().Draw(t, "begins"), To: moment().Draw(t, "ends"), Token: lock.Token(rapid.Int64().Draw(t, "token")),
 					End: rapid.SampledFrom([]live.SpellEnd{"", live.EndGranted, live.EndTaken, live.EndLost, live.EndLeft, live.EndReleased, `"/><script>`}).Draw(t, "end"),
 				})
 			}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/picture"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 var update = flag.Bool("update", false, "write the pictures that are compared with anew, to be looked at")
@@ -87,7 +87,7 @@ func TestTimelineOfThousandsIsBounded(t *testing.T) {
 	line := live.Timeline{Scope: "busy", From: at(0), To: at(5000), Known: at(0)}
 	for i := range 5000 {
 		id, begin := strconv.Itoa(i), float64(i)
-		line.Rows = append(line.Rows, request(id, "job "+id, 1, waits(begin-3, begin, live.EndGranted), holds(recipes.Token(i+1), begin, begin+1, live.EndReleased)))
+		line.Rows = append(line.Rows, request(id, "job "+id, 1, waits(begin-3, begin, live.EndGranted), holds(lock.Token(i+1), begin, begin+1, live.EndReleased)))
 		line.Marks = append(line.Marks, live.Mark{At: at(begin), Kind: live.MarkHandover, From: strconv.Itoa(i - 1), To: id})
 	}
 	line.Rows[10].Spells[1] = holds(11, 10, 11, live.EndPreempted)

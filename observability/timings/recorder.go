@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // maxSeries bounds how many owners and scopes are measured. Those that come
@@ -40,14 +40,14 @@ func (r *Recorder) Observe(_ context.Context, event lockguard.Event) {
 	defer r.mu.Unlock()
 	about := event.Subject
 	switch e := event.Notice.(type) {
-	case recipes.PreemptSent:
+	case lock.PreemptSent:
 		if q := r.request(about); q.sent.IsZero() {
 			q.sent = about.At
 		}
 	case lockguard.NotAcquired:
 		r.finish(about, func(s *Series, _ *request) {
 			s.Refused++
-			if errors.As(e.Err, new(*recipes.CleanupPendingError)) {
+			if errors.As(e.Err, new(*lock.CleanupPendingError)) {
 				s.Pending++
 			}
 		})
@@ -60,7 +60,7 @@ func (r *Recorder) Observe(_ context.Context, event lockguard.Event) {
 				s.GiveWay.Record(about.At.Sub(q.sent))
 			}
 		})
-	case recipes.PreemptRequested:
+	case lock.PreemptRequested:
 		r.ask(about, e.Reason)
 	case lockguard.CleanupStarted:
 		// After a loss, of this lock or of one held with it, there is no grace.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A story is the events of one request.
@@ -28,7 +28,7 @@ func (s *story) after(d time.Duration) *story {
 	return s
 }
 
-func (s *story) is(notice recipes.Notice) *story {
+func (s *story) is(notice lock.Notice) *story {
 	s.recorder.Observe(context.Background(), lockguard.Event{Subject: s.subject, Notice: notice})
 	return s
 }
@@ -38,7 +38,7 @@ func (s *story) acquired(waited time.Duration) *story {
 }
 
 func (s *story) asked(reason priority.Reason) *story {
-	return s.is(recipes.PreemptRequested{Reason: reason, Grace: time.Minute})
+	return s.is(lock.PreemptRequested{Reason: reason, Grace: time.Minute})
 }
 
 func (s *story) cleaning(deadline time.Time) *story {
@@ -62,7 +62,7 @@ func (s *story) notAcquired(err error) *story {
 }
 
 func (s *story) sent() *story {
-	return s.is(recipes.PreemptSent{})
+	return s.is(lock.PreemptSent{})
 }
 
 // histogram is one of these durations.
@@ -131,11 +131,11 @@ func TestEventsBecomeTimings(t *testing.T) {
 			Series{Wait: histogram(3 * time.Second), GiveWay: histogram(2 * time.Second)},
 		},
 		"a preemptor whose waiting timeout is over": {
-			func(s *story) { s.sent().after(time.Second).notAcquired(&recipes.CleanupPendingError{}) },
+			func(s *story) { s.sent().after(time.Second).notAcquired(&lock.CleanupPendingError{}) },
 			Series{Refused: 1, Pending: 1},
 		},
 		"a try that fails": {
-			func(s *story) { s.notAcquired(&recipes.NotAcquiredError{}) },
+			func(s *story) { s.notAcquired(&lock.NotAcquiredError{}) },
 			Series{Refused: 1},
 		},
 	} {

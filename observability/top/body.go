@@ -24,7 +24,7 @@ const (
 func (v View) bodyHead(look Look) []string {
 	lines := look.lines(v.width, v.heading()...)
 	title := "Keys"
-	if v.page == lock {
+	if v.page == lockPage {
 		title = lettering.Line(v.open)
 	}
 	return append(lines, look.paint(look.cutMiddle(title, v.width), strong))

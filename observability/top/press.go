@@ -21,7 +21,7 @@ func (v View) Press(k Key) View {
 		return v
 	}
 	switch v.page {
-	case lock:
+	case lockPage:
 		return v.pressLock(k)
 	case help:
 		return v.pressHelp(k)
@@ -122,7 +122,7 @@ func (v View) enter() View {
 		return v
 	}
 	v = v.choose(v.at)
-	v.page, v.open, v.scroll, v.history = lock, v.chosen, 0, live.Timeline{}
+	v.page, v.open, v.scroll, v.history = lockPage, v.chosen, 0, live.Timeline{}
 	return v
 }
 

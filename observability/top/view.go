@@ -39,7 +39,7 @@ type page int
 
 const (
 	list page = iota
-	lock
+	lockPage
 	help
 )
 
@@ -186,7 +186,7 @@ func (v View) settle() View {
 	if v.at >= v.first+room {
 		v.first = v.at - room + 1
 	}
-	if v.page == lock || v.page == help {
+	if v.page == lockPage || v.page == help {
 		v.scroll = max(0, min(v.scroll, len(v.body(Look{}))-v.bodyRoom()))
 	}
 	return v

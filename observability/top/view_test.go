@@ -16,7 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/lettering"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // -update writes the golden files anew, to be read in the diff.
@@ -26,8 +26,8 @@ var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) time.Time { return noon.Add(-d) }
 
-func request(owner string, p priority.Level, since time.Duration) recipes.Contender {
-	return recipes.Contender{
+func request(owner string, p priority.Level, since time.Duration) lock.Contender {
+	return lock.Contender{
 		ID: "id-" + owner, Identity: priority.Identity{Owner: owner, Host: "web-1", PID: 4711}, Terms: priority.Terms{
 			Priority:     p,
 			LeaseTimeout: time.Hour,
@@ -36,8 +36,8 @@ func request(owner string, p priority.Level, since time.Duration) recipes.Conten
 	}
 }
 
-func lockOf(scope string, holder recipes.Contender, waiters ...recipes.Contender) recipes.LockState {
-	s := recipes.LockState{Scope: scope, At: noon, Holders: []recipes.Contender{holder}, Waiters: waiters}
+func lockOf(scope string, holder lock.Contender, waiters ...lock.Contender) lock.State {
+	s := lock.State{Scope: scope, At: noon, Holders: []lock.Contender{holder}, Waiters: waiters}
 	for i := range waiters {
 		waiters[i].Position, waiters[i].Token = i+1, 0
 	}
@@ -45,15 +45,15 @@ func lockOf(scope string, holder recipes.Contender, waiters ...recipes.Contender
 }
 
 // night is what an operator sees.
-func night() []recipes.LockState {
+func night() []lock.State {
 	reindex := request("nightly-reindex", 40, 14*time.Minute)
 	reindex.Message, reindex.CleanupTimeout = "rebuilds all of the indexes", time.Minute
 	hotfix := request("hotfix-migrate", 90, 12*time.Second)
 	hotfix.Forceful = true
-	reindex.PreemptedBy = []recipes.Preemptor{{ID: hotfix.ID, Owner: hotfix.Owner, Priority: 90, Reason: priority.Outranked, Forceful: true, Grace: time.Minute, At: ago(12 * time.Second)}}
+	reindex.PreemptedBy = []lock.Preemptor{{ID: hotfix.ID, Owner: hotfix.Owner, Priority: 90, Reason: priority.Outranked, Forceful: true, Grace: time.Minute, At: ago(12 * time.Second)}}
 	over := request("compact 鎖🔒", 10, 2*time.Hour)
 	over.LeaseLeft = 0
-	reader := func(i int) recipes.Contender {
+	reader := func(i int) lock.Contender {
 		c := request(fmt.Sprintf("reader-%d", i), 0, time.Duration(i)*time.Second)
 		c.Mode = priority.Shared
 		return c
@@ -63,13 +63,13 @@ func night() []recipes.LockState {
 	left, right := request("left", 0, 40*time.Second), request("right", 0, 50*time.Second)
 	forRight, forLeft := request("left-2", 0, 30*time.Second), request("right-2", 0, 20*time.Second)
 	forRight.Under, forLeft.Under = []string{left.ID}, []string{right.ID}
-	return []recipes.LockState{
+	return []lock.State{
 		lockOf("cluster/carts/resource/a-very-long-name-of-a-resource/shards/0017", over),
 		lockOf("circle/left", left, forLeft),
 		lockOf("circle/right", right, forRight),
 		{Scope: "db/archive"},
 		{Scope: "db/broken", Damage: "its node is nonsense"},
-		{Scope: "db/crashed", At: noon, Delays: []recipes.Delay{{ID: "x", Owner: "etl", LockDelay: time.Minute, Until: noon.Add(20 * time.Second)}}},
+		{Scope: "db/crashed", At: noon, Delays: []lock.Delay{{ID: "x", Owner: "etl", LockDelay: time.Minute, Until: noon.Add(20 * time.Second)}}},
 		lockOf("db/orders", reindex, hotfix, request("stats-rollup", 40, 90*time.Second)),
 		shared,
 	}
@@ -80,8 +80,8 @@ func seen(width, height int) View {
 	return View{}.Resize(width, height).See(live.NewSnapshot(states[1:], noon).AsOf(noon)).See(live.NewSnapshot(sorted(states), noon))
 }
 
-func sorted(states []recipes.LockState) []recipes.LockState {
-	out := append([]recipes.LockState{}, states[1:3]...)
+func sorted(states []lock.State) []lock.State {
+	out := append([]lock.State{}, states[1:3]...)
 	return append(append(out, states[0]), states[3:]...)
 }
 
@@ -152,7 +152,7 @@ func TestScreens(t *testing.T) {
 
 // tenants are locks whose names begin and end alike.
 func tenants() View {
-	var states []recipes.LockState
+	var states []lock.State
 	for i := range 7 {
 		states = append(states, lockOf(fmt.Sprintf("tenant/%d/billing", i), request("importer", 20, time.Minute)))
 	}
@@ -191,7 +191,7 @@ func TestScopesThatBeginAndEndAlikeAreDistinguished(t *testing.T) {
 }
 
 func TestWideScreenHasLongTitlesOnlyWhereNothingIsCutForThem(t *testing.T) {
-	v := View{order: ByScope}.See(live.NewSnapshot([]recipes.LockState{
+	v := View{order: ByScope}.See(live.NewSnapshot([]lock.State{
 		lockOf("cluster/orders/resource/users", request("nightly-reindex-of-all", 20, time.Minute), request("hotfix-migration-17", 90, time.Second)),
 	}, noon))
 	text := drawn(v.Resize(110, 8), Look{})
@@ -242,7 +242,7 @@ func TestChosenLockStaysChosenWhereverItIs(t *testing.T) {
 }
 
 func TestListScrollsWithWhatIsChosen(t *testing.T) {
-	var states []recipes.LockState
+	var states []lock.State
 	for i := range 100 {
 		states = append(states, lockOf(fmt.Sprintf("lock/%03d", i), request("a", 0, time.Minute)))
 	}
@@ -312,7 +312,7 @@ func FuzzScreen(f *testing.F) {
 		width, height = width&0xff, height&0x3f
 		holder, waiter := request(owner, 1, time.Minute), request(message, 2, time.Second)
 		holder.Message, holder.Host, waiter.Message = message, owner, scope
-		states := []recipes.LockState{lockOf(scope, holder, waiter)}
+		states := []lock.State{lockOf(scope, holder, waiter)}
 		v := View{}.Resize(width, height).See(live.NewSnapshot(states, noon))
 		fits(t, v)
 		var k Keyboard
@@ -333,9 +333,9 @@ func FuzzScreen(f *testing.F) {
 }
 
 func BenchmarkManyLocks(b *testing.B) {
-	var states []recipes.LockState
+	var states []lock.State
 	for i := range 1000 {
-		var waiters []recipes.Contender
+		var waiters []lock.Contender
 		for j := range 10 {
 			waiters = append(waiters, request(fmt.Sprintf("worker-%d-%d", i, j), 0, time.Second))
 		}

@@ -4,7 +4,7 @@ import (
 	otel "go.opentelemetry.io/otel/attribute"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 type attribute = otel.KeyValue
@@ -76,6 +76,6 @@ func describe(s lockguard.Subject) []attribute {
 }
 
 // contender says who the other side is.
-func contender(c recipes.Contender) []attribute {
+func contender(c lock.Contender) []attribute {
 	return []attribute{otherOwner.String(c.Owner), otherPriority.Int(int(c.Priority))}
 }

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // holdsLocked takes note of what happens to a hold.
@@ -25,7 +25,7 @@ func (t *Tracer) holdsLocked(ctx context.Context, l *life, event lockguard.Event
 		return
 	}
 	switch e := event.Notice.(type) {
-	case recipes.PreemptRequested:
+	case lock.PreemptRequested:
 		attributes := append(contender(e.By), preemptReason.String(string(e.Reason)), graceKey.Float64(e.Grace.Seconds()),
 			deadlineKey.String(e.Deadline.UTC().Format(time.RFC3339Nano)), forcefulKey.Bool(e.Forceful))
 		l.hold.AddEvent("preempt.received", at, trace.WithAttributes(attributes...))
@@ -33,11 +33,11 @@ func (t *Tracer) holdsLocked(ctx context.Context, l *life, event lockguard.Event
 			l.asked = about.At
 		}
 		t.link(l, l.hold, e.Trace, "preempted_by", contender(e.By)...)
-	case recipes.PreemptionWithdrawn:
+	case lock.PreemptionWithdrawn:
 		l.hold.AddEvent("preempt.withdrawn", at)
-	case recipes.AtRisk:
+	case lock.AtRisk:
 		l.hold.AddEvent("session.suspended", at, trace.WithAttributes(deadlineKey.String(e.Deadline.UTC().Format(time.RFC3339Nano))))
-	case recipes.RiskOver:
+	case lock.RiskOver:
 		l.hold.AddEvent("session.reconnected", at)
 	case lockguard.Extended:
 		l.hold.AddEvent("extended", at, trace.WithAttributes(leaseKey.Float64(e.Lease.Seconds())))
@@ -125,7 +125,7 @@ func (t *Tracer) releasedLocked(ctx context.Context, l *life, about lockguard.Su
 
 func (t *Tracer) lostLocked(l *life, about lockguard.Subject, e lockguard.Lost) {
 	at := trace.WithTimestamp(about.At)
-	if e.Err.Reason == recipes.LossSession {
+	if e.Err.Reason == lock.LossSession {
 		l.hold.AddEvent("session.lost", at)
 	}
 	if l.asked.IsZero() { // else it had ended before

@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/traces"
 	"github.com/lockkeeper/lockkeeper/observability/traces/sampling"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // late returns a tracer that makes its spans when the test flushes it.
@@ -34,27 +34,27 @@ func told() map[string][]lockguard.Event {
 		return lockguard.Subject{ID: "1", Scope: scope, Identity: priority.Identity{Owner: "compact"}, Token: 7, At: began.Add(time.Duration(second) * time.Second)}
 	}
 	waiting := lockguard.Event{Subject: at(0), Notice: lockguard.Waiting{Since: began}}
-	other := recipes.Contender{ID: "h", Identity: priority.Identity{Owner: "billing", Trace: parentOfAll}, Terms: priority.Terms{Priority: 3}}
-	lost := &lockguard.LostError{Scope: scope, Reason: recipes.LossSession}
+	other := lock.Contender{ID: "h", Identity: priority.Identity{Owner: "billing", Trace: parentOfAll}, Terms: priority.Terms{Priority: 3}}
+	lost := &lockguard.LostError{Scope: scope, Reason: lock.LossSession}
 	return map[string][]lockguard.Event{
 		"uncontended": {waiting, lockguard.Event{Subject: at(1), Notice: lockguard.Acquired{}}, lockguard.Event{Subject: at(2), Notice: lockguard.Released{Took: time.Second}}},
 		"contended": {
 			waiting,
-			lockguard.Event{Subject: at(1), Notice: recipes.Queued{Position: 2, Holders: []recipes.Contender{other}}},
-			lockguard.Event{Subject: at(2), Notice: recipes.PreemptSent{Holder: other, Reason: priority.Outranked}},
+			lockguard.Event{Subject: at(1), Notice: lock.Queued{Position: 2, Holders: []lock.Contender{other}}},
+			lockguard.Event{Subject: at(2), Notice: lock.PreemptSent{Holder: other, Reason: priority.Outranked}},
 			lockguard.Event{Subject: at(3), Notice: lockguard.Acquired{}},
 			lockguard.Event{Subject: at(4), Notice: lockguard.Released{}},
 		},
 		"preempted": {
 			waiting,
 			lockguard.Event{Subject: at(1), Notice: lockguard.Acquired{}},
-			lockguard.Event{Subject: at(2), Notice: recipes.PreemptRequested{By: other, Trace: parentOfAll}},
+			lockguard.Event{Subject: at(2), Notice: lock.PreemptRequested{By: other, Trace: parentOfAll}},
 			lockguard.Event{Subject: at(3), Notice: lockguard.CleanupStarted{Cause: &lockguard.PreemptedError{}, Since: at(2).At, Hooks: 1}},
 			lockguard.Event{Subject: at(4), Notice: lockguard.CleanupOverrun{}},
 			lockguard.Event{Subject: at(5), Notice: lockguard.CleanupDone{}},
 			lockguard.Event{Subject: at(6), Notice: lockguard.Released{Cause: &lockguard.PreemptedError{}, Since: at(2).At}},
 		},
-		"refused":       {waiting, lockguard.Event{Subject: at(1), Notice: recipes.Queued{}}, lockguard.Event{Subject: at(2), Notice: lockguard.NotAcquired{Err: errors.New("no")}}},
+		"refused":       {waiting, lockguard.Event{Subject: at(1), Notice: lock.Queued{}}, lockguard.Event{Subject: at(2), Notice: lockguard.NotAcquired{Err: errors.New("no")}}},
 		"given to none": {waiting, lockguard.Event{Subject: at(1), Notice: lockguard.Acquired{}}, lockguard.Event{Subject: at(2), Notice: lockguard.NotAcquired{Err: errors.New("no")}}},
 		"hooks after a loss": {
 			waiting,

@@ -23,7 +23,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/traces"
 	"github.com/lockkeeper/lockkeeper/observability/traces/sampling"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -85,7 +85,7 @@ func TestWaitSaysWhoIsInTheWayWhenThatChanges(t *testing.T) {
 
 func TestHoldTellsOfASilenceAndItsEnd(t *testing.T) {
 	zk := zktest.RunT(t)
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{zk.Addr()}, SessionTimeout: 12 * time.Second})
+	client, err := lock.NewClient(lock.Config{Servers: []string{zk.Addr()}, SessionTimeout: 12 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
 	recorder := tracetest.NewSpanRecorder()
@@ -121,7 +121,7 @@ func TestEventsOfAPreemptedHold(t *testing.T) {
 	later := func(d time.Duration) lockguard.Subject { s := about; s.At = at.Add(d); return s }
 	cause := &lockguard.PreemptedError{Scope: scope, By: "hotfix"}
 	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: at}}, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}},
-		lockguard.Event{Subject: later(1), Notice: recipes.PreemptRequested{Trace: parentOfAll}},
+		lockguard.Event{Subject: later(1), Notice: lock.PreemptRequested{Trace: parentOfAll}},
 		lockguard.Event{Subject: later(2), Notice: lockguard.CleanupStarted{Cause: cause, Hooks: 1, Since: at.Add(1)}},
 		lockguard.Event{Subject: later(3), Notice: lockguard.CleanupDone{Err: errors.New("--password=planted")}},
 		lockguard.Event{Subject: later(9), Notice: lockguard.Released{Cause: cause, Since: at.Add(1), Took: 4}})
@@ -144,8 +144,8 @@ func TestEventsOfAPreemptedHold(t *testing.T) {
 func TestLossSaysThatTheSessionEnded(t *testing.T) {
 	_, recorder, tell := drive(t)
 	about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now(), Token: 7}
-	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}}, lockguard.Event{Subject: about, Notice: recipes.Requeued{}}, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}},
-		lockguard.Event{Subject: about, Notice: lockguard.Lost{Err: &lockguard.LostError{Scope: scope, Reason: recipes.LossSession}}})
+	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}}, lockguard.Event{Subject: about, Notice: lock.Requeued{}}, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}},
+		lockguard.Event{Subject: about, Notice: lockguard.Lost{Err: &lockguard.LostError{Scope: scope, Reason: lock.LossSession}}})
 	wait, hold := recorder.Ended()[0], recorder.Ended()[1]
 	require.Equal(t, []string{"session.lost", "requeued"}, events(wait))
 	require.Equal(t, []string{"fence.issued", "session.lost", "ctx.cancelled"}, events(hold))
@@ -180,7 +180,7 @@ func TestContentionIsKeptWhereTheRestIsNot(t *testing.T) {
 			since := time.Now().Add(-time.Minute)
 			about := lockguard.Subject{ID: "1", Scope: scope, Identity: priority.Identity{Owner: "compact"}, At: time.Now()}
 			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: since}})
-			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: recipes.Queued{Position: 1, Holders: []recipes.Contender{{ID: "h", Identity: priority.Identity{Owner: "a", Trace: c.holder}}}}})
+			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lock.Queued{Position: 1, Holders: []lock.Contender{{ID: "h", Identity: priority.Identity{Owner: "a", Trace: c.holder}}}}})
 			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}})
 			tracer.Observe(ctx, lockguard.Event{Subject: about, Notice: lockguard.Released{}})
 			parent.End()
@@ -207,7 +207,7 @@ func TestWaitsWithoutContentionAreTheBasesAffair(t *testing.T) {
 		tracer := traces.New(sdk.NewTracerProvider(sdk.WithSampler(sampling.ContentionSampler(base)), sdk.WithSpanProcessor(recorder)))
 		about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now()}
 		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.Waiting{}})
-		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: recipes.Queued{Position: 1}}) // delayed: no holder
+		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lock.Queued{Position: 1}}) // delayed: no holder
 		tracer.Observe(t.Context(), lockguard.Event{Subject: about, Notice: lockguard.NotAcquired{Err: errors.New("no")}})
 		require.Equal(t, kept, len(recorder.Ended()) > 0)
 	}
@@ -220,7 +220,7 @@ func TestBaggageHasTheTokenIfThatIsAskedFor(t *testing.T) {
 		options []traces.Option
 		want    bool
 	}{{nil, false}, {[]traces.Option{traces.WithBaggage()}, true}} {
-		client, err := recipes.NewClient(recipes.Config{Servers: []string{zk.Addr()}})
+		client, err := lock.NewClient(lock.Config{Servers: []string{zk.Addr()}})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
 		guard, err := lockguard.New(client, traces.New(sdk.NewTracerProvider(), c.options...).Options()...)

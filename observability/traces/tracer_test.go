@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -35,7 +35,7 @@ type process struct {
 
 func start(t *testing.T, zk *zktest.Server, options ...sdk.TracerProviderOption) process {
 	t.Helper()
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{zk.Addr()}})
+	client, err := lock.NewClient(lock.Config{Servers: []string{zk.Addr()}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
 	recorder := tracetest.NewSpanRecorder()
@@ -154,7 +154,7 @@ func TestLockThatIsNotAcquiredInTimeIsAnError(t *testing.T) {
 	require.NoError(t, err)
 	err = p.guard.Do(t.Context(), lockguard.Requirement{Scope: scope, Owner: "second", Terms: priority.Terms{AcquireTimeout: new(time.Duration(0))}},
 		func(context.Context) error { return nil })
-	require.ErrorAs(t, err, new(*recipes.NotAcquiredError))
+	require.ErrorAs(t, err, new(*lock.NotAcquiredError))
 	require.NoError(t, hold.Release(t.Context()))
 
 	failed := p.span(t, "lock.wait", "second")
@@ -258,7 +258,7 @@ func drive(t *testing.T) (tracer *traces.Tracer, recorder *tracetest.SpanRecorde
 func TestHooksAfterALossAreShown(t *testing.T) {
 	tracer, recorder, tell := drive(t)
 	about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now()}
-	lost := &lockguard.LostError{Scope: scope, Reason: recipes.LossSession}
+	lost := &lockguard.LostError{Scope: scope, Reason: lock.LossSession}
 	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}}, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}},
 		lockguard.Event{Subject: about, Notice: lockguard.Lost{Err: lost}},
 		lockguard.Event{Subject: about, Notice: lockguard.CleanupStarted{Cause: lost, Hooks: 1}}, lockguard.Event{Subject: about, Notice: lockguard.CleanupDone{Err: errors.New("disk full")}})
@@ -275,7 +275,7 @@ func TestLossDuringTheHooksForgetsNothing(t *testing.T) {
 	about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now()}
 	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}}, lockguard.Event{Subject: about, Notice: lockguard.Acquired{}},
 		lockguard.Event{Subject: about, Notice: lockguard.CleanupStarted{Hooks: 1}}, lockguard.Event{Subject: about, Notice: lockguard.CleanupOverrun{}},
-		lockguard.Event{Subject: about, Notice: lockguard.Lost{Err: &lockguard.LostError{Scope: scope, Reason: recipes.LossTaken}}},
+		lockguard.Event{Subject: about, Notice: lockguard.Lost{Err: &lockguard.LostError{Scope: scope, Reason: lock.LossTaken}}},
 		lockguard.Event{Subject: about, Notice: lockguard.CleanupDone{}})
 	ended := recorder.Ended()
 	require.Len(t, ended, 3)
@@ -286,12 +286,12 @@ func TestLossDuringTheHooksForgetsNothing(t *testing.T) {
 func TestWhatComesThroughZooKeeperIsNotTrusted(t *testing.T) {
 	_, recorder, tell := drive(t)
 	about := lockguard.Subject{ID: "1", Scope: scope, At: time.Now()}
-	holders := []recipes.Contender{{Identity: priority.Identity{Trace: "00-xyz"}}, {Identity: priority.Identity{Trace: strings.Repeat("0", 1000)}}, {Identity: priority.Identity{Trace: ""}}}
+	holders := []lock.Contender{{Identity: priority.Identity{Trace: "00-xyz"}}, {Identity: priority.Identity{Trace: strings.Repeat("0", 1000)}}, {Identity: priority.Identity{Trace: ""}}}
 	for range 2 * traces.MaxLinks {
-		holders = append(holders, recipes.Contender{Identity: priority.Identity{Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}})
+		holders = append(holders, lock.Contender{Identity: priority.Identity{Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}})
 	}
-	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}}, lockguard.Event{Subject: about, Notice: recipes.Queued{Holders: holders}},
-		lockguard.Event{Subject: about, Notice: recipes.PreemptSent{Holder: recipes.Contender{Identity: priority.Identity{Trace: "nonsense"}}, Reason: priority.Outranked}},
+	tell(lockguard.Event{Subject: about, Notice: lockguard.Waiting{Since: about.At}}, lockguard.Event{Subject: about, Notice: lock.Queued{Holders: holders}},
+		lockguard.Event{Subject: about, Notice: lock.PreemptSent{Holder: lock.Contender{Identity: priority.Identity{Trace: "nonsense"}}, Reason: priority.Outranked}},
 		lockguard.Event{Subject: about, Notice: lockguard.NotAcquired{Err: errors.New("no")}})
 	span := recorder.Ended()[0]
 	require.Len(t, span.Links(), traces.MaxLinks)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A life is what is open of one request.
@@ -54,23 +54,23 @@ func (t *Tracer) begin(ctx context.Context, subject lockguard.Subject, e lockgua
 func (t *Tracer) waitsLocked(ctx context.Context, l *life, event lockguard.Event, at trace.SpanEventOption) {
 	about := event.Subject
 	switch e := event.Notice.(type) {
-	case recipes.Queued:
+	case lock.Queued:
 		t.blockedLocked(ctx, l, about, e.Holders)
 		l.wait.AddEvent("queue.position", at, trace.WithAttributes(queuePosition.Int(e.Position)))
-	case recipes.Blocked:
+	case lock.Blocked:
 		t.blockedLocked(ctx, l, about, e.Holders)
 		l.wait.AddEvent("blocker.changed", at, trace.WithAttributes(blockersKey.Int(len(e.Holders))))
-	case recipes.Displaced:
+	case lock.Displaced:
 		l.wait.AddEvent("displaced", at, trace.WithAttributes(contender(e.By)...))
-	case recipes.Delayed:
+	case lock.Delayed:
 		l.wait.AddEvent("delayed", at)
-	case recipes.Requeued:
+	case lock.Requeued:
 		l.wait.AddEvent("session.lost", at)
 		l.wait.AddEvent("requeued", at)
-	case recipes.PreemptSent:
+	case lock.PreemptSent:
 		l.wait.AddEvent("preempt.sent", at, trace.WithAttributes(append(contender(e.Holder), preemptReason.String(string(e.Reason)), graceKey.Float64(e.Grace.Seconds()))...))
 		t.link(l, l.wait, e.Holder.Trace, "preempts", contender(e.Holder)...)
-	case recipes.TakenOver:
+	case lock.TakenOver:
 		l.wait.AddEvent("taken_over", at)
 		for _, from := range e.From {
 			t.link(l, l.wait, from.Trace, "takes_over", contender(from)...)
@@ -121,7 +121,7 @@ func (t *Tracer) refusedLocked(l *life, about lockguard.Subject, e lockguard.Not
 // it is known whether it will be one at all, because its context is in the request
 // from the beginning. So an unsampled wait is begun again here, with its links, and
 // its sampler is asked once more.
-func (t *Tracer) blockedLocked(ctx context.Context, l *life, about lockguard.Subject, holders []recipes.Contender) {
+func (t *Tracer) blockedLocked(ctx context.Context, l *life, about lockguard.Subject, holders []lock.Contender) {
 	l.blockers = l.blockers[:0]
 	var links []trace.Link
 	for _, h := range holders {

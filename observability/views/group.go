@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Group is a lock group in JSON and YAML. The names of fields are a promise
@@ -47,10 +47,10 @@ type GroupLock struct {
 
 // GroupHolder is a participant that holds a lock of a group.
 type GroupHolder struct {
-	Name      string        `json:"name"`
-	ID        string        `json:"id"`
-	Token     recipes.Token `json:"token"`
-	Releasing bool          `json:"releasing"` // it was asked to, and has not yet
+	Name      string     `json:"name"`
+	ID        string     `json:"id"`
+	Token     lock.Token `json:"token"`
+	Releasing bool       `json:"releasing"` // it was asked to, and has not yet
 }
 
 // NewGroup is what one look at a group has shown.

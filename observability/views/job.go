@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/observability/live"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -84,27 +84,27 @@ func (r Run) Since() time.Time {
 
 // Tick is a tick that has ended, or several skipped ones in a row.
 type Tick struct {
-	ID              string        `json:"id"`
-	Scheduled       *time.Time    `json:"scheduled"` // null: by hand
-	First           *time.Time    `json:"first"`     // of several that are one entry
-	Count           int64         `json:"count"`
-	Outcome         string        `json:"outcome"`
-	Reason          string        `json:"reason"`
-	Detail          string        `json:"detail,omitempty"` // more about the reason of a skip: the override that froze the request
-	Owner           string        `json:"owner"`
-	Host            string        `json:"host"`
-	PID             int           `json:"pid"`
-	StartedAt       *time.Time    `json:"started_at"` // null: it did not
-	EndedAt         time.Time     `json:"ended_at"`
-	Waited          int64         `json:"waited_ms"`
-	Took            int64         `json:"took_ms"`
-	Token           recipes.Token `json:"token"`
-	Attempts        int           `json:"attempts"`
-	Preemptions     int           `json:"preemptions"`
-	RequestedBy     string        `json:"requested_by"`
-	RequestedReason string        `json:"requested_reason"`
-	Trace           string        `json:"trace"`
-	ClockAhead      int64         `json:"clock_ahead_ms,omitempty"` // how far its machine's clock was ahead of ZooKeeper's
+	ID              string     `json:"id"`
+	Scheduled       *time.Time `json:"scheduled"` // null: by hand
+	First           *time.Time `json:"first"`     // of several that are one entry
+	Count           int64      `json:"count"`
+	Outcome         string     `json:"outcome"`
+	Reason          string     `json:"reason"`
+	Detail          string     `json:"detail,omitempty"` // more about the reason of a skip: the override that froze the request
+	Owner           string     `json:"owner"`
+	Host            string     `json:"host"`
+	PID             int        `json:"pid"`
+	StartedAt       *time.Time `json:"started_at"` // null: it did not
+	EndedAt         time.Time  `json:"ended_at"`
+	Waited          int64      `json:"waited_ms"`
+	Took            int64      `json:"took_ms"`
+	Token           lock.Token `json:"token"`
+	Attempts        int        `json:"attempts"`
+	Preemptions     int        `json:"preemptions"`
+	RequestedBy     string     `json:"requested_by"`
+	RequestedReason string     `json:"requested_reason"`
+	Trace           string     `json:"trace"`
+	ClockAhead      int64      `json:"clock_ahead_ms,omitempty"` // how far its machine's clock was ahead of ZooKeeper's
 }
 
 // Pause is why a job does not run, and until when.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -125,7 +125,7 @@ func (m *BarrierMember) enter(ctx context.Context) (made bool, err error) {
 		if err == nil && !open {
 			// Its own node's end has to be heard of, too.
 			if _, _, err = s.Look(ctx, m.path, bell.Watcher()); errors.Is(err, zkclient.ErrNoNode) {
-				err = &recipes.EvictedError{Scope: b.name}
+				err = &lock.EvictedError{Scope: b.name}
 			}
 		}
 		switch {

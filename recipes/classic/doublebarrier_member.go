@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -82,7 +82,7 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 		case err != nil:
 			deletes = false
 		case i < 0 && !unsure:
-			return m.thrownOut(&recipes.LostError{Scope: b.name, Reason: recipes.LossDeleted})
+			return m.thrownOut(&lock.LostError{Scope: b.name, Reason: lock.LossDeleted})
 		case i < 0:
 			return m.left(others, blind)
 		case i == 0 && len(others) > 0:
@@ -109,7 +109,7 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 			if unsure || b.c.IsClosing() {
 				return m.left(others, blind) // gone either way
 			}
-			return m.thrownOut(&recipes.LostError{Scope: b.name, Reason: recipes.LossSession, Err: err})
+			return m.thrownOut(&lock.LostError{Scope: b.name, Reason: lock.LossSession, Err: err})
 		default: // the caller gives up
 			b.c.Background(func() { b.abandon(s, m.path) })
 			_ = m.left(others, blind)

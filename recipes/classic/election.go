@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -187,9 +187,9 @@ func (t *Term) during(lead func(context.Context, *Term) error) error {
 type Candidate struct {
 	ID      string
 	Leader  bool
-	Session int64         // ZooKeeper session that the candidate lives in
-	Since   time.Time     // server's clock
-	Token   recipes.Token // of its term, if it leads or will
+	Session int64      // ZooKeeper session that the candidate lives in
+	Since   time.Time  // server's clock
+	Token   lock.Token // of its term, if it leads or will
 }
 
 // Candidates lists the candidates in line: the first leads. It returns none for

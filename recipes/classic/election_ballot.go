@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/call"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -98,7 +98,7 @@ func (b *ballot) begin(ctx context.Context) (*Term, error) {
 		}
 		return nil, err
 	}
-	t.token = recipes.Token(stat.Czxid)
+	t.token = lock.Token(stat.Czxid)
 	told := make(chan struct{})
 	if !b.notices.SendIf(Elected{Term: t}, func() bool { return s.Hold((*termTenant)(t)) }, func() { close(told) }) {
 		// Elected, but too late for this session to vouch for.
@@ -139,7 +139,7 @@ func (e *Election) candidates(ctx context.Context, s *zkclient.Session, limit in
 			return nil, err
 		}
 		all = append(all, Candidate{
-			ID: string(id), Leader: len(all) == 0, Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime), Token: recipes.Token(stat.Czxid),
+			ID: string(id), Leader: len(all) == 0, Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime), Token: lock.Token(stat.Czxid),
 		})
 	}
 	return all, nil

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -18,7 +18,7 @@ type Term struct {
 	b      *ballot
 	s      *zkclient.Session
 	path   string
-	token  recipes.Token
+	token  lock.Token
 	watch  zkclient.Watcher
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -26,7 +26,7 @@ type Term struct {
 
 	mu    sync.Mutex
 	state grantState
-	loss  *recipes.LostError
+	loss  *lock.LostError
 }
 
 // Context returns a context that ends with the term. Its cause is then the
@@ -56,7 +56,7 @@ func (t *Term) Err() error {
 // created. It grows from leader to leader; a term that PolicyStrict has ended
 // and that is led again with the same node has the same token, for no other
 // candidate has led in between. Give it to whatever the leader writes to.
-func (t *Term) Token() recipes.Token { return t.token }
+func (t *Term) Token() lock.Token { return t.token }
 
 // Deadline returns until when the term certainly lasts if ZooKeeper does not
 // answer any more, on the local monotonic clock. It moves on with every answer.
@@ -100,9 +100,9 @@ func (t *Term) withdraw() error {
 		case err == nil, unsure && (gone || over):
 			return nil
 		case gone:
-			return &recipes.LostError{Scope: t.b.e.name, Token: t.token, Reason: recipes.LossDeleted}
+			return &lock.LostError{Scope: t.b.e.name, Token: t.token, Reason: lock.LossDeleted}
 		case over:
-			return &recipes.LostError{Scope: t.b.e.name, Token: t.token, Reason: recipes.LossSession, Err: err}
+			return &lock.LostError{Scope: t.b.e.name, Token: t.token, Reason: lock.LossSession, Err: err}
 		case !errors.Is(err, zkclient.ErrAmbiguous):
 			return err
 		}
@@ -112,7 +112,7 @@ func (t *Term) withdraw() error {
 
 // end makes the term over: lost, or resigned without a loss. It returns why it
 // was over before.
-func (t *Term) end(loss *recipes.LostError) error {
+func (t *Term) end(loss *lock.LostError) error {
 	t.mu.Lock()
 	if t.state != stateHeld {
 		t.mu.Unlock()
@@ -157,7 +157,7 @@ func (t *Term) giveUp() {
 func (t *Term) kept() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.state == stateLost && t.loss.Reason == recipes.LossSession && t.b.keeps()
+	return t.state == stateLost && t.loss.Reason == lock.LossSession && t.b.keeps()
 }
 
 // keeps reports whether a candidate that is cut off stays in line.
@@ -173,7 +173,7 @@ func (t *Term) inspect() {
 		}
 		switch {
 		case errors.Is(err, zkclient.ErrNoNode):
-			t.lose(&recipes.LostError{Scope: t.b.e.name, Reason: recipes.LossDeleted})
+			t.lose(&lock.LostError{Scope: t.b.e.name, Reason: lock.LossDeleted})
 		case !errors.Is(err, zkclient.ErrAmbiguous):
 			return
 		}
@@ -196,14 +196,14 @@ func (t *termTenant) SessionLost(cause error)       { (*Term)(t).sessionLost(cau
 func (t *Term) isStrict() bool { return t.b.e.o.Policy == PolicyStrict }
 
 func (t *Term) sessionLost(cause error) {
-	t.lose(&recipes.LostError{Scope: t.b.e.name, Reason: recipes.LossSession, Err: cause})
+	t.lose(&lock.LostError{Scope: t.b.e.name, Reason: lock.LossSession, Err: cause})
 }
 
-func (t *Term) lose(loss *recipes.LostError) {
-	if loss.Reason == recipes.LossSession && t.isStrict() && !t.s.IsOver() {
+func (t *Term) lose(loss *lock.LostError) {
+	if loss.Reason == lock.LossSession && t.isStrict() && !t.s.IsOver() {
 		loss.Err = errStrict
 	}
-	if t.end(loss) == nil && loss.Reason == recipes.LossSession && !t.b.keeps() {
+	if t.end(loss) == nil && loss.Reason == lock.LossSession && !t.b.keeps() {
 		t.s.Discard(t.path) // the session may survive; the term does not
 	}
 }

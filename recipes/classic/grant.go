@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -51,11 +51,11 @@ func (g *Grant) Deadline() time.Time {
 // and say nothing about who may write.
 //
 // It returns the *LostError if the grant was lost before the token was known.
-func (g *Grant) Token(ctx context.Context) (recipes.Token, error) {
+func (g *Grant) Token(ctx context.Context) (lock.Token, error) {
 	if token := g.h.knownToken(); token != 0 {
 		return token, nil
 	}
-	return zkclient.Promptly(ctx, g.h.l.c, func() (recipes.Token, error) { return g.h.readToken(ctx) }, nil)
+	return zkclient.Promptly(ctx, g.h.l.c, func() (lock.Token, error) { return g.h.readToken(ctx) }, nil)
 }
 
 // Check looks, without asking ZooKeeper, whether the grant certainly lasts
@@ -73,7 +73,7 @@ func (g *Grant) Check() error {
 	case h.state == stateLost:
 		return h.loss
 	case g.released:
-		return recipes.ErrReleased
+		return lock.ErrReleased
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (g *Grant) Release(ctx context.Context) error {
 		return h.loss
 	case was:
 		h.mu.Unlock()
-		return recipes.ErrReleased
+		return lock.ErrReleased
 	}
 	h.count--
 	h.grants = slices.DeleteFunc(h.grants, func(other *Grant) bool { return other == g })
@@ -142,7 +142,7 @@ func (g *Grant) Release(ctx context.Context) error {
 		h.stop(stateReleased)
 	}
 	h.mu.Unlock()
-	g.end(recipes.ErrReleased)
+	g.end(lock.ErrReleased)
 	if !last {
 		return nil
 	}

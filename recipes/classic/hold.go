@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -30,8 +30,8 @@ type hold struct {
 	count   int // of grants that are not released
 	grants  []*Grant
 	state   grantState
-	loss    *recipes.LostError
-	token   recipes.Token
+	loss    *lock.LostError
+	token   lock.Token
 	asked   bool // to go, by Curator's protocol
 	looking bool // an inspection is under way
 	anew    bool // and what it sees may be old
@@ -149,11 +149,11 @@ func (h *hold) inspect(ctx context.Context) error {
 	data, stat, err := s.Look(ctx, h.path, &h.watch)
 	if !h.held() {
 		s.Unwatch(h.path, &h.watch)
-		return recipes.ErrReleased
+		return lock.ErrReleased
 	}
 	switch {
 	case errors.Is(err, zkclient.ErrNoNode):
-		loss := &recipes.LostError{Scope: h.l.label, Reason: recipes.LossDeleted}
+		loss := &lock.LostError{Scope: h.l.label, Reason: lock.LossDeleted}
 		h.lose(loss)
 		return loss
 	case err != nil:
@@ -162,27 +162,27 @@ func (h *hold) inspect(ctx context.Context) error {
 	asks := bytes.Equal(data, revokeMessage)
 	h.mu.Lock()
 	if h.token == 0 {
-		h.token = recipes.Token(stat.Czxid)
+		h.token = lock.Token(stat.Czxid)
 	}
 	was := h.asked
 	h.asked = asks
 	h.mu.Unlock()
 	switch {
 	case asks && !was:
-		h.notices.Send(recipes.PreemptRequested{})
+		h.notices.Send(lock.PreemptRequested{})
 	case was && !asks:
-		h.notices.Send(recipes.PreemptionWithdrawn{})
+		h.notices.Send(lock.PreemptionWithdrawn{})
 	}
 	return nil
 }
 
-func (h *hold) knownToken() recipes.Token {
+func (h *hold) knownToken() lock.Token {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.token
 }
 
-func (h *hold) readToken(ctx context.Context) (recipes.Token, error) {
+func (h *hold) readToken(ctx context.Context) (lock.Token, error) {
 	for {
 		h.mu.Lock()
 		token, loss, state := h.token, h.loss, h.state
@@ -193,7 +193,7 @@ func (h *hold) readToken(ctx context.Context) (recipes.Token, error) {
 		case loss != nil:
 			return 0, loss
 		case state == stateReleased:
-			return 0, recipes.ErrReleased
+			return 0, lock.ErrReleased
 		}
 		s := h.session()
 		err := h.inspect(ctx)
@@ -203,7 +203,7 @@ func (h *hold) readToken(ctx context.Context) (recipes.Token, error) {
 				return 0, err
 			}
 		case over:
-			h.lose(&recipes.LostError{Scope: h.l.label, Reason: recipes.LossSession, Err: s.Err()})
+			h.lose(&lock.LostError{Scope: h.l.label, Reason: lock.LossSession, Err: s.Err()})
 		case err != nil && !errors.Is(err, zkclient.ErrAmbiguous) && h.held():
 			return 0, err
 		}
@@ -222,15 +222,15 @@ func (h *hold) Overdue(zkclient.Instant) bool { return false }
 
 func (h *hold) AtRisk(left time.Duration) {
 	if h.held() {
-		h.notices.Send(recipes.AtRisk{Deadline: time.Now().Add(left)})
+		h.notices.Send(lock.AtRisk{Deadline: time.Now().Add(left)})
 	}
 }
 
 func (h *hold) SessionLost(cause error) {
-	h.lose(&recipes.LostError{Scope: h.l.label, Reason: recipes.LossSession, Err: cause})
+	h.lose(&lock.LostError{Scope: h.l.label, Reason: lock.LossSession, Err: cause})
 }
 
-func (h *hold) lose(loss *recipes.LostError) {
+func (h *hold) lose(loss *lock.LostError) {
 	h.mu.Lock()
 	if h.state != stateHeld {
 		h.mu.Unlock()
@@ -246,10 +246,10 @@ func (h *hold) lose(loss *recipes.LostError) {
 		g.end(loss)
 	}
 	h.forget()
-	if loss.Reason == recipes.LossSession {
+	if loss.Reason == lock.LossSession {
 		s.Discard(h.path) // the session may survive; the hold does not
 	}
-	h.notices.Send(recipes.Lost{Err: loss})
+	h.notices.Send(lock.Lost{Err: loss})
 }
 
 // stop ends the hold. The caller holds h.mu.
@@ -275,9 +275,9 @@ func (h *hold) depart(ctx context.Context) error {
 	case err == nil, errors.Is(err, zkclient.ErrClosed):
 		return err
 	case errors.Is(err, zkclient.ErrNoNode):
-		return &recipes.LostError{Scope: h.l.label, Token: h.knownToken(), Reason: recipes.LossDeleted}
+		return &lock.LostError{Scope: h.l.label, Token: h.knownToken(), Reason: lock.LossDeleted}
 	case errors.Is(err, zkclient.ErrSessionOver):
-		return &recipes.LostError{Scope: h.l.label, Token: h.knownToken(), Reason: recipes.LossSession, Err: err}
+		return &lock.LostError{Scope: h.l.label, Token: h.knownToken(), Reason: lock.LossSession, Err: err}
 	}
 	refused := &NotRemovedError{Path: h.where(), Lasting: h.lasting, Err: err}
 	h.l.c.Log().Error("cannot release", "lock", h.l.label, "node", refused.Path, "error", refused)

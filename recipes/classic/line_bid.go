@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/call"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -30,7 +30,7 @@ type bid struct {
 	start  time.Time
 	queued bool // it has stood in line
 	ahead  int
-	front  recipes.Contender // who was waited for last
+	front  lock.Contender // who was waited for last
 }
 
 // try reports whether the bid must not wait.
@@ -55,12 +55,12 @@ func (b *bid) run(ctx context.Context) (*Grant, error) {
 			return g, nil
 		}
 		// What was held and is lost does not come back with the next session.
-		_, lost := errors.AsType[*recipes.LostError](err)
+		_, lost := errors.AsType[*lock.LostError](err)
 		if lost || !errors.Is(err, zkclient.ErrSessionOver) || b.c.IsClosing() {
 			break
 		}
 		if b.queued {
-			b.notices.Send(recipes.Requeued{Cause: err})
+			b.notices.Send(lock.Requeued{Cause: err})
 		}
 		s, err = b.c.Usable(ctx)
 	}
@@ -79,7 +79,7 @@ func (b *bid) explain(err error) error {
 	case errors.Is(err, call.ErrTrySlow):
 		return b.c.Unavailable()
 	case errors.Is(err, errEvicted):
-		return &recipes.EvictedError{Scope: b.label}
+		return &lock.EvictedError{Scope: b.label}
 	case errors.Is(err, errInLine):
 		return b.notAcquired(0)
 	case errors.Is(err, call.ErrTimeout):
@@ -92,10 +92,10 @@ func (b *bid) explain(err error) error {
 	return err
 }
 
-func (b *bid) notAcquired(waited time.Duration) *recipes.NotAcquiredError {
-	e := &recipes.NotAcquiredError{Scope: b.label, Waited: waited, Ahead: b.ahead}
+func (b *bid) notAcquired(waited time.Duration) *lock.NotAcquiredError {
+	e := &lock.NotAcquiredError{Scope: b.label, Waited: waited, Ahead: b.ahead}
 	if b.front.ID != "" {
-		e.Holders = []recipes.Contender{b.front}
+		e.Holders = []lock.Contender{b.front}
 		e.Ahead--
 	}
 	return e
@@ -106,14 +106,14 @@ func (b *bid) tellQueued(p *stand) func() {
 	return func() {
 		b.queued = true
 		b.note(p)
-		b.notices.Send(recipes.Queued{Position: p.ahead, Holders: []recipes.Contender{b.front}})
+		b.notices.Send(lock.Queued{Position: p.ahead, Holders: []lock.Contender{b.front}})
 	}
 }
 
 // note remembers the participant that the bid waits for.
 func (b *bid) note(p *stand) {
 	if b.ahead = p.ahead; p.frontAt != "" {
-		b.front = recipes.Contender{ID: p.frontAt, Identity: priority.Identity{Owner: p.front}}
+		b.front = lock.Contender{ID: p.frontAt, Identity: priority.Identity{Owner: p.front}}
 	}
 }
 
@@ -167,21 +167,21 @@ func (b *bid) glance(ctx context.Context, s *zkclient.Session, l *line, e *entry
 		if errors.Is(err, zkclient.ErrNoNode) || errors.Is(err, zkclient.ErrAmbiguous) {
 			continue
 		}
-		b.ahead, b.front = front+1, recipes.Contender{ID: queue[front].name, Identity: priority.Identity{Owner: string(data)}}
+		b.ahead, b.front = front+1, lock.Contender{ID: queue[front].name, Identity: priority.Identity{Owner: string(data)}}
 		return errInLine
 	}
 }
 
 func notAcquired(scope string, waited time.Duration, unavailable error) error {
-	return &recipes.NotAcquiredError{Scope: scope, Waited: waited, Err: unavailable}
+	return &lock.NotAcquiredError{Scope: scope, Waited: waited, Err: unavailable}
 }
 
 // notices are what the listener of a bid and its grant gets.
-type notices = call.Teller[recipes.Notice]
+type notices = call.Teller[lock.Notice]
 
 // newNotices returns those for a listener, which may be nil. Nothing follows a Lost.
-func newNotices(listener func(recipes.Notice)) *notices {
-	return &notices{Listener: listener, Last: func(n recipes.Notice) bool { _, lost := n.(recipes.Lost); return lost }}
+func newNotices(listener func(lock.Notice)) *notices {
+	return &notices{Listener: listener, Last: func(n lock.Notice) bool { _, lost := n.(lock.Lost); return lost }}
 }
 
 // errAgain: what was read is no longer so.

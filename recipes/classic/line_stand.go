@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -17,7 +17,7 @@ type stand struct {
 	name    string
 	path    string
 	lasting bool // not ephemeral: it outlives the session
-	token   recipes.Token
+	token   lock.Token
 
 	wake    chan struct{}
 	others  zkclient.Watcher
@@ -58,9 +58,9 @@ type entry struct {
 	mark    mark
 	data    []byte
 	lasting bool
-	token   recipes.Token // of a place that was another's; 0: that of the node
-	guid    string        // of an attempt that may have been executed; "": none
-	place   *stand        // of one that has outlived its session
+	token   lock.Token // of a place that was another's; 0: that of the node
+	guid    string     // of an attempt that may have been executed; "": none
+	place   *stand     // of one that has outlived its session
 }
 
 // join creates the participant's node at the end of the line. After an error

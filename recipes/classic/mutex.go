@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -66,7 +66,7 @@ type MutexOptions struct {
 	//
 	// Calls for one request come one at a time and must not block. They may use
 	// the grant: notices that this causes follow.
-	Notify func(recipes.Notice)
+	Notify func(lock.Notice)
 
 	// Persistent makes a node that outlives the session and the process: the
 	// lock stays held until it is released, or an administrator deletes the
@@ -155,7 +155,7 @@ type Participant struct {
 	Sequence int32  // orders the participants
 	Reader   bool   // it shares with other readers
 	Joined   time.Time
-	Token    recipes.Token // the zxid that created its node; for a reader that was a writer it is not that of its grant, which is smaller
+	Token    lock.Token // the zxid that created its node; for a reader that was a writer it is not that of its grant, which is smaller
 }
 
 // participants reads the line, those left out that leave meanwhile.
@@ -177,7 +177,7 @@ func (l *line) participants(ctx context.Context) ([]Participant, error) {
 				}
 				list = append(list, Participant{
 					Path: l.label + "/" + t.name, Data: data, Session: stat.EphemeralOwner, Sequence: t.sequence,
-					Reader: t.mark.shared, Joined: time.UnixMilli(stat.Ctime), Token: recipes.Token(stat.Czxid),
+					Reader: t.mark.shared, Joined: time.UnixMilli(stat.Ctime), Token: lock.Token(stat.Czxid),
 				})
 			}
 			return nil

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Curator's InterProcessMutex on the same path excludes this one.
 func ExampleNewMutex() {
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{"localhost:2181"}})
+	client, err := lock.NewClient(lock.Config{Servers: []string{"localhost:2181"}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func ExampleNewMutex() {
 	}
 
 	grant, err := mutex.TryAcquire(context.Background())
-	if busy, ok := errors.AsType[*recipes.NotAcquiredError](err); ok {
+	if busy, ok := errors.AsType[*lock.NotAcquiredError](err); ok {
 		fmt.Println("come back later:", busy)
 		return
 	}
@@ -46,7 +46,7 @@ func ExampleNewMutex() {
 
 // A writer becomes a reader without letting another writer in between.
 func ExampleNewRWMutex() {
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{"localhost:2181"}})
+	client, err := lock.NewClient(lock.Config{Servers: []string{"localhost:2181"}})
 	if err != nil {
 		log.Fatal(err)
 	}

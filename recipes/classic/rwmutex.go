@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -159,7 +159,7 @@ func (h *hold) beside(ctx context.Context, s *zkclient.Session, e *entry, n *not
 		case err == nil:
 			return l.newStand(s, node, e).hold(n)
 		case errors.Is(err, zkclient.ErrNoNode):
-			h.lose(&recipes.LostError{Scope: l.label, Reason: recipes.LossDeleted})
+			h.lose(&lock.LostError{Scope: l.label, Reason: lock.LossDeleted})
 			return nil, h.gone()
 		case errors.Is(err, zkclient.ErrAmbiguous):
 			found, err := l.find(ctx, s, e.guid, false)
@@ -185,8 +185,8 @@ func (h *hold) gone() error {
 	case stateLost:
 		return h.loss
 	case stateReleased:
-		return recipes.ErrReleased
+		return lock.ErrReleased
 	case stateHeld:
 	}
-	return &recipes.LostError{Scope: h.l.label, Token: h.token, Reason: recipes.LossSession}
+	return &lock.LostError{Scope: h.l.label, Token: h.token, Reason: lock.LossSession}
 }

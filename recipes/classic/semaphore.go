@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -65,7 +65,7 @@ type SemaphoreOptions struct {
 
 	// Notify, when set, is called with Queued and Requeued, and for each permit
 	// with AtRisk and Lost. Calls must not block.
-	Notify func(recipes.Notice)
+	Notify func(lock.Notice)
 }
 
 // Semaphore returns the semaphore at an absolute path, below Config.Chroot. It
@@ -187,9 +187,9 @@ func (m *Semaphore) Release(ctx context.Context, permits ...*Grant) error {
 type NoPermitsError struct {
 	Path   string
 	Wanted int
-	Limit  int                       // how many permits there are
-	Left   int                       // how many were free, as last seen
-	Err    *recipes.NotAcquiredError // how long it waited, and who stands in front
+	Limit  int                    // how many permits there are
+	Left   int                    // how many were free, as last seen
+	Err    *lock.NotAcquiredError // how long it waited, and who stands in front
 }
 
 func (e *NoPermitsError) Error() string {
@@ -233,7 +233,7 @@ type Permit struct {
 	Node    string // as seen below Config.Chroot
 	Session int64  // ZooKeeper session that it lives in
 	Since   time.Time
-	Token   recipes.Token
+	Token   lock.Token
 }
 
 // Permits lists the permits that are held, in the order in which they were

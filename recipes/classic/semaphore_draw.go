@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/call"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -56,7 +56,7 @@ func (m *Semaphore) acquire(ctx context.Context, n int, timeout *time.Duration) 
 	defer cancel()
 	permits, err := zkclient.Leaving(limited, m.c, m.name, func() ([]*Grant, error) {
 		_, err := d.b.run(limited)
-		if refused, ok := errors.AsType[*recipes.NotAcquiredError](err); ok {
+		if refused, ok := errors.AsType[*lock.NotAcquiredError](err); ok {
 			err = &NoPermitsError{Path: m.name, Wanted: n, Limit: d.pool.limit, Left: d.pool.left(), Err: refused}
 		}
 		return d.permits, err
@@ -67,7 +67,7 @@ func (m *Semaphore) acquire(ctx context.Context, n int, timeout *time.Duration) 
 	case errors.Is(err, call.ErrTrySlow):
 		err = m.c.Unavailable()
 	case errors.Is(err, call.ErrTimeout): // and no answer even now
-		err = &NoPermitsError{Path: m.name, Wanted: n, Limit: m.o.Limit, Err: &recipes.NotAcquiredError{Scope: m.name, Waited: time.Since(d.b.start), Err: m.c.Unavailable()}}
+		err = &NoPermitsError{Path: m.name, Wanted: n, Limit: m.o.Limit, Err: &lock.NotAcquiredError{Scope: m.name, Waited: time.Since(d.b.start), Err: m.c.Unavailable()}}
 	}
 	d.b.notices.Mute()
 	return nil, err
@@ -96,7 +96,7 @@ func (d *draw) in(ctx context.Context, s *zkclient.Session) (*Grant, error) {
 		case err == nil:
 			return d.permits[0], nil
 		case errors.Is(err, errEvicted):
-			b.notices.Send(recipes.Requeued{Cause: err})
+			b.notices.Send(lock.Requeued{Cause: err})
 			continue
 		case !s.IsOver():
 			p.leave()
@@ -159,7 +159,7 @@ func (d *draw) lead(ctx context.Context, p *stand) error {
 		}
 		if !b.queued {
 			b.queued = true
-			b.notices.Send(recipes.Queued{Position: 1})
+			b.notices.Send(lock.Queued{Position: 1})
 		}
 		if err := bell.Wait(ctx, s); err != nil {
 			return err

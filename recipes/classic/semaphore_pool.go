@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -149,7 +149,7 @@ func (m *Semaphore) permits(ctx context.Context, s *zkclient.Session) ([]Permit,
 		}
 		all = append(all, Permit{
 			ID: string(id), Node: strings.TrimPrefix(node, m.c.Config().Chroot), Session: stat.EphemeralOwner,
-			Since: time.UnixMilli(stat.Ctime), Token: recipes.Token(stat.Czxid),
+			Since: time.UnixMilli(stat.Ctime), Token: lock.Token(stat.Czxid),
 		})
 	}
 	slices.SortFunc(all, func(a, b Permit) int {

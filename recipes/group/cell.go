@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A lockHold is one grant of one lock to this participant, from the read that
@@ -60,7 +60,7 @@ func (m *Member) start(inc *incarnation, grant LockGrant) *lockHold {
 // free; and when it is lost while it is cleaned up, that of the cleanup. The
 // caller holds m.mu.
 func (h *lockHold) finish(cause error, cleanup time.Duration) {
-	if _, lost := errors.AsType[*recipes.LostError](cause); lost && h.loss == nil {
+	if _, lost := errors.AsType[*lock.LostError](cause); lost && h.loss == nil {
 		h.loss = cause
 		close(h.gone)
 		if h.cleaning != nil {
@@ -111,7 +111,7 @@ func (cell *lockCell) run() {
 			values := context.WithValue(context.WithValue(m.base, releaseCauseKey{}, h.cause), lockGoneKey{}, (<-chan struct{})(h.gone))
 			cleaning, lose := context.WithCancelCause(values)
 			ctx, cancel := context.WithDeadline(cleaning, h.deadline)
-			if _, was := errors.AsType[*recipes.LostError](h.cause); h.loss != nil && !was { // since it was asked to release
+			if _, was := errors.AsType[*lock.LostError](h.cause); h.loss != nil && !was { // since it was asked to release
 				lose(h.loss)
 			}
 			h.cleaning = lose

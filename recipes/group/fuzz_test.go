@@ -9,16 +9,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode/znodetest"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func FuzzGroupRecords(f *testing.F) {
 	spec := Spec{Name: "g", Locks: []string{"a", "b"}, Holders: 1, Strategy: "balanced", Weights: map[string]float64{"a": 1.5}}
 	f.Add(spec.encode())
-	f.Add(memberRecord{Format: 1, Name: "m", Released: map[recipes.Token][]string{7: {"a"}}}.encode())
+	f.Add(memberRecord{Format: 1, Name: "m", Released: map[lock.Token][]string{7: {"a"}}}.encode())
 	a := newAssignment()
 	a.locks["a"] = &groupLock{holders: []groupEntry{{guid: znode.NewGUID(), name: "m", token: 5}, {guid: znode.NewGUID(), name: "n", revoking: true}}, plan: []string{"n", "p"}}
 	f.Add(a.encode())

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -47,7 +47,7 @@ type incarnation struct {
 	controls   sync.WaitGroup
 
 	// Guarded by m.mu.
-	lost    *recipes.LostError
+	lost    *lock.LostError
 	holds   map[LockGrant]*lockHold // what the assignment grants, until it is released
 	let     map[LockGrant]struct{}  // released, and still in the assignment
 	writeAt time.Time               // when the own node is to be written; zero: it is not
@@ -102,7 +102,7 @@ func (inc *incarnation) record() memberRecord {
 	r := memberRecord{Format: znode.RecordFormat, Name: m.name, Host: m.c.Host(), PID: m.c.PID(), Leaving: inc.path != "" && m.leaving}
 	for _, grant := range slices.SortedFunc(maps.Keys(inc.let), func(a, b LockGrant) int { return assignment.Compare(a.Lock, b.Lock) }) {
 		if r.Released == nil {
-			r.Released = map[recipes.Token][]string{}
+			r.Released = map[lock.Token][]string{}
 		}
 		r.Released[grant.Token] = append(r.Released[grant.Token], grant.Lock)
 	}
@@ -122,11 +122,11 @@ func (inc *incarnation) AtRisk(left time.Duration) {
 }
 
 func (inc *incarnation) SessionLost(cause error) {
-	inc.lose(&recipes.LostError{Reason: recipes.LossSession, Err: cause})
+	inc.lose(&lock.LostError{Reason: lock.LossSession, Err: cause})
 }
 
 // lose ends all locks of the incarnation against its will.
-func (inc *incarnation) lose(loss *recipes.LostError) {
+func (inc *incarnation) lose(loss *lock.LostError) {
 	m := inc.m
 	m.mu.Lock()
 	if inc.lost != nil {
@@ -148,9 +148,9 @@ func (inc *incarnation) lose(loss *recipes.LostError) {
 
 // gone ends the incarnation because its node, or what names it, is not there.
 func (inc *incarnation) gone(what string) error {
-	loss := &recipes.LostError{Reason: recipes.LossDeleted, Err: errors.New(what)}
+	loss := &lock.LostError{Reason: lock.LossDeleted, Err: errors.New(what)}
 	if inc.s.IsOver() {
-		loss = &recipes.LostError{Reason: recipes.LossSession, Err: inc.s.Err()}
+		loss = &lock.LostError{Reason: lock.LossSession, Err: inc.s.Err()}
 	}
 	inc.lose(loss)
 	return errGroupLost
@@ -169,7 +169,7 @@ func (inc *incarnation) live() error {
 	m := inc.m
 	err := inc.follow()
 	if err != nil && !errors.Is(err, errGroupLost) { // whatever it is, it cannot go on
-		inc.lose(&recipes.LostError{Reason: recipes.LossSession, Err: err})
+		inc.lose(&lock.LostError{Reason: lock.LossSession, Err: err})
 	}
 	inc.cancel(errGroupLost)
 	inc.controls.Wait()
@@ -335,8 +335,8 @@ func (inc *incarnation) obey(share groupShare) {
 	for grant, h := range inc.holds {
 		if _, there := listed[grant]; !there { // another participant believes that we are gone
 			delete(inc.holds, grant)
-			h.finish(&recipes.LostError{
-				Scope: m.g.spec.Name + "/" + grant.Lock, Token: grant.Token, Reason: recipes.LossDeleted,
+			h.finish(&lock.LostError{
+				Scope: m.g.spec.Name + "/" + grant.Lock, Token: grant.Token, Reason: lock.LossDeleted,
 				Err: errors.New("the assignment does not name this participant any more"),
 			}, m.cleanup)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -67,14 +67,14 @@ func TestLossOfALockThatIsBeingReleasedIsReported(t *testing.T) {
 		<-ctx.Done()
 		return inc, h, ctx
 	}
-	var lost *recipes.LostError
+	var lost *lock.LostError
 
 	// given one that cleans up, when its session is lost
 	inc, h, _ := begin()
 	close(h.goOn)
 	cleaning := <-h.cleaning
 	require.NoError(t, cleaning.Err())
-	inc.lose(&recipes.LostError{Reason: recipes.LossSession})
+	inc.lose(&lock.LostError{Reason: lock.LossSession})
 
 	// then the cleanup's context ends
 	<-cleaning.Done()
@@ -88,7 +88,7 @@ func TestLossOfALockThatIsBeingReleasedIsReported(t *testing.T) {
 		require.FailNow(t, "it is held")
 	default:
 	}
-	inc.lose(&recipes.LostError{Reason: recipes.LossSession})
+	inc.lose(&lock.LostError{Reason: lock.LossSession})
 
 	// then the participant and its cleanup learn of it
 	<-LockGone(ctx)
@@ -118,7 +118,7 @@ func TestIncarnationThatIsLostTakesNothingUpThatItReadsAfterwards(t *testing.T) 
 
 	// when another one is lost, and reads late that it was given a lock
 	late := newIncarnation(m, idleSession(m.c))
-	late.lose(&recipes.LostError{Reason: recipes.LossSession})
+	late.lose(&lock.LostError{Reason: lock.LossSession})
 	late.obey(shareOf(t, granted(late), late))
 
 	// then nothing starts

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A LockGrant is a lock of a group that a participant holds.
@@ -15,7 +15,7 @@ type LockGrant struct {
 	Lock string
 
 	// Token is the fencing token: it grows with every grant of the lock.
-	Token recipes.Token
+	Token lock.Token
 }
 
 // A Handler does what a participant holds its locks for. A lock is
@@ -83,7 +83,7 @@ const (
 type ReleaseAskedError struct {
 	Group  string
 	Lock   string
-	Token  recipes.Token
+	Token  lock.Token
 	Reason ReleaseReason
 }
 
@@ -188,7 +188,7 @@ type (
 
 	// Lost: all locks of this participant were lost. It joins again by
 	// itself.
-	Lost struct{ Err *recipes.LostError }
+	Lost struct{ Err *lock.LostError }
 
 	// Joined: the participant is there. Sent again after each Lost.
 	Joined struct{ ID string }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A groupPlace is one lock as it stands in the assignment. All participants read
@@ -24,7 +24,7 @@ type groupPlace struct {
 // A placeHolder is a holder of it: index of the member, token or 0.
 type placeHolder struct {
 	member   int64
-	token    recipes.Token
+	token    lock.Token
 	revoking bool
 }
 
@@ -120,12 +120,12 @@ func (ps *groupPlaces) unmarshal(data []byte) error {
 		return err
 	}
 	*ps = make(groupPlaces, 0, len(all))
-	for lock, in := range all {
-		p := groupPlace{lock: lock}
+	for name, in := range all {
+		p := groupPlace{lock: name}
 		for _, row := range in.Holders {
 			h := placeHolder{member: -1} // no participant's
 			if len(row) > 1 {
-				h = placeHolder{member: row[0], token: recipes.Token(row[1]), revoking: len(row) > 2 && row[2] != 0}
+				h = placeHolder{member: row[0], token: lock.Token(row[1]), revoking: len(row) > 2 && row[2] != 0}
 			}
 			p.holders = append(p.holders, h)
 		}
@@ -253,7 +253,7 @@ func (r *placeReader) holder(h *placeHolder) (ok bool) {
 		return false
 	}
 	token, ok := r.number()
-	h.token = recipes.Token(token)
+	h.token = lock.Token(token)
 	h.revoking = r.skipAll(",1")
 	return ok && r.skip(']')
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -28,7 +28,7 @@ func somePlaces(dice *rand.Rand, plain bool) groupPlaces {
 		name := fmt.Sprintf(names[dice.IntN(len(names))], i)
 		p := groupPlace{lock: name}
 		for range dice.IntN(4) {
-			p.holders = append(p.holders, placeHolder{member: int64(dice.IntN(100)), token: recipes.Token(dice.Int64N(1 << 59)), revoking: dice.IntN(3) == 0})
+			p.holders = append(p.holders, placeHolder{member: int64(dice.IntN(100)), token: lock.Token(dice.Int64N(1 << 59)), revoking: dice.IntN(3) == 0})
 		}
 		if p.differs = dice.IntN(2) == 0; p.differs {
 			for range dice.IntN(4) {
@@ -94,7 +94,7 @@ func TestShareOfAParticipantIsWhatTheAssignmentSays(t *testing.T) {
 			l := &groupLock{}
 			for i := range p.holders {
 				who := fmt.Sprint("p", (dice.IntN(2)+2*i)%4)
-				l.holders = append(l.holders, groupEntry{guid: "guid of " + who, name: who, token: recipes.Token(dice.IntN(3)), revoking: dice.IntN(2) == 0})
+				l.holders = append(l.holders, groupEntry{guid: "guid of " + who, name: who, token: lock.Token(dice.IntN(3)), revoking: dice.IntN(2) == 0})
 			}
 			a.locks[p.lock] = l
 		}

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // What a controller decides is here, apart from how it learns and writes: pure
@@ -51,7 +51,7 @@ func (ps peers) deserted() bool {
 // A groupLeave is a grant that its participant has released.
 type groupLeave struct {
 	guid  string
-	token recipes.Token
+	token lock.Token
 	lock  string
 }
 

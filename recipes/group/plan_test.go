@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -98,28 +98,28 @@ func TestAdvanceNeverGrantsBesideAHolder(t *testing.T) {
 			a.freeze(&zkclient.Stat{Mzxid: zxid})
 
 			// each participant obeys, sooner or later
-			for lock, l := range a.locks {
+			for name, l := range a.locks {
 				for _, e := range l.holders {
 					p := there[e.guid]
-					if p == nil || slices.Contains(p.record.Released[e.token], lock) {
+					if p == nil || slices.Contains(p.record.Released[e.token], name) {
 						continue
 					}
 					switch {
 					case !e.revoking:
-						if inside[lock] == nil {
-							inside[lock] = map[string]bool{}
+						if inside[name] == nil {
+							inside[name] = map[string]bool{}
 						}
-						inside[lock][e.guid] = true
+						inside[name][e.guid] = true
 					case dice.IntN(2) == 0:
-						delete(inside[lock], e.guid)
+						delete(inside[name], e.guid)
 						if p.record.Released == nil {
-							p.record.Released = map[recipes.Token][]string{}
+							p.record.Released = map[lock.Token][]string{}
 						}
-						p.record.Released[e.token] = append(p.record.Released[e.token], lock)
+						p.record.Released[e.token] = append(p.record.Released[e.token], name)
 					}
 				}
-				if len(inside[lock]) > spec.Holders {
-					t.Fatalf("seed %d, %s: %d holders instead of %d", seed, lock, len(inside[lock]), spec.Holders)
+				if len(inside[name]) > spec.Holders {
+					t.Fatalf("seed %d, %s: %d holders instead of %d", seed, name, len(inside[name]), spec.Holders)
 				}
 			}
 		}

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -60,12 +60,12 @@ func decodeSpec(data []byte) (Spec, error) {
 // has released once it never holds again, so that a participant that reads this
 // late only knows less.
 type memberRecord struct {
-	Format   int                        `json:"format"`
-	Name     string                     `json:"name"`
-	Host     string                     `json:"host"`
-	PID      int                        `json:"pid"`
-	Leaving  bool                       `json:"leaving,omitempty"`
-	Released map[recipes.Token][]string `json:"released,omitempty"` // locks by the token of the grant
+	Format   int                     `json:"format"`
+	Name     string                  `json:"name"`
+	Host     string                  `json:"host"`
+	PID      int                     `json:"pid"`
+	Leaving  bool                    `json:"leaving,omitempty"`
+	Released map[lock.Token][]string `json:"released,omitempty"` // locks by the token of the grant
 }
 
 func decodeMember(data []byte) (r memberRecord, err error) {
@@ -156,7 +156,7 @@ type groupLock struct {
 type groupEntry struct {
 	guid     string
 	name     string
-	token    recipes.Token // 0: the zxid of the write that is about to grant it
+	token    lock.Token // 0: the zxid of the write that is about to grant it
 	revoking bool
 }
 
@@ -316,7 +316,7 @@ func (a *groupAssignment) freeze(stat *zkclient.Stat) {
 	for _, l := range a.locks {
 		for i := range l.holders {
 			if l.holders[i].token == 0 {
-				l.holders[i].token = recipes.Token(stat.Mzxid)
+				l.holders[i].token = lock.Token(stat.Mzxid)
 			}
 		}
 	}
@@ -355,7 +355,7 @@ func decodeShare(data []byte, stat *zkclient.Stat, guid string) (share groupShar
 			}
 			grant := LockGrant{Lock: strings.Clone(p.lock), Token: h.token} // it is kept longer than all others
 			if grant.Token == 0 {
-				grant.Token = recipes.Token(stat.Mzxid)
+				grant.Token = lock.Token(stat.Mzxid)
 			}
 			share.entries = append(share.entries, groupOrder{grant, h.revoking})
 		}

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/assignment"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
@@ -78,7 +78,7 @@ const (
 type Holder struct {
 	ID        string
 	Name      string
-	Token     recipes.Token
+	Token     lock.Token
 	Releasing bool // it was asked to release the lock, and has not yet
 }
 

@@ -6,18 +6,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-func member(id string, change ...func(*recipes.Contender)) recipes.Contender {
-	return aHolder(id, append([]func(*recipes.Contender){func(c *recipes.Contender) { c.Hold, c.Token = "order-17", 7 }}, change...)...)
+func member(id string, change ...func(*lock.Contender)) lock.Contender {
+	return aHolder(id, append([]func(*lock.Contender){func(c *lock.Contender) { c.Hold, c.Token = "order-17", 7 }}, change...)...)
 }
 
 // Two exclusive holders are one hold: whoever waits has to wait for both.
 func TestOutlookBehindCompanions(t *testing.T) {
 	boss := aWaiter("boss")
 	boss.Priority, boss.Forceful = 9, true
-	s := lockNamed("l", []recipes.Contender{member("agent"), member("activity", func(c *recipes.Contender) { c.CleanupTimeout = 2 * time.Minute })}, boss, aWaiter("next"))
+	s := lockNamed("l", []lock.Contender{member("agent"), member("activity", func(c *lock.Contender) { c.CleanupTimeout = 2 * time.Minute })}, boss, aWaiter("next"))
 	outlook := Outlook(s)
 	require.Equal(t, fate{"boss", OutcomeTakesOver, 2 * time.Minute}, endsOf(outlook)[0])
 	require.Len(t, outlook[0].Asks, 2)
@@ -30,9 +30,9 @@ func TestOutlookBehindCompanions(t *testing.T) {
 // A companion that waits for another lock under the hold closes a circle like any
 // holder, whoever else is in the hold.
 func TestCircleThroughACompanion(t *testing.T) {
-	states := []recipes.LockState{
-		lockNamed("orders", []recipes.Contender{member("agent"), member("activity")}, aWaiter("o2", "u2")),
-		lockNamed("users", []recipes.Contender{aHolder("u2")}, aWaiter("u1", "activity")),
+	states := []lock.State{
+		lockNamed("orders", []lock.Contender{member("agent"), member("activity")}, aWaiter("o2", "u2")),
+		lockNamed("users", []lock.Contender{aHolder("u2")}, aWaiter("u1", "activity")),
 	}
 	g := WaitFor(states)
 	require.Equal(t, []string{"o2>agent", "o2>activity"}, drawn(g.From("o2")))

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Anybody may have written the numbers that a state is made of: what is foreseen ends, and says something of each waiter.
@@ -19,10 +19,10 @@ func FuzzOutlook(f *testing.F) {
 			Priority: priority.Level(level), LeaseTimeout: time.Duration(lease), CleanupTimeout: time.Duration(cleanup),
 			WaitingTimeout: new(time.Duration(waiting)), AcquireTimeout: new(time.Duration(left)), Forceful: forceful,
 		}
-		odd := recipes.Contender{ID: "a", Terms: terms, Remaining: priority.Remaining{LeaseLeft: time.Duration(left)}}
-		other := recipes.Contender{ID: "b", Terms: priority.Terms{Priority: 5}}
-		s := recipes.LockState{Scope: "a", Holders: []recipes.Contender{odd}, Waiters: []recipes.Contender{odd, other}, At: time.UnixMilli(left)}
+		odd := lock.Contender{ID: "a", Terms: terms, Remaining: priority.Remaining{LeaseLeft: time.Duration(left)}}
+		other := lock.Contender{ID: "b", Terms: priority.Terms{Priority: 5}}
+		s := lock.State{Scope: "a", Holders: []lock.Contender{odd}, Waiters: []lock.Contender{odd, other}, At: time.UnixMilli(left)}
 		require.Len(t, Outlook(s), 2)
-		WaitFor([]recipes.LockState{s})
+		WaitFor([]lock.State{s})
 	})
 }

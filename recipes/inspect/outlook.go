@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Prospect is what becomes of a waiter if from the moment of a LockState on
@@ -14,7 +14,7 @@ import (
 // until they may preempt those. A release brings everything forward, and a
 // newcomer may delay everything.
 type Prospect struct {
-	Waiter recipes.Contender
+	Waiter lock.Contender
 
 	// Outcome is how it ends, After when, counted from LockState.At:
 	// OutcomeGranted (beside those who share the lock by then, or because it is
@@ -35,7 +35,7 @@ type Prospect struct {
 
 // A ProspectAsk is a request to go that is going to be sent.
 type ProspectAsk struct {
-	Holder recipes.Contender
+	Holder lock.Contender
 	PlannedAsk
 }
 
@@ -45,7 +45,7 @@ const staying = 2 * time.Second
 
 // Outlook foresees what becomes of the waiters, in the order of the queue. It
 // takes a time that grows with the number of requests, not with its square.
-func Outlook(state recipes.LockState) []Prospect {
+func Outlook(state lock.State) []Prospect {
 	s := scene{state}
 	prospects := make([]Prospect, len(s.Waiters))
 	start := s.At
@@ -97,7 +97,7 @@ func Outlook(state recipes.LockState) []Prospect {
 		prospects[leaver].Outcome, prospects[leaver].After = outcome, passed+step
 		switch outcome {
 		case OutcomeTakesOver:
-			s.Holders = slices.DeleteFunc(s.Holders, func(h recipes.Contender) bool { return !w.Mode.Admits(h.Mode) })
+			s.Holders = slices.DeleteFunc(s.Holders, func(h lock.Contender) bool { return !w.Mode.Admits(h.Mode) })
 			s.admit(w)
 		case OutcomeGranted:
 			s.admit(w)
@@ -111,8 +111,8 @@ func Outlook(state recipes.LockState) []Prospect {
 
 // planOfFirst is the plan of the first in line. A reader among readers has no
 // holder in its way, however many they are.
-func (s *scene) planOfFirst(first recipes.Contender) Plan {
-	if first.Mode == priority.Shared && len(s.Delays) == 0 && !slices.ContainsFunc(s.Holders, func(h recipes.Contender) bool { return h.Mode != priority.Shared }) {
+func (s *scene) planOfFirst(first lock.Contender) Plan {
+	if first.Mode == priority.Shared && len(s.Delays) == 0 && !slices.ContainsFunc(s.Holders, func(h lock.Contender) bool { return h.Mode != priority.Shared }) {
 		return Plan{Outcome: OutcomeGranted}
 	}
 	return s.plan(rulesOf(first.Terms, first.Patient), nil, nil, first.ID, nil)
@@ -143,7 +143,7 @@ func (s scene) timeouts() []timeout {
 }
 
 // overdue returns by how much the waiting timeout of a polite waiter is over.
-func (s scene) overdue(w recipes.Contender) time.Duration {
+func (s scene) overdue(w lock.Contender) time.Duration {
 	if w.Forceful || w.WaitingTimeout == nil {
 		return 0
 	}
@@ -163,15 +163,15 @@ func (s scene) overdue(w recipes.Contender) time.Duration {
 
 // sent puts what the first in line asks within step into the mailboxes, and
 // returns it.
-func (s *scene) sent(first recipes.Contender, p Plan, step, passed time.Duration) []ProspectAsk {
+func (s *scene) sent(first lock.Contender, p Plan, step, passed time.Duration) []ProspectAsk {
 	var asks []ProspectAsk
 	for _, o := range p.Obstacles {
-		h := &s.Holders[slices.IndexFunc(s.Holders, func(h recipes.Contender) bool { return h.ID == o.Holder.ID })]
+		h := &s.Holders[slices.IndexFunc(s.Holders, func(h lock.Contender) bool { return h.ID == o.Holder.ID })]
 		for _, ask := range o.Asks {
 			if ask.After > step {
 				continue
 			}
-			h.PreemptedBy = append(slices.Clone(h.PreemptedBy), recipes.Preemptor{
+			h.PreemptedBy = append(slices.Clone(h.PreemptedBy), lock.Preemptor{
 				ID: first.ID, Owner: first.Owner, Priority: first.Priority, Reason: ask.Reason,
 				Forceful: first.Forceful, Grace: ask.Grace, At: s.At.Add(ask.After),
 			})
@@ -190,7 +190,7 @@ func (s *scene) pass(d time.Duration) {
 		return
 	}
 	if len(s.Delays) > 0 { // those that had not begun are over as well, for the request that has waited for them
-		s.Delays = slices.DeleteFunc(slices.Clone(s.Delays), func(x recipes.Delay) bool { return !x.Until.After(s.At) })
+		s.Delays = slices.DeleteFunc(slices.Clone(s.Delays), func(x lock.Delay) bool { return !x.Until.After(s.At) })
 	}
 	for i := range s.Holders {
 		h := &s.Holders[i]
@@ -199,7 +199,7 @@ func (s *scene) pass(d time.Duration) {
 }
 
 // admit makes a waiter a holder.
-func (s *scene) admit(w recipes.Contender) {
+func (s *scene) admit(w lock.Contender) {
 	w.Since, w.Remaining, w.Position = s.At, w.Granted(), 0
 	s.Holders = append(s.Holders, w)
 }
@@ -211,9 +211,9 @@ func (s *scene) forget(id string) {
 		if len(h.PreemptedBy) == 0 {
 			continue
 		}
-		h.PreemptedBy = slices.DeleteFunc(slices.Clone(h.PreemptedBy), func(n recipes.Preemptor) bool { return n.ID == id })
+		h.PreemptedBy = slices.DeleteFunc(slices.Clone(h.PreemptedBy), func(n lock.Preemptor) bool { return n.ID == id })
 	}
 }
 
 // A scene is a lock's state that time goes on in.
-type scene struct{ recipes.LockState }
+type scene struct{ lock.State }

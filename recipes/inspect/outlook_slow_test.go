@@ -10,12 +10,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // slowOutlook is what Outlook was before queues of thousands: one step after the
 // other, with all that is left.
-func slowOutlook(state recipes.LockState) []Prospect {
+func slowOutlook(state lock.State) []Prospect {
 	s := scene{state}
 	prospects := make([]Prospect, len(s.Waiters))
 	index := make(map[string]int, len(s.Waiters))
@@ -49,7 +49,7 @@ func slowOutlook(state recipes.LockState) []Prospect {
 		done.Outcome, done.After = outcome, passed+step
 		switch outcome {
 		case OutcomeTakesOver:
-			s.Holders = slices.DeleteFunc(s.Holders, func(h recipes.Contender) bool { return !w.Mode.Admits(h.Mode) })
+			s.Holders = slices.DeleteFunc(s.Holders, func(h lock.Contender) bool { return !w.Mode.Admits(h.Mode) })
 			s.admit(w)
 			s.forget(w.ID)
 		case OutcomeGranted:
@@ -86,7 +86,7 @@ func TestOutlookIsWhatOneStepAfterTheOtherLeadsTo(t *testing.T) {
 		mode := func(name string) priority.Mode {
 			return rapid.SampledFrom([]priority.Mode{priority.Exclusive, priority.Shared}).Draw(t, name)
 		}
-		var waiters, holders []recipes.Contender
+		var waiters, holders []lock.Contender
 		for i := range rapid.IntRange(0, 8).Draw(t, "waiters") {
 			w := aWaiter(fmt.Sprintf("w%d", i))
 			w.Priority, w.Mode = priority.Level(rapid.IntRange(0, 3).Draw(t, "priority")), mode("mode")
@@ -100,7 +100,7 @@ func TestOutlookIsWhatOneStepAfterTheOtherLeadsTo(t *testing.T) {
 			}
 			waiters = append(waiters, w)
 		}
-		slices.SortStableFunc(waiters, func(a, b recipes.Contender) int { return int(b.Priority - a.Priority) })
+		slices.SortStableFunc(waiters, func(a, b lock.Contender) int { return int(b.Priority - a.Priority) })
 		shared := mode("held")
 		for i := range rapid.IntRange(0, 3).Draw(t, "holders") {
 			h := aHolder(fmt.Sprintf("h%d", i))
@@ -108,7 +108,7 @@ func TestOutlookIsWhatOneStepAfterTheOtherLeadsTo(t *testing.T) {
 			h.LeaseLeft, h.CleanupTimeout, h.MinRuntimeLeft = span("left"), span("cleanup"), span("min left")
 			if len(waiters) > 0 && rapid.Bool().Draw(t, "asked") {
 				by := rapid.SampledFrom(waiters).Draw(t, "by")
-				h.PreemptedBy = []recipes.Preemptor{{ID: by.ID, Owner: by.Owner, Forceful: by.Forceful, Reason: priority.Outranked, Grace: span("grace"), At: planned.Add(-span("ago"))}}
+				h.PreemptedBy = []lock.Preemptor{{ID: by.ID, Owner: by.Owner, Forceful: by.Forceful, Reason: priority.Outranked, Grace: span("grace"), At: planned.Add(-span("ago"))}}
 			}
 			holders = append(holders, h)
 			if shared == priority.Exclusive {
@@ -124,9 +124,9 @@ func TestOutlookIsWhatOneStepAfterTheOtherLeadsTo(t *testing.T) {
 
 // crowd is a lock with n waiters, of which each other one reads and all wait
 // with locks of theirs.
-func crowdOf(n int, mixed bool) []recipes.LockState {
-	waiters := make([]recipes.Contender, n)
-	held := make([]recipes.LockState, 0, n)
+func crowdOf(n int, mixed bool) []lock.State {
+	waiters := make([]lock.Contender, n)
+	held := make([]lock.State, 0, n)
 	for i := range waiters {
 		own := fmt.Sprintf("own%d", i)
 		waiters[i] = aWaiter(fmt.Sprintf("w%d", i), own)
@@ -134,9 +134,9 @@ func crowdOf(n int, mixed bool) []recipes.LockState {
 		if mixed && i%2 == 0 {
 			waiters[i].Mode = priority.Shared
 		}
-		held = append(held, lockNamed(own, []recipes.Contender{aHolder(own)}))
+		held = append(held, lockNamed(own, []lock.Contender{aHolder(own)}))
 	}
-	return append(held, lockNamed("l", []recipes.Contender{aHolder("h", func(c *recipes.Contender) { c.LeaseLeft = 9 * time.Minute })}, waiters...))
+	return append(held, lockNamed("l", []lock.Contender{aHolder("h", func(c *lock.Contender) { c.LeaseLeft = 9 * time.Minute })}, waiters...))
 }
 
 func TestQueueOfTenThousandIsForeseen(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Plan is what becomes of a request if from the moment of a LockState on no
@@ -28,17 +28,17 @@ type Plan struct {
 
 	// Ahead are the waiters that come before it, Behind those that it comes
 	// before, both in the order of the queue.
-	Ahead, Behind []recipes.Contender
+	Ahead, Behind []lock.Contender
 
 	// Beside are the holders that it shares the lock with, Obstacles those in
 	// its way.
-	Beside    []recipes.Contender
+	Beside    []lock.Contender
 	Obstacles []Obstacle
 }
 
 // An Obstacle is a holder in the way of a request.
 type Obstacle struct {
-	Holder recipes.Contender
+	Holder lock.Contender
 
 	// Bar is what keeps the request now from asking this holder to go for its
 	// priority; priority.NoBar: nothing does. While one obstacle has a bar and a
@@ -73,8 +73,8 @@ const (
 )
 
 // PlanFor returns what would become of r if it were made at s.At.
-func PlanFor(s recipes.LockState, r recipes.Request) Plan {
-	at := slices.IndexFunc(s.Waiters, func(c recipes.Contender) bool { return r.Priority.Outranks(c.Priority) })
+func PlanFor(s lock.State, r lock.Request) Plan {
+	at := slices.IndexFunc(s.Waiters, func(c lock.Contender) bool { return r.Priority.Outranks(c.Priority) })
 	if at < 0 {
 		at = len(s.Waiters)
 	}
@@ -84,8 +84,8 @@ func PlanFor(s recipes.LockState, r recipes.Request) Plan {
 // PlanOf returns what will become of a waiter: why it does not preempt yet, and
 // when it will. Its acquire timeout is not known to s, and not heeded. It
 // returns false when none of s.Waiters has this ID.
-func PlanOf(s recipes.LockState, id string) (Plan, bool) {
-	at := slices.IndexFunc(s.Waiters, func(c recipes.Contender) bool { return c.ID == id })
+func PlanOf(s lock.State, id string) (Plan, bool) {
+	at := slices.IndexFunc(s.Waiters, func(c lock.Contender) bool { return c.ID == id })
 	if at < 0 {
 		return Plan{}, false
 	}
@@ -94,12 +94,12 @@ func PlanOf(s recipes.LockState, id string) (Plan, bool) {
 
 // plan foresees a request with a place between two waiters. id is "" before it
 // is made.
-func (s scene) plan(r priority.Request, ahead, behind []recipes.Contender, id string, limit *time.Duration) Plan {
+func (s scene) plan(r priority.Request, ahead, behind []lock.Contender, id string, limit *time.Duration) Plan {
 	p := Plan{Scope: s.Scope, At: s.At, Position: len(ahead) + 1}
 	p.Ahead, p.Behind = append(p.Ahead, ahead...), append(p.Behind, behind...)
 	f := priority.Facts{Request: r, First: len(ahead) == 0}
 	if id == "" && r.Mode == priority.Shared { // a newcomer may come in beside readers, past readers that wait
-		f.First = !slices.ContainsFunc(ahead, func(c recipes.Contender) bool { return c.Mode != priority.Shared })
+		f.First = !slices.ContainsFunc(ahead, func(c lock.Contender) bool { return c.Mode != priority.Shared })
 	}
 	f.Request.Try = limit != nil && *limit == 0
 	for _, h := range s.Holders {
@@ -154,7 +154,7 @@ func lockDelay(evicted []Obstacle) time.Duration {
 }
 
 // held hands the rulebook a holder, as the waiter with this id sees it.
-func (s scene) held(h recipes.Contender, id string) priority.Holder {
+func (s scene) held(h lock.Contender, id string) priority.Holder {
 	held := priority.Holder{
 		Level: h.Priority, Mode: h.Mode, CleanupTimeout: h.CleanupTimeout,
 		Remaining: h.Remaining,

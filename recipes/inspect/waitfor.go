@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A WaitGraph says which requests wait for which, over several locks: which
@@ -35,7 +35,7 @@ var waitReasons = [...]WaitReason{WaitHeld, WaitAhead, WaitUnder}
 type WaitNode struct {
 	Scope string
 	Holds bool // else it waits
-	recipes.Contender
+	lock.Contender
 
 	at time.Time // of the look
 }
@@ -101,7 +101,7 @@ const (
 
 // WaitFor returns which requests wait for which in these locks. A circle shows
 // only if all its locks are among them, see Client.Locks.
-func WaitFor(states []recipes.LockState) WaitGraph {
+func WaitFor(states []lock.State) WaitGraph {
 	g := WaitGraph{index: map[string]int{}}
 	for _, s := range states {
 		for _, h := range s.Holders {
@@ -177,7 +177,7 @@ func (g *WaitGraph) edge(from, to string, why WaitReason) {
 }
 
 // join draws what the waiters of one lock wait for.
-func (g *WaitGraph) join(s recipes.LockState) {
+func (g *WaitGraph) join(s lock.State) {
 	alone := -1 // the last one before that wants the lock for itself: it waits for all before it
 	for i, w := range s.Waiters {
 		for _, h := range s.Holders {
@@ -206,7 +206,7 @@ func (g *WaitGraph) join(s recipes.LockState) {
 
 // findCircles finds a shortest circle, takes its cut out of the graph, and goes
 // on until there is none.
-func (g *WaitGraph) findCircles(states []recipes.LockState) {
+func (g *WaitGraph) findCircles(states []lock.State) {
 	gone := make([]bool, len(g.nodes))
 	var ends map[string]ending
 	for {
@@ -304,7 +304,7 @@ type ending CircleEnd
 // request has in a circle: a waiter leaves; a holder is preempted, which
 // cancels what its work waits for, or, when that has been done already,
 // evicted.
-func endings(states []recipes.LockState, g *WaitGraph) map[string]ending {
+func endings(states []lock.State, g *WaitGraph) map[string]ending {
 	ends := map[string]ending{}
 	sooner := func(id string, e ending) {
 		if had, ok := ends[id]; !ok || e.At.Before(had.At) {
@@ -346,7 +346,7 @@ func endings(states []recipes.LockState, g *WaitGraph) map[string]ending {
 }
 
 // causeOf returns by which right a waiter evicts a holder.
-func causeOf(p Prospect, h recipes.Contender) EndCause {
+func causeOf(p Prospect, h lock.Contender) EndCause {
 	for _, n := range h.PreemptedBy {
 		if n.ID == p.Waiter.ID && (n.Reason == priority.LeaseExpired || p.Waiter.Forceful) {
 			return endCause(n.Reason)

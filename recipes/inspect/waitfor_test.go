@@ -11,12 +11,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // aHolder is a holder whose lease has five minutes left.
-func aHolder(id string, change ...func(*recipes.Contender)) recipes.Contender {
-	c := recipes.Contender{
+func aHolder(id string, change ...func(*lock.Contender)) lock.Contender {
+	c := lock.Contender{
 		ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{
 			LeaseTimeout:   10 * time.Minute,
 			CleanupTimeout: time.Minute,
@@ -29,18 +29,18 @@ func aHolder(id string, change ...func(*recipes.Contender)) recipes.Contender {
 }
 
 // aWaiter is a waiter whose work holds other locks.
-func aWaiter(id string, under ...string) recipes.Contender {
-	return recipes.Contender{ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{LeaseTimeout: 10 * time.Minute}, Under: under, Joined: planned.Add(-time.Minute)}
+func aWaiter(id string, under ...string) lock.Contender {
+	return lock.Contender{ID: id, Identity: priority.Identity{Owner: id}, Terms: priority.Terms{LeaseTimeout: 10 * time.Minute}, Under: under, Joined: planned.Add(-time.Minute)}
 }
 
-func lockNamed(scope string, holders []recipes.Contender, waiters ...recipes.Contender) recipes.LockState {
+func lockNamed(scope string, holders []lock.Contender, waiters ...lock.Contender) lock.State {
 	for i := range waiters {
 		waiters[i].Position = i + 1
 	}
-	return recipes.LockState{Scope: scope, At: planned, Holders: holders, Waiters: waiters}
+	return lock.State{Scope: scope, At: planned, Holders: holders, Waiters: waiters}
 }
 
-func reading(c recipes.Contender) recipes.Contender {
+func reading(c lock.Contender) lock.Contender {
 	c.Mode = priority.Shared
 	return c
 }
@@ -55,33 +55,33 @@ func drawn(edges []WaitEdge) []string {
 }
 
 // crossed are two works, each of which holds what the other one waits for.
-func crossed() []recipes.LockState {
-	return []recipes.LockState{
-		lockNamed("orders", []recipes.Contender{aHolder("o1")}, aWaiter("o2", "u2")),
-		lockNamed("users", []recipes.Contender{aHolder("u2", func(c *recipes.Contender) { c.Since = planned.Add(-time.Minute) })}, aWaiter("u1", "o1")),
+func crossed() []lock.State {
+	return []lock.State{
+		lockNamed("orders", []lock.Contender{aHolder("o1")}, aWaiter("o2", "u2")),
+		lockNamed("users", []lock.Contender{aHolder("u2", func(c *lock.Contender) { c.Since = planned.Add(-time.Minute) })}, aWaiter("u1", "o1")),
 	}
 }
 
 func TestWaitForDrawsWhoIsInTheWay(t *testing.T) {
 	var (
-		reader = func(id string) recipes.Contender { return reading(aHolder(id)) }
-		wants  = func(id string) recipes.Contender { return reading(aWaiter(id)) }
+		reader = func(id string) lock.Contender { return reading(aHolder(id)) }
+		wants  = func(id string) lock.Contender { return reading(aWaiter(id)) }
 	)
 	for name, c := range map[string]struct {
-		state recipes.LockState
+		state lock.State
 		want  map[string][]string
 	}{
 		"free":                        {lockNamed("l", nil), nil},
 		"first, and the lock is free": {lockNamed("l", nil, aWaiter("a")), nil},
-		"each behind the one before":  {lockNamed("l", []recipes.Contender{aHolder("h")}, aWaiter("a"), aWaiter("b"), aWaiter("c")), map[string][]string{"a": {"a>h"}, "b": {"b>h", "b>a"}, "c": {"c>h", "c>b"}}},
-		"a reader beside readers":     {lockNamed("l", []recipes.Contender{reader("h")}, wants("a")), nil},
-		"a writer behind readers":     {lockNamed("l", []recipes.Contender{reader("h"), reader("i")}, aWaiter("a")), map[string][]string{"a": {"a>h", "a>i"}}},
-		"readers wait together":       {lockNamed("l", []recipes.Contender{aHolder("h")}, wants("a"), wants("b")), map[string][]string{"a": {"a>h"}, "b": {"b>h"}}},
-		"a reader behind a writer":    {lockNamed("l", []recipes.Contender{reader("h")}, aWaiter("a"), wants("b"), wants("c")), map[string][]string{"a": {"a>h"}, "b": {"b>a"}, "c": {"c>a"}}},
-		"a writer behind the waiting": {lockNamed("l", []recipes.Contender{aHolder("h")}, aWaiter("a"), wants("b"), wants("c"), aWaiter("d")), map[string][]string{"a": {"a>h"}, "b": {"b>h", "b>a"}, "c": {"c>h", "c>a"}, "d": {"d>h", "d>c", "d>b", "d>a"}}},
+		"each behind the one before":  {lockNamed("l", []lock.Contender{aHolder("h")}, aWaiter("a"), aWaiter("b"), aWaiter("c")), map[string][]string{"a": {"a>h"}, "b": {"b>h", "b>a"}, "c": {"c>h", "c>b"}}},
+		"a reader beside readers":     {lockNamed("l", []lock.Contender{reader("h")}, wants("a")), nil},
+		"a writer behind readers":     {lockNamed("l", []lock.Contender{reader("h"), reader("i")}, aWaiter("a")), map[string][]string{"a": {"a>h", "a>i"}}},
+		"readers wait together":       {lockNamed("l", []lock.Contender{aHolder("h")}, wants("a"), wants("b")), map[string][]string{"a": {"a>h"}, "b": {"b>h"}}},
+		"a reader behind a writer":    {lockNamed("l", []lock.Contender{reader("h")}, aWaiter("a"), wants("b"), wants("c")), map[string][]string{"a": {"a>h"}, "b": {"b>a"}, "c": {"c>a"}}},
+		"a writer behind the waiting": {lockNamed("l", []lock.Contender{aHolder("h")}, aWaiter("a"), wants("b"), wants("c"), aWaiter("d")), map[string][]string{"a": {"a>h"}, "b": {"b>h", "b>a"}, "c": {"c>h", "c>a"}, "d": {"d>h", "d>c", "d>b", "d>a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := WaitFor([]recipes.LockState{c.state})
+			g := WaitFor([]lock.State{c.state})
 			for _, n := range g.Nodes() {
 				require.Equal(t, c.want[n.ID], drawn(g.From(n.ID)), n.ID)
 			}
@@ -96,28 +96,28 @@ func TestWaitForFindsCircles(t *testing.T) {
 		cut   string
 	}
 	for name, c := range map[string]struct {
-		states []recipes.LockState
+		states []lock.State
 		want   []circle
 	}{
-		"none":      {[]recipes.LockState{lockNamed("a", []recipes.Contender{aHolder("h")}, aWaiter("w"))}, nil},
+		"none":      {[]lock.State{lockNamed("a", []lock.Contender{aHolder("h")}, aWaiter("w"))}, nil},
 		"two locks": {crossed(), []circle{{"[o2>o1 o1>u1 u1>u2 u2>o2]", "u2"}}},
 		"the work that holds it wants it once more": {
-			[]recipes.LockState{lockNamed("a", []recipes.Contender{aHolder("h")}, aWaiter("w", "h"))},
+			[]lock.State{lockNamed("a", []lock.Contender{aHolder("h")}, aWaiter("w", "h"))},
 			[]circle{{"[w>h h>w]", "h"}},
 		},
-		"one cut is enough for two circles": {[]recipes.LockState{
-			lockNamed("a", []recipes.Contender{aHolder("a1", func(c *recipes.Contender) { c.Since = planned })}, aWaiter("a2", "b1"), aWaiter("a3", "c1")),
-			lockNamed("b", []recipes.Contender{aHolder("b1")}, aWaiter("b2", "a1")),
-			lockNamed("c", []recipes.Contender{aHolder("c1")}, aWaiter("c2", "a1")),
+		"one cut is enough for two circles": {[]lock.State{
+			lockNamed("a", []lock.Contender{aHolder("a1", func(c *lock.Contender) { c.Since = planned })}, aWaiter("a2", "b1"), aWaiter("a3", "c1")),
+			lockNamed("b", []lock.Contender{aHolder("b1")}, aWaiter("b2", "a1")),
+			lockNamed("c", []lock.Contender{aHolder("c1")}, aWaiter("c2", "a1")),
 		}, []circle{{"[a2>a1 a1>b2 b2>b1 b1>a2]", "a1"}}},
-		"through the queue": {[]recipes.LockState{
+		"through the queue": {[]lock.State{
 			// a3 could read beside a1, but for a2, who wants to write and stands before it.
-			lockNamed("a", []recipes.Contender{reading(aHolder("a1"))}, aWaiter("a2"), reading(aWaiter("a3", "b1"))),
-			lockNamed("b", []recipes.Contender{aHolder("b1")}, aWaiter("b2", "a1")),
+			lockNamed("a", []lock.Contender{reading(aHolder("a1"))}, aWaiter("a2"), reading(aWaiter("a3", "b1"))),
+			lockNamed("b", []lock.Contender{aHolder("b1")}, aWaiter("b2", "a1")),
 		}, []circle{{"[a3>a2 a2>a1 a1>b2 b2>b1 b1>a3]", "a1"}}},
-		"the lowest priority is cut": {[]recipes.LockState{
-			lockNamed("a", []recipes.Contender{aHolder("a1", func(c *recipes.Contender) { c.Priority, c.Since = 3, planned })}, aWaiter("a2", "b1")),
-			lockNamed("b", []recipes.Contender{aHolder("b1", func(c *recipes.Contender) { c.Priority = 2 })}, aWaiter("b2", "a1")),
+		"the lowest priority is cut": {[]lock.State{
+			lockNamed("a", []lock.Contender{aHolder("a1", func(c *lock.Contender) { c.Priority, c.Since = 3, planned })}, aWaiter("a2", "b1")),
+			lockNamed("b", []lock.Contender{aHolder("b1", func(c *lock.Contender) { c.Priority = 2 })}, aWaiter("b2", "a1")),
 		}, []circle{{"[a2>a1 a1>b2 b2>b1 b1>a2]", "b1"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestWaitForFindsCircles(t *testing.T) {
 func TestCircleEndsByItself(t *testing.T) {
 	// given: two works that cross, whose leases end in 5 minutes and in 3
 	for name, c := range map[string]struct {
-		change   func(orders, users *recipes.LockState)
+		change   func(orders, users *lock.State)
 		cause    EndCause
 		after    time.Duration
 		waiter   string
@@ -142,47 +142,47 @@ func TestCircleEndsByItself(t *testing.T) {
 		deadlock bool
 	}{
 		"by the first lease": {
-			func(_, users *recipes.LockState) { users.Holders[0].LeaseLeft = 3 * time.Minute },
+			func(_, users *lock.State) { users.Holders[0].LeaseLeft = 3 * time.Minute },
 			EndLease, 3 * time.Minute, "u1", "u2", false, true,
 		},
 		"by a preemption": {
-			func(_, users *recipes.LockState) { users.Waiters[0].Priority = 5 },
+			func(_, users *lock.State) { users.Waiters[0].Priority = 5 },
 			EndPreemption, 0, "u1", "u2", false, false,
 		},
 		"by a preemption after the minimum runtime": {
-			func(_, users *recipes.LockState) {
+			func(_, users *lock.State) {
 				users.Waiters[0].Priority, users.Holders[0].MinRuntimeLeft = 5, time.Minute
 			},
 			EndPreemption, time.Minute, "u1", "u2", false, false,
 		},
 		"by an acquire timeout": {
-			func(orders, _ *recipes.LockState) { orders.Waiters[0].AcquireTimeout = new(90 * time.Second) },
+			func(orders, _ *lock.State) { orders.Waiters[0].AcquireTimeout = new(90 * time.Second) },
 			EndAcquire, 30 * time.Second, "o2", "", false, true,
 		},
 		"by a request outside of it": {
-			func(_, users *recipes.LockState) {
-				users.Waiters = append([]recipes.Contender{{ID: "x", Terms: priority.Terms{Priority: 9, LeaseTimeout: time.Minute}}}, users.Waiters...)
+			func(_, users *lock.State) {
+				users.Waiters = append([]lock.Contender{{ID: "x", Terms: priority.Terms{Priority: 9, LeaseTimeout: time.Minute}}}, users.Waiters...)
 			},
 			EndPreemption, 0, "x", "u2", false, false,
 		},
 		"by an eviction of one that has been asked": {
-			func(_, users *recipes.LockState) {
+			func(_, users *lock.State) {
 				users.Waiters[0].Priority, users.Waiters[0].Forceful = 5, true
-				users.Holders[0].PreemptedBy = []recipes.Preemptor{{ID: "u1", Reason: priority.Outranked, Forceful: true, Grace: time.Minute, At: planned.Add(-20 * time.Second)}}
+				users.Holders[0].PreemptedBy = []lock.Preemptor{{ID: "u1", Reason: priority.Outranked, Forceful: true, Grace: time.Minute, At: planned.Add(-20 * time.Second)}}
 			},
 			EndPreemption, 40 * time.Second, "u1", "u2", true, false,
 		},
 		"by one that is polite and has asked in vain": {
-			func(_, users *recipes.LockState) {
+			func(_, users *lock.State) {
 				users.Waiters[0].Priority, users.Waiters[0].WaitingTimeout = 5, new(2*time.Minute)
-				users.Holders[0].PreemptedBy = []recipes.Preemptor{{ID: "u1", Reason: priority.Outranked, Grace: time.Minute, At: planned.Add(-time.Minute)}}
+				users.Holders[0].PreemptedBy = []lock.Preemptor{{ID: "u1", Reason: priority.Outranked, Grace: time.Minute, At: planned.Add(-time.Minute)}}
 			},
 			EndWaiting, time.Minute, "u1", "", false, true,
 		},
 		"by the lease of one that has been asked in vain": {
-			func(_, users *recipes.LockState) {
+			func(_, users *lock.State) {
 				users.Waiters[0].Priority, users.Holders[0].LeaseLeft = 5, 3*time.Minute
-				users.Holders[0].PreemptedBy = []recipes.Preemptor{{ID: "u1", Reason: priority.Outranked, Grace: time.Minute, At: planned.Add(-time.Minute)}}
+				users.Holders[0].PreemptedBy = []lock.Preemptor{{ID: "u1", Reason: priority.Outranked, Grace: time.Minute, At: planned.Add(-time.Minute)}}
 			},
 			EndLease, 4 * time.Minute, "u1", "u2", true, true,
 		},
@@ -221,7 +221,7 @@ func TestCirclesAgreeWithBruteForce(t *testing.T) {
 	})
 }
 
-func circlesAgree(t require.TestingT, states []recipes.LockState) []Circle {
+func circlesAgree(t require.TestingT, states []lock.State) []Circle {
 	ways := everyWay(states, nil)
 	circles := WaitFor(states).Circles()
 
@@ -253,21 +253,21 @@ func circlesAgree(t require.TestingT, states []recipes.LockState) []Circle {
 }
 
 // plantCircles makes so many circles, each of two works that wait for each other.
-func plantCircles(circles int) []recipes.LockState {
-	var states []recipes.LockState
+func plantCircles(circles int) []lock.State {
+	var states []lock.State
 	for i := range circles {
 		a, b := fmt.Sprintf("pa%d", i), fmt.Sprintf("pb%d", i)
 		states = append(states,
-			lockNamed("planted "+a, []recipes.Contender{aHolder(a)}, aWaiter("w"+a, b)),
-			lockNamed("planted "+b, []recipes.Contender{aHolder(b)}, aWaiter("w"+b, a)))
+			lockNamed("planted "+a, []lock.Contender{aHolder(a)}, aWaiter("w"+a, b)),
+			lockNamed("planted "+b, []lock.Contender{aHolder(b)}, aWaiter("w"+b, a)))
 	}
 	return states
 }
 
 // drawStates makes locks, and works that hold some of them, or of the planted
 // ones, and wait for one.
-func drawStates(t *rapid.T, planted []recipes.LockState) []recipes.LockState {
-	states := make([]recipes.LockState, rapid.IntRange(1, 4).Draw(t, "locks"))
+func drawStates(t *rapid.T, planted []lock.State) []lock.State {
+	states := make([]lock.State, rapid.IntRange(1, 4).Draw(t, "locks"))
 	mode := rapid.SampledFrom([]priority.Mode{priority.Exclusive, priority.Exclusive, priority.Shared})
 	level := rapid.Custom(func(t *rapid.T) priority.Level { return priority.Level(rapid.IntRange(0, 3).Draw(t, "level")) })
 	var held []string
@@ -283,7 +283,7 @@ func drawStates(t *rapid.T, planted []recipes.LockState) []recipes.LockState {
 			n = rapid.IntRange(0, 3).Draw(t, "readers")
 		}
 		for k := range n {
-			h := aHolder(fmt.Sprintf("h%d%d", i, k), func(c *recipes.Contender) {
+			h := aHolder(fmt.Sprintf("h%d%d", i, k), func(c *lock.Contender) {
 				c.Mode, c.Priority = is, level.Draw(t, "priority")
 				c.Since = planned.Add(-time.Duration(rapid.IntRange(0, 3).Draw(t, "since")) * time.Minute)
 			})
@@ -301,13 +301,13 @@ func drawStates(t *rapid.T, planted []recipes.LockState) []recipes.LockState {
 			w.Mode, w.Priority = mode.Draw(t, "mode"), level.Draw(t, "priority")
 			s.Waiters = append(s.Waiters, w)
 		}
-		slices.SortStableFunc(s.Waiters, func(a, b recipes.Contender) int { return cmp.Compare(b.Priority, a.Priority) })
+		slices.SortStableFunc(s.Waiters, func(a, b lock.Contender) int { return cmp.Compare(b.Priority, a.Priority) })
 	}
 	return slices.Concat(states, planted)
 }
 
 // everyWay says of each pair of requests whether one waits for the other.
-func everyWay(states []recipes.LockState, gone map[string]bool) map[[2]string]bool {
+func everyWay(states []lock.State, gone map[string]bool) map[[2]string]bool {
 	ways := map[[2]string]bool{}
 	holders := map[string]bool{}
 	for _, s := range states {

@@ -9,16 +9,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestSurveyKnowsWhatBelongsIntoEachRoom(t *testing.T) {
 	t.Parallel()
 	server := zktest.RunT(t)
-	c, err := recipes.NewClient(recipes.Config{
-		Servers: []string{server.Addr()}, Auth: &recipes.Digest{User: "ana", Password: "secret"},
-		Operators: []string{recipes.DigestID("ana", "secret")}, Contenders: []string{"world:anyone"},
+	c, err := lock.NewClient(lock.Config{
+		Servers: []string{server.Addr()}, Auth: &lock.Digest{User: "ana", Password: "secret"},
+		Operators: []string{lock.DigestID("ana", "secret")}, Contenders: []string{"world:anyone"},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })

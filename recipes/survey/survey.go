@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
@@ -349,7 +349,7 @@ func recordAt(path string) func(data []byte) error {
 	case room == "audit" && deep == 2:
 		return opstore.CheckAuditNode
 	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "frozen/"):
-		return recipes.CheckFrozenRecord
+		return lock.CheckFrozenRecord
 	case room == "emergency" && deep == 2 && strings.HasPrefix(below, "notes/"):
 		return decodeErrandNote
 	case room == "groups" && deep == 1:
@@ -361,9 +361,9 @@ func recordAt(path string) func(data []byte) error {
 	case room == zkclient.RoomIdentities && deep == 0:
 		return zkclient.CheckIdentitiesRecord
 	case room == "locks" && deep == 2:
-		return recipes.CheckLockRecord
+		return lock.CheckLockRecord
 	case room == "locks" && deep == 3:
-		return recipes.CheckRequestRecord
+		return lock.CheckRequestRecord
 	case room == "overrides" && deep == 0:
 		return opstore.CheckOverrides
 	case room == "requests" && deep == 1:
@@ -420,14 +420,14 @@ func childOfEmergency(_ *surveyor, _ visit, name string) (nodeKind, string) {
 }
 
 func childOfLocks(_ *surveyor, _ visit, name string) (nodeKind, string) {
-	if recipes.IsBucket(name) {
+	if lock.IsBucket(name) {
 		return childOfBucket, ""
 	}
 	return nil, "not one of the 256 buckets of the locks"
 }
 
 func childOfBucket(v *surveyor, parent visit, name string) (nodeKind, string) {
-	if _, why := recipes.ScopeIn(v.survey.Root, parent.path, name); why != "" {
+	if _, why := lock.ScopeIn(v.survey.Root, parent.path, name); why != "" {
 		return nil, why
 	}
 	v.note(func(s *Survey) { s.Scopes++ })
@@ -435,7 +435,7 @@ func childOfBucket(v *surveyor, parent visit, name string) (nodeKind, string) {
 }
 
 func childOfLock(v *surveyor, parent visit, name string) (nodeKind, string) {
-	id, level, ok := recipes.ParseRequestName(name)
+	id, level, ok := lock.ParseRequestName(name)
 	if !ok {
 		return nil, "neither holds nor waits for the lock: its name is no request's"
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
 )
@@ -124,10 +124,10 @@ func TestActivityIsPreemptedAtAnyTime(t *testing.T) {
 func TestActivityLosesItsLock(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose func(l *temporaltesting.Locks)
-		want recipes.LossReason
+		want lock.LossReason
 	}{
-		"Broken":  {func(l *temporaltesting.Locks) { l.Lose("orders") }, recipes.LossBroken},
-		"Expired": {(*temporaltesting.Locks).Expire, recipes.LossSession},
+		"Broken":  {func(l *temporaltesting.Locks) { l.Lose("orders") }, lock.LossBroken},
+		"Expired": {(*temporaltesting.Locks).Expire, lock.LossSession},
 	} {
 		t.Run(name, func(t *testing.T) {
 			locks := temporaltesting.New(t)
@@ -154,7 +154,7 @@ func TestRivalsSurviveTheSessionOfTheWorker(t *testing.T) {
 	locks.Expire()
 	try := lockguard.Requirement{Scope: "users", Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}
 	err := locks.Guard().Do(t.Context(), try, func(context.Context) error { return nil })
-	require.ErrorAs(t, err, new(*recipes.NotAcquiredError), "token %d", token)
+	require.ErrorAs(t, err, new(*lock.NotAcquiredError), "token %d", token)
 	rival.Release()
 	rival.Release()
 	require.NoError(t, locks.Guard().Do(t.Context(), try, func(context.Context) error { return nil }))

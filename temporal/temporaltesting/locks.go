@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -40,7 +40,7 @@ type Locks struct {
 	tracker *tracker
 	guard   *lockguard.Guard // of the worker
 	rivals  *lockguard.Guard
-	client  *recipes.Client // of the rivals
+	client  *lock.Client    // of the rivals
 	ctx     context.Context // ends with the test
 
 	mu     sync.Mutex
@@ -69,11 +69,11 @@ func New(t T, options ...lockguard.Option) *Locks {
 	return l
 }
 
-func (l *Locks) newGuard(name string, rival bool, options ...lockguard.Option) (*recipes.Client, *lockguard.Guard) {
+func (l *Locks) newGuard(name string, rival bool, options ...lockguard.Option) (*lock.Client, *lockguard.Guard) {
 	l.t.Helper()
-	client, err := recipes.NewClient(recipes.Config{
+	client, err := lock.NewClient(lock.Config{
 		Dialer: l.server.Dialer(name),
-		Auth:   &recipes.Digest{User: "test", Password: "test"}, // who breaks a lock has to be somebody
+		Auth:   &lock.Digest{User: "test", Password: "test"}, // who breaks a lock has to be somebody
 	})
 	if err != nil {
 		l.t.Fatalf("temporaltesting: %v", err)
@@ -89,14 +89,14 @@ func (l *Locks) newGuard(name string, rival bool, options ...lockguard.Option) (
 
 // close ends a session. What is still held is lost first: a workflow that has
 // continued as new leaves its lock to a next run that may never come.
-func (l *Locks) close(client *recipes.Client, name string) {
+func (l *Locks) close(client *lock.Client, name string) {
 	deadline, pause := time.Now().Add(patience), time.Millisecond
 	for {
 		err := client.Close(context.Background())
 		switch {
 		case err == nil:
 			return
-		case !errors.As(err, new(*recipes.BusyError)), time.Now().After(deadline):
+		case !errors.As(err, new(*lock.BusyError)), time.Now().After(deadline):
 			l.t.Errorf("temporaltesting: %v", err)
 			return
 		}
@@ -229,7 +229,7 @@ func (l *Locks) story() string {
 		fmt.Fprintf(&b, "%s %-20s %q by %q, priority %d, token %d", about.At.Format("15:04:05.000"), reflect.TypeOf(e.Notice).Name(),
 			about.Scope, about.Owner, about.Priority, about.Token)
 		switch e := e.Notice.(type) {
-		case recipes.PreemptRequested:
+		case lock.PreemptRequested:
 			fmt.Fprintf(&b, ": by %q", e.By.Owner)
 		case lockguard.NotAcquired:
 			fmt.Fprintf(&b, ": %v", e.Err)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A Rival is another process that has a lock, or wants it. When it is preempted,
@@ -142,7 +142,7 @@ func (r *Rival) Release() {
 func (l *Locks) Lose(scope string) {
 	l.t.Helper()
 	token := l.AwaitHeld(scope).Token
-	_, err := l.client.Break(l.ctx, recipes.BreakRequest{Scope: scope, Token: token, By: "test", Reason: "the test takes it away"})
+	_, err := l.client.Break(l.ctx, lock.BreakRequest{Scope: scope, Token: token, By: "test", Reason: "the test takes it away"})
 	if err != nil {
 		l.t.Fatalf("temporaltesting: the lock %q is lost: %v; now: %s", scope, err, l.tracker.now(scope))
 	}

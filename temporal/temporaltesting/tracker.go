@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // patience is how long something that is to happen may take, in real time.
@@ -83,14 +83,14 @@ func (t *tracker) noteLocked(event lockguard.Event, about lockguard.Subject, riv
 	}
 	r.about = about
 	switch event.Notice.(type) {
-	case lockguard.Waiting, recipes.Requeued, lockguard.Thawed:
+	case lockguard.Waiting, lock.Requeued, lockguard.Thawed:
 		r.phase = asking
 		t.requests[about.ID] = r
-	case recipes.Queued, recipes.Delayed, lockguard.Frozen:
+	case lock.Queued, lock.Delayed, lockguard.Frozen:
 		r.phase = queued
 	case lockguard.Acquired:
 		r.phase = held
-	case recipes.PreemptRequested:
+	case lock.PreemptRequested:
 		r.asked = true
 	case lockguard.NotAcquired, lockguard.Released, lockguard.Lost, lockguard.Bypassed:
 		delete(t.requests, about.ID)
@@ -187,7 +187,7 @@ func (t *tracker) isDelayedLocked(scope string) bool {
 			continue
 		}
 		switch event.Notice.(type) {
-		case recipes.Delayed, lockguard.Frozen:
+		case lock.Delayed, lockguard.Frozen:
 			return true
 		case lockguard.Acquired, lockguard.Released:
 			return false

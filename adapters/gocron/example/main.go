@@ -15,7 +15,7 @@ import (
 	lockkeeper "github.com/lockkeeper/lockkeeper/adapters/gocron"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func main() {
@@ -30,11 +30,11 @@ func main() {
 
 // serve runs the jobs until ctx ends.
 func serve(ctx context.Context, zk string, out io.Writer) (err error) {
-	servers, chroot, err := recipes.ParseServers(zk)
+	servers, chroot, err := lock.ParseServers(zk)
 	if err != nil {
 		return err
 	}
-	client, err := recipes.NewClient(recipes.Config{Servers: servers, Chroot: chroot})
+	client, err := lock.NewClient(lock.Config{Servers: servers, Chroot: chroot})
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -25,7 +25,7 @@ func Run(t *testing.T, f func(t *testing.T, zk *zktest.Server)) {
 // New returns a guard as a process has it: with a client of its own, whose connections have its name.
 func New(t *testing.T, zk *zktest.Server, name string) *lockguard.Guard {
 	t.Helper()
-	client, err := recipes.NewClient(recipes.Config{Dialer: zk.Dialer(name)})
+	client, err := lock.NewClient(lock.Config{Dialer: zk.Dialer(name)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
 	guard, err := lockguard.New(client)

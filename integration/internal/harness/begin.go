@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Begun is a Call with a context of its own, which ends with the test: then the call is waited for.
@@ -85,7 +85,7 @@ func (f *Fixture) Watched(path string, n int) {
 }
 
 // Renewed ends the session of a client at the server, and waits until the client has the next one.
-func (f *Fixture) Renewed(c *recipes.Client) (before, now int64) {
+func (f *Fixture) Renewed(c *lock.Client) (before, now int64) {
 	f.Helper()
 	before = f.Expire(c)
 	Eventually(f, func() bool {

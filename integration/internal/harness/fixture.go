@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // WorldACL lets everybody do everything with a node.
@@ -48,9 +48,9 @@ func NewAlone(t testing.TB, settings ...testbed.Settings) *Fixture {
 
 // Client returns a client that is closed at the end of the test. Its session timeout is 10s unless change says
 // otherwise.
-func (f *Fixture) Client(change ...func(*recipes.Config)) *recipes.Client {
+func (f *Fixture) Client(change ...func(*lock.Config)) *lock.Client {
 	f.Helper()
-	cfg := recipes.Config{Servers: []string{f.Server.Addr()}, Root: f.Root, SessionTimeout: 10 * time.Second}
+	cfg := lock.Config{Servers: []string{f.Server.Addr()}, Root: f.Root, SessionTimeout: 10 * time.Second}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -58,35 +58,35 @@ func (f *Fixture) Client(change ...func(*recipes.Config)) *recipes.Client {
 }
 
 // NewClient returns a client that is closed at the end of the test.
-func NewClient(t testing.TB, cfg recipes.Config) *recipes.Client {
+func NewClient(t testing.TB, cfg lock.Config) *lock.Client {
 	t.Helper()
-	client, err := recipes.NewClient(cfg)
+	client, err := lock.NewClient(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience(t))
 		defer cancel()
 		if err := client.Close(ctx); err != nil && !t.Failed() {
-			require.ErrorIs(t, err, recipes.ErrClosed, "close the client")
+			require.ErrorIs(t, err, lock.ErrClosed, "close the client")
 		}
 	})
 	return client
 }
 
 // SessionTimeout makes a client's session that long.
-func SessionTimeout(d time.Duration) func(*recipes.Config) {
-	return func(cfg *recipes.Config) { cfg.SessionTimeout = d }
+func SessionTimeout(d time.Duration) func(*lock.Config) {
+	return func(cfg *lock.Config) { cfg.SessionTimeout = d }
 }
 
 // Servers makes a client connect to other addresses than the server's own.
-func Servers(addresses ...string) func(*recipes.Config) {
-	return func(cfg *recipes.Config) { cfg.Servers = addresses }
+func Servers(addresses ...string) func(*lock.Config) {
+	return func(cfg *lock.Config) { cfg.Servers = addresses }
 }
 
 // Shell is an administrator's connection: the same one for the whole test.
 func (f *Fixture) Shell() *zk.Conn { return f.shell() }
 
 // Expire ends the session of a client at the server, and returns its id.
-func (f *Fixture) Expire(c *recipes.Client) int64 {
+func (f *Fixture) Expire(c *lock.Client) int64 {
 	f.Helper()
 	id, password := c.Session()
 	require.NotZero(f, id)

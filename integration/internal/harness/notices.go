@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Notices collects what one request, member or program was notified of. N is an interface such as recipes.Notice.
+// Notices collects what one request, member or program was notified of. N is an interface such as lock.Notice.
 type Notices[N any] struct {
 	who     string
 	history *History

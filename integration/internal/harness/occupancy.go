@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Occupancy is what a lock protects: it notices when more hold at once than may, and tokens that do not grow. Its zero
@@ -20,12 +20,12 @@ type Occupancy struct {
 	visits  int
 	most    int
 	crowd   []string // the first that was too large
-	highest recipes.Token
-	stale   []recipes.Token
+	highest lock.Token
+	stale   []lock.Token
 }
 
 // Enter notes that who holds. Token 0 is one that was not asked for.
-func (o *Occupancy) Enter(who string, token recipes.Token) {
+func (o *Occupancy) Enter(who string, token lock.Token) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.inside = append(o.inside, who)

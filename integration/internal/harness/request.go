@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // Request is one request for a priority lock, and then its grant.
 type Request struct {
-	*Call[*recipes.Grant]
-	*Notices[recipes.Notice]
+	*Call[*lock.Grant]
+	*Notices[lock.Notice]
 
 	Owner string
 
@@ -23,34 +23,34 @@ type Request struct {
 }
 
 // Option changes a request: by default it is exclusive, of priority 0, polite, and waits as long as it takes.
-type Option = func(*recipes.Request)
+type Option = func(*lock.Request)
 
 // At gives a request a priority.
-func At(level priority.Level) Option { return func(r *recipes.Request) { r.Priority = level } }
+func At(level priority.Level) Option { return func(r *lock.Request) { r.Priority = level } }
 
 // Within bounds the whole wait; 0 is a try.
-func Within(d time.Duration) Option { return func(r *recipes.Request) { r.AcquireTimeout = &d } }
+func Within(d time.Duration) Option { return func(r *lock.Request) { r.AcquireTimeout = &d } }
 
 // Waiting sets the waiting timeout.
-func Waiting(d time.Duration) Option { return func(r *recipes.Request) { r.WaitingTimeout = &d } }
+func Waiting(d time.Duration) Option { return func(r *lock.Request) { r.WaitingTimeout = &d } }
 
 // Cleanup sets the cleanup timeout.
-func Cleanup(d time.Duration) Option { return func(r *recipes.Request) { r.CleanupTimeout = d } }
+func Cleanup(d time.Duration) Option { return func(r *lock.Request) { r.CleanupTimeout = d } }
 
 // Lease sets the lease timeout.
-func Lease(d time.Duration) Option { return func(r *recipes.Request) { r.LeaseTimeout = d } }
+func Lease(d time.Duration) Option { return func(r *lock.Request) { r.LeaseTimeout = d } }
 
 // Try acquires what is free, and waits for nothing.
-func Try(r *recipes.Request) { Within(0)(r) }
+func Try(r *lock.Request) { Within(0)(r) }
 
 // Shared makes a reader.
-func Shared(r *recipes.Request) { r.Mode = priority.Shared }
+func Shared(r *lock.Request) { r.Mode = priority.Shared }
 
 // Forceful takes the lock over at the end of the holder's grace period.
-func Forceful(r *recipes.Request) { r.Forceful = true }
+func Forceful(r *lock.Request) { r.Forceful = true }
 
 // Lock returns the priority lock of a scope.
-func (f *Fixture) Lock(c *recipes.Client, scope string) *recipes.PriorityLock {
+func (f *Fixture) Lock(c *lock.Client, scope string) *lock.PriorityLock {
 	f.Helper()
 	l, err := c.PriorityLock(scope)
 	require.NoError(f, err)
@@ -58,21 +58,21 @@ func (f *Fixture) Lock(c *recipes.Client, scope string) *recipes.PriorityLock {
 }
 
 // Acquire requests a lock in the background. The request is cancelled, and its grant released, at the end of the test.
-func (f *Fixture) Acquire(l *recipes.PriorityLock, owner string, options ...Option) *Request {
+func (f *Fixture) Acquire(l *lock.PriorityLock, owner string, options ...Option) *Request {
 	f.Helper()
 	return f.Start(owner, l.Acquire, options...)
 }
 
 // Start is Acquire with another function that acquires, such as Join.
-func (f *Fixture) Start(owner string, acquire func(context.Context, recipes.Request) (*recipes.Grant, error), options ...Option) *Request {
+func (f *Fixture) Start(owner string, acquire func(context.Context, lock.Request) (*lock.Grant, error), options ...Option) *Request {
 	f.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &Request{Notices: NewNotices[recipes.Notice](f.History, owner), Owner: owner, f: f, cancel: cancel}
-	request := recipes.Request{Identity: priority.Identity{Owner: owner}, Notify: r.Add}
+	r := &Request{Notices: NewNotices[lock.Notice](f.History, owner), Owner: owner, f: f, cancel: cancel}
+	request := lock.Request{Identity: priority.Identity{Owner: owner}, Notify: r.Add}
 	for _, option := range options {
 		option(&request)
 	}
-	r.Call = Go(f, owner+"'s request", func() (*recipes.Grant, error) {
+	r.Call = Go(f, owner+"'s request", func() (*lock.Grant, error) {
 		grant, err := acquire(ctx, request)
 		f.History.Add(owner, "acquire: error %v", err)
 		return grant, err
@@ -91,7 +91,7 @@ func (f *Fixture) Start(owner string, acquire func(context.Context, recipes.Requ
 }
 
 // Hold acquires what is granted without a wait for others.
-func (f *Fixture) Hold(l *recipes.PriorityLock, owner string, options ...Option) *Request {
+func (f *Fixture) Hold(l *lock.PriorityLock, owner string, options ...Option) *Request {
 	f.Helper()
 	r := f.Acquire(l, owner, options...)
 	r.Granted()
@@ -102,15 +102,15 @@ func (f *Fixture) Hold(l *recipes.PriorityLock, owner string, options ...Option)
 func (r *Request) Cancel() { r.cancel() }
 
 // Queued waits until the request has its place in the queue, with its watches set.
-func (r *Request) Queued() recipes.Queued {
+func (r *Request) Queued() lock.Queued {
 	r.f.Helper()
-	return Await[recipes.Queued](r.f, r.Notices)
+	return Await[lock.Queued](r.f, r.Notices)
 }
 
 // Lost waits until the request was told that its grant is lost.
-func (r *Request) Lost() recipes.Lost {
+func (r *Request) Lost() lock.Lost {
 	r.f.Helper()
-	return Await[recipes.Lost](r.f, r.Notices)
+	return Await[lock.Lost](r.f, r.Notices)
 }
 
 // Release releases the grant.
@@ -123,7 +123,7 @@ func (r *Request) Release() {
 }
 
 // Token returns the token of the grant.
-func (r *Request) Token() recipes.Token {
+func (r *Request) Token() lock.Token {
 	r.f.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
@@ -150,14 +150,14 @@ func (r *Request) heardInOrder() {
 	r.InTurn(r.f)
 	list := r.List()
 	for i, notice := range list {
-		if _, lost := notice.(recipes.Lost); lost && i < len(list)-1 {
+		if _, lost := notice.(lock.Lost); lost && i < len(list)-1 {
 			r.f.Errorf("%s was notified of %T after its loss", r.Owner, list[i+1])
 		}
 	}
 }
 
 // State reads a lock.
-func (f *Fixture) State(c *recipes.Client, scope string) recipes.LockState {
+func (f *Fixture) State(c *lock.Client, scope string) lock.State {
 	f.Helper()
 	state, err := c.Lock(f.Context(), scope)
 	require.NoError(f, err)
@@ -165,7 +165,7 @@ func (f *Fixture) State(c *recipes.Client, scope string) recipes.LockState {
 }
 
 // Owners returns the owners of holders or waiters, in their order.
-func Owners(contenders []recipes.Contender) []string {
+func Owners(contenders []lock.Contender) []string {
 	owners := make([]string, len(contenders))
 	for i, c := range contenders {
 		owners[i] = c.Owner

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -20,7 +20,7 @@ type Contender struct {
 	Owner   string        `json:"owner"`
 	Mode    priority.Mode `json:"mode"`
 	Granted bool          `json:"granted"`
-	Token   recipes.Token `json:"token"` // of a holder; never 0
+	Token   lock.Token    `json:"token"` // of a holder; never 0
 	Hold    string        `json:"hold"`
 }
 
@@ -64,7 +64,7 @@ func contender(n zktest.Node) Contender {
 	_ = json.Unmarshal(n.Data, &c) // a foreign node has no owner
 	c.Node, c.ID = n, GUID(n.Path)
 	if c.Token == 0 {
-		c.Token = recipes.Token(n.Stat.Mzxid)
+		c.Token = lock.Token(n.Stat.Mzxid)
 	}
 	return c
 }

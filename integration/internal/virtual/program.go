@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // Program is a process that locks: a client, with a guard on it.
 type Program struct {
 	Name   string
-	Client *recipes.Client
+	Client *lock.Client
 	Guard  *lockguard.Guard
 	World  *World
 
@@ -29,7 +29,7 @@ type Program struct {
 }
 
 // Program starts a program whose sessions have this timeout, before anything else happens.
-func (w *World) Program(name string, session time.Duration, change ...func(*recipes.Config)) *Program {
+func (w *World) Program(name string, session time.Duration, change ...func(*lock.Config)) *Program {
 	w.Helper()
 	p := w.Guard(name, w.Connect(name, session, change...))
 	w.Begin() // to connect takes a moment
@@ -37,7 +37,7 @@ func (w *World) Program(name string, session time.Duration, change ...func(*reci
 }
 
 // Guard returns a program with a client that is there.
-func (w *World) Guard(name string, client *recipes.Client, options ...lockguard.Option) *Program {
+func (w *World) Guard(name string, client *lock.Client, options ...lockguard.Option) *Program {
 	w.Helper()
 	p := &Program{Name: name, Client: client, World: w}
 	var err error
@@ -57,9 +57,9 @@ func (p *Program) observe(_ context.Context, event lockguard.Event) {
 // Told is what the observers of a program were told and when, in order: without what every request begins with
 // (Waiting, Queued), and without AtRisk and RiskOver, which depend on when the client looks at its watch.
 func (p *Program) Told() (lines []string) {
-	for _, event := range Events[recipes.Notice](p) {
+	for _, event := range Events[lock.Notice](p) {
 		switch event.Notice.(type) {
-		case lockguard.Waiting, recipes.Queued, recipes.AtRisk, recipes.RiskOver:
+		case lockguard.Waiting, lock.Queued, lock.AtRisk, lock.RiskOver:
 		default:
 			lines = append(lines, fmt.Sprintf("%s %s", p.World.Since(event.At), reflect.TypeOf(event.Notice).Name()))
 		}
@@ -68,7 +68,7 @@ func (p *Program) Told() (lines []string) {
 }
 
 // Events returns the events with a notice of a kind that a program was told, in order.
-func Events[N recipes.Notice](p *Program) (found []lockguard.Event) {
+func Events[N lock.Notice](p *Program) (found []lockguard.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, event := range p.events {
@@ -80,19 +80,19 @@ func Events[N recipes.Notice](p *Program) (found []lockguard.Event) {
 }
 
 // Only returns the one notice of a kind that a program was told.
-func Only[N recipes.Notice](p *Program) N {
+func Only[N lock.Notice](p *Program) N {
 	p.World.Helper()
 	return the[N](p).Notice.(N)
 }
 
 // About returns the subject of the one notice of a kind that a program was told.
-func About[N recipes.Notice](p *Program) lockguard.Subject {
+func About[N lock.Notice](p *Program) lockguard.Subject {
 	p.World.Helper()
 	return the[N](p).Subject
 }
 
 // the returns the one event with a notice of a kind that a program was told.
-func the[N recipes.Notice](p *Program) lockguard.Event {
+func the[N lock.Notice](p *Program) lockguard.Event {
 	p.World.Helper()
 	found := Events[N](p)
 	require.Len(p.World, found, 1, "%s was told %v of %T", p.Name, found, *new(N))
@@ -112,7 +112,7 @@ func (p *Program) Session() zktest.Session {
 }
 
 // Lock is a lock as the program sees it.
-func (p *Program) Lock(scope string) recipes.LockState {
+func (p *Program) Lock(scope string) lock.State {
 	p.World.Helper()
 	state, err := p.Client.Lock(p.World.Context(), scope)
 	require.NoError(p.World, err)
@@ -120,7 +120,7 @@ func (p *Program) Lock(scope string) recipes.LockState {
 }
 
 // Acquire acquires a lock at the client, past the guard, for a day unless the request says otherwise.
-func (p *Program) Acquire(scope string, r recipes.Request) (*recipes.Grant, error) {
+func (p *Program) Acquire(scope string, r lock.Request) (*lock.Grant, error) {
 	p.World.Helper()
 	l, err := p.Client.PriorityLock(scope)
 	require.NoError(p.World, err)
@@ -129,7 +129,7 @@ func (p *Program) Acquire(scope string, r recipes.Request) (*recipes.Grant, erro
 }
 
 // Take is Acquire of what is granted.
-func (p *Program) Take(scope string, r recipes.Request) *recipes.Grant {
+func (p *Program) Take(scope string, r lock.Request) *lock.Grant {
 	p.World.Helper()
 	g, err := p.Acquire(scope, r)
 	require.NoError(p.World, err)

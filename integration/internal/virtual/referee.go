@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -102,7 +102,7 @@ func (r *Referee) grows(scope string, c Contender) {
 }
 
 // Token returns the token that a holder had when it was seen; 0 if it was not.
-func (r *Referee) Token(scope, id string) recipes.Token {
+func (r *Referee) Token(scope, id string) lock.Token {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.known[scope][id].Token

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -100,18 +100,18 @@ func (w *World) Pass(d time.Duration) {
 }
 
 // Connect returns a client that is closed at the end of the test. Its connections have its name.
-func (w *World) Connect(name string, session time.Duration, change ...func(*recipes.Config)) *recipes.Client {
+func (w *World) Connect(name string, session time.Duration, change ...func(*lock.Config)) *lock.Client {
 	w.Helper()
-	cfg := recipes.Config{Dialer: w.Dialer(name), SessionTimeout: session}
+	cfg := lock.Config{Dialer: w.Dialer(name), SessionTimeout: session}
 	for _, f := range change {
 		f(&cfg)
 	}
-	client, err := recipes.NewClient(cfg)
+	client, err := lock.NewClient(cfg)
 	require.NoError(w, err)
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), Day)
 		defer cancel()
-		if err := client.Close(ctx); !w.Failed() && !errors.Is(err, recipes.ErrClosed) {
+		if err := client.Close(ctx); !w.Failed() && !errors.Is(err, lock.ErrClosed) {
 			require.NoError(w, err, "close the client of %s", name)
 		}
 	})

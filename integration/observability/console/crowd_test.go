@@ -17,7 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/console"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 	slack = 5 * time.Second
 )
 
-// A crowd is what a recipes.Lookout tells of a thousand locks, at which ten
+// A crowd is what a lock.Lookout tells of a thousand locks, at which ten
 // thousand wait: half of them for the first, which is served again and again. That
 // a Lookout can follow so many is tested where it is.
 type crowd struct {
@@ -42,18 +42,18 @@ func newCrowd() *crowd { return &crowd{began: time.Now(), served: make(chan stru
 
 func crowdScope(i int) string { return fmt.Sprintf("cluster/eu-%d/resource/table-%04d", i%7, i) }
 
-func (c *crowd) contender(scope int, n int) recipes.Contender {
-	return recipes.Contender{
+func (c *crowd) contender(scope int, n int) lock.Contender {
+	return lock.Contender{
 		ID: fmt.Sprintf("%08x%016x", scope, n), Identity: priority.Identity{Owner: fmt.Sprintf("job-%d-of-a-team", n%97), Host: fmt.Sprintf("worker-%d.example.net", n%50), PID: 1000 + n, Message: "part 12 of 20, for the report of the quarter", Class: "cluster/{region}/resource/{table}"},
 		Terms: priority.Terms{LeaseTimeout: time.Hour, CleanupTimeout: time.Minute}, Joined: c.began.Add(-time.Duration(n) * time.Second / 10),
 	}
 }
 
-func (c *crowd) lock(scope, from, waiters int) recipes.LockState {
-	l := recipes.LockState{Scope: crowdScope(scope), At: time.Now()}
+func (c *crowd) lock(scope, from, waiters int) lock.State {
+	l := lock.State{Scope: crowdScope(scope), At: time.Now()}
 	holder := c.contender(scope, from)
-	holder.Token, holder.Since, holder.LeaseLeft = recipes.Token(1_000_000*(scope+1)+from), c.began, time.Hour
-	l.Holders = []recipes.Contender{holder}
+	holder.Token, holder.Since, holder.LeaseLeft = lock.Token(1_000_000*(scope+1)+from), c.began, time.Hour
+	l.Holders = []lock.Contender{holder}
 	for i := range waiters {
 		w := c.contender(scope, from+i+1)
 		w.Position, w.Mode = i+1, priority.Exclusive
@@ -62,7 +62,7 @@ func (c *crowd) lock(scope, from, waiters int) recipes.LockState {
 	return l
 }
 
-func (c *crowd) Run(ctx context.Context, seen func(recipes.Sighting)) error {
+func (c *crowd) Run(ctx context.Context, seen func(lock.Sighting)) error {
 	const each = crowdWaiters / 2 / (crowdLocks - 1)
 	first := crowdWaiters - each*(crowdLocks-1)
 	for i := range crowdLocks {
@@ -70,13 +70,13 @@ func (c *crowd) Run(ctx context.Context, seen func(recipes.Sighting)) error {
 		if i == 0 {
 			n = first
 		}
-		seen(recipes.Sighting{State: c.lock(i, 0, n)})
+		seen(lock.Sighting{State: c.lock(i, 0, n)})
 	}
-	seen(recipes.Sighting{Synced: true})
+	seen(lock.Sighting{Synced: true})
 	for n := 1; ; n++ {
 		select {
 		case <-c.served:
-			seen(recipes.Sighting{State: c.lock(0, n, first)}) // somebody else has joined
+			seen(lock.Sighting{State: c.lock(0, n, first)}) // somebody else has joined
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

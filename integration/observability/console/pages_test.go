@@ -20,8 +20,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
 
@@ -63,7 +63,7 @@ func formsOf(w *town, scope string) []leaf {
 	}
 }
 
-func (w *town) lockNow(scope string) recipes.LockState {
+func (w *town) lockNow(scope string) lock.State {
 	w.Helper()
 	state, err := w.client.Lock(w.Context(), scope)
 	require.NoError(w, err)

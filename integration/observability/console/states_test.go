@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -29,9 +29,9 @@ var long = strings.Repeat("Wörterbuch_ungebrochen.", 10)
 const evil = "</td><script>alert(1)</script>\u202e\"'&<b>"
 
 // A stage is a Board's source on which all is as a test has set it.
-type stage []recipes.Sighting
+type stage []lock.Sighting
 
-func (s stage) Run(ctx context.Context, seen func(recipes.Sighting)) error {
+func (s stage) Run(ctx context.Context, seen func(lock.Sighting)) error {
 	for _, one := range s {
 		seen(one)
 	}
@@ -42,8 +42,8 @@ func (s stage) Run(ctx context.Context, seen func(recipes.Sighting)) error {
 // strangers have unusual names, hold locks, and wait for them.
 func strangers() (stage, string) {
 	now := time.Now()
-	someone := func(id, owner string) recipes.Contender {
-		return recipes.Contender{
+	someone := func(id, owner string) lock.Contender {
+		return lock.Contender{
 			ID: id, Identity: priority.Identity{Owner: owner, Host: "host-" + long, PID: 1 << 22, Message: evil + long, Class: long}, Terms: priority.Terms{
 				Priority: 1 << 20, LeaseTimeout: time.Hour, CleanupTimeout: time.Minute,
 				Mode: priority.Exclusive,
@@ -54,19 +54,19 @@ func strangers() (stage, string) {
 	var all stage
 	scope := "tenant/" + long + "/" + evil
 	for i, name := range []string{scope, "shelf/a-" + long, "shelf/b-" + long} {
-		l := recipes.LockState{Scope: name, At: now}
+		l := lock.State{Scope: name, At: now}
 		h := someone(fmt.Sprintf("h%d", i), "owner-"+long)
-		h.Token, h.Since, h.LeaseLeft = recipes.Token(1<<62+i), now.Add(-300*time.Hour), -time.Hour
-		l.Holders = []recipes.Contender{h}
+		h.Token, h.Since, h.LeaseLeft = lock.Token(1<<62+i), now.Add(-300*time.Hour), -time.Hour
+		l.Holders = []lock.Contender{h}
 		for j := range 3 {
 			w := someone(fmt.Sprintf("w%d-%d", i, j), evil+long)
 			w.Position = j + 1
 			l.Waiters = append(l.Waiters, w)
 		}
-		all = append(all, recipes.Sighting{State: l})
+		all = append(all, lock.Sighting{State: l})
 	}
-	damaged := recipes.LockState{Scope: "damaged/" + long, At: now, Damage: evil + long}
-	return append(all, recipes.Sighting{State: damaged}, recipes.Sighting{Synced: true}), scope
+	damaged := lock.State{Scope: "damaged/" + long, At: now, Damage: evil + long}
+	return append(all, lock.Sighting{State: damaged}, lock.Sighting{Synced: true}), scope
 }
 
 // strange are facts of strangers.
@@ -75,12 +75,12 @@ func strange(scope string) console.Facts {
 	party := opstore.AuditParty{ID: "1", Owner: "owner-" + long, Host: long, PID: 1 << 22, Priority: 1 << 20, Token: 1 << 62}
 	job := views.Job{Name: "job-" + long, Locks: []string{scope}, State: "paused", Schedule: new("*/5 * * * *"), Timezone: new(long), Failures: 1_000_000, Paused: &views.Pause{By: long, Reason: evil + long}}
 	return console.Facts{
-		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) {
+		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) {
 			return []views.Approval{views.NewApproval(opstore.Approval{
 				ID: "a-" + long, ApprovalRequest: opstore.ApprovalRequest{Scope: scope, Reason: evil + long, Requestor: party, Holders: []opstore.AuditParty{party}, Deadline: time.Hour},
 			})}, nil, nil
 		},
-		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
+		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
 			return []opstore.AuditRecord{{
 				Seq: 1 << 40, At: now, Identity: "digest:" + long, AuditEntry: opstore.AuditEntry{
 					By: long, Action: opstore.AuditBreak, Phase: opstore.AuditOutcome, Result: opstore.AuditFailed,
@@ -88,15 +88,15 @@ func strange(scope string) console.Facts {
 				},
 			}}, nil, nil
 		},
-		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) {
+		Groups: func(context.Context) ([]views.Group, []lock.Unreadable, error) {
 			g := views.Group{Name: "group-" + long, Strategy: long, Controller: new(long), StrategyError: long}
 			g.Members = []views.GroupMember{{Name: long, Host: long, State: "joined"}}
 			g.Locks = []views.GroupLock{{Lock: long, State: "LOCKED", Holders: []views.GroupHolder{{Name: long}}, Planned: []string{long, long}}}
 			return []views.Group{g}, nil, nil
 		},
 		Job:  func(context.Context, string) (views.JobDetail, error) { return views.JobDetail{Job: job}, nil },
-		Jobs: func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return []views.Job{job}, nil, nil },
-		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) {
+		Jobs: func(context.Context) ([]views.Job, []lock.Unreadable, error) { return []views.Job{job}, nil, nil },
+		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) {
 			return []views.Override{{Record: override.Override{
 				ID: "INC-" + long, Kind: override.Freeze, Match: override.Match{Scope: scope}, Until: now.Add(time.Hour), By: long, Reason: evil + long,
 			}.Record()}}, nil, nil
@@ -107,16 +107,16 @@ func strange(scope string) console.Facts {
 // nothing are facts of an empty cluster.
 func nothing() console.Facts {
 	return console.Facts{
-		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) { return nil, nil, nil },
-		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
+		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) { return nil, nil, nil },
+		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
 			return nil, nil, nil
 		},
-		Groups: func(context.Context) ([]views.Group, []recipes.Unreadable, error) { return nil, nil, nil },
+		Groups: func(context.Context) ([]views.Group, []lock.Unreadable, error) { return nil, nil, nil },
 		Job: func(context.Context, string) (views.JobDetail, error) {
 			return views.JobDetail{}, &console.NotKnownError{What: "there is no such job"}
 		},
-		Jobs:      func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return nil, nil, nil },
-		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) { return nil, nil, nil },
+		Jobs:      func(context.Context) ([]views.Job, []lock.Unreadable, error) { return nil, nil, nil },
+		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) { return nil, nil, nil },
 	}
 }
 
@@ -124,14 +124,14 @@ func nothing() console.Facts {
 func silent() console.Facts {
 	err := errors.New("no server answers: dial tcp 10.0.0.1:2181: connect: connection refused, " + long)
 	return console.Facts{
-		Approvals: func(context.Context) ([]views.Approval, []recipes.Unreadable, error) { return nil, nil, err },
-		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []recipes.Unreadable, error) {
+		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) { return nil, nil, err },
+		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
 			return nil, nil, err
 		},
-		Groups:    func(context.Context) ([]views.Group, []recipes.Unreadable, error) { return nil, nil, err },
+		Groups:    func(context.Context) ([]views.Group, []lock.Unreadable, error) { return nil, nil, err },
 		Job:       func(context.Context, string) (views.JobDetail, error) { return views.JobDetail{}, err },
-		Jobs:      func(context.Context) ([]views.Job, []recipes.Unreadable, error) { return nil, nil, err },
-		Overrides: func(context.Context) ([]views.Override, []recipes.Unreadable, error) { return nil, nil, err },
+		Jobs:      func(context.Context) ([]views.Job, []lock.Unreadable, error) { return nil, nil, err },
+		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) { return nil, nil, err },
 	}
 }
 
@@ -141,7 +141,7 @@ func TestPagesInEveryState(t *testing.T) {
 	t.Parallel()
 	all, scope := strangers()
 	empty := stage{{Synced: true}}
-	away := recipes.Sighting{Blind: &recipes.Blindness{Since: time.Now().Add(-4 * time.Minute), Err: errors.New("no answer from 10.0.0.1:2181, " + long)}}
+	away := lock.Sighting{Blind: &lock.Blindness{Since: time.Now().Add(-4 * time.Minute), Err: errors.New("no answer from 10.0.0.1:2181, " + long)}}
 	for _, s := range []struct {
 		name  string
 		board live.Source

@@ -21,8 +21,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/views"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
@@ -33,7 +33,7 @@ const password = "hunter2 and more"
 // A town has locks in ZooKeeper, and a console that shows them.
 type town struct {
 	*testing.T
-	client   *recipes.Client
+	client   *lock.Client
 	board    *live.Board
 	trail    *opstore.AuditLog
 	operator *emergency.Operator
@@ -44,7 +44,7 @@ func newTown(t *testing.T) *town {
 	t.Helper()
 	w := &town{T: t, client: connect(t)}
 	var err error
-	lookout, err := w.client.Lookout(recipes.LookoutOptions{})
+	lookout, err := w.client.Lookout(lock.LookoutOptions{})
 	require.NoError(t, err)
 	w.board, err = live.New(live.Options{Source: lookout, Now: w.client.Now})
 	require.NoError(t, err)
@@ -66,11 +66,11 @@ func newTown(t *testing.T) *town {
 }
 
 // connect returns a client of a root that no other test uses.
-func connect(t *testing.T) *recipes.Client {
+func connect(t *testing.T) *lock.Client {
 	t.Helper()
-	client, err := recipes.NewClient(recipes.Config{
+	client, err := lock.NewClient(lock.Config{
 		Servers: []string{shared.Server(t).Addr()}, Root: testbed.Root(t), SessionTimeout: 30 * time.Second,
-		Auth: &recipes.Digest{User: "daemon", Password: "secret"},
+		Auth: &lock.Digest{User: "daemon", Password: "secret"},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -215,12 +215,12 @@ func (w *town) records() []opstore.AuditRecord {
 func (w *town) facts() console.Facts {
 	ledger := w.client.TickLedger("")
 	return console.Facts{
-		Approvals: func(ctx context.Context) ([]views.Approval, []recipes.Unreadable, error) {
+		Approvals: func(ctx context.Context) ([]views.Approval, []lock.Unreadable, error) {
 			all, left, err := w.client.Approvals().List(ctx)
 			return each(all, views.NewApproval), left, err
 		},
 		Audit: w.trail.Read,
-		Groups: func(ctx context.Context) ([]views.Group, []recipes.Unreadable, error) {
+		Groups: func(ctx context.Context) ([]views.Group, []lock.Unreadable, error) {
 			all, left, err := group.All(ctx, w.client.Client)
 			return each(all, views.NewGroup), left, err
 		},
@@ -232,11 +232,11 @@ func (w *town) facts() console.Facts {
 			now := w.client.Now()
 			return views.JobDetail{Job: views.NewJob(state, nil, now), History: views.NewHistory(state, nil, 50, now).History, Ticks: []views.NextTick{}}, nil
 		},
-		Jobs: func(ctx context.Context) ([]views.Job, []recipes.Unreadable, error) {
+		Jobs: func(ctx context.Context) ([]views.Job, []lock.Unreadable, error) {
 			all, left, err := ledger.States(ctx)
 			return each(all, func(s ticks.State) views.Job { return views.NewJob(s, nil, w.client.Now()) }), left, err
 		},
-		Overrides: func(ctx context.Context) ([]views.Override, []recipes.Unreadable, error) {
+		Overrides: func(ctx context.Context) ([]views.Override, []lock.Unreadable, error) {
 			posted, err := w.client.Overrides().List(ctx)
 			return each(posted, func(o opstore.PostedOverride) views.Override {
 				return views.Override{
@@ -257,7 +257,7 @@ func each[A, B any](all []A, f func(A) B) []B {
 
 // A hand does what people ask for, as the program does.
 type hand struct {
-	client *recipes.Client
+	client *lock.Client
 	does   *emergency.Operator
 }
 
@@ -266,7 +266,7 @@ func (h hand) Apply(ctx context.Context, o override.Override) (console.Done, err
 	return console.Done{Text: o.ID + " is in force.", Act: strings.Join(acts, " ")}, err
 }
 
-func (h hand) Break(ctx context.Context, scope string, token recipes.Token, by console.By) (console.Done, error) {
+func (h hand) Break(ctx context.Context, scope string, token lock.Token, by console.By) (console.Done, error) {
 	broken, err := h.does.Break(ctx, scope, token, emergency.By(by))
 	return console.Done{Text: "The lock of " + broken.Victim.Owner + " is broken.", Act: broken.Act}, err
 }

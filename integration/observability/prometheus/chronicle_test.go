@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A chronicle is what the guards' own events say, against which Prometheus'
@@ -54,9 +54,9 @@ func (c *chronicle) observe(_ context.Context, event lockguard.Event) {
 		}
 	case lockguard.NotAcquired:
 		c.waits = append(c.waits, measurement{about.Class, "timeout", e.Waited.Seconds()})
-	case recipes.TakenOver:
+	case lock.TakenOver:
 		c.taken[about.ID] = true
-	case recipes.PreemptSent:
+	case lock.PreemptSent:
 		if _, ok := c.sent[about.ID]; !ok {
 			c.sent[about.ID] = about.At
 		}
@@ -107,7 +107,7 @@ func (c *chronicle) primer(measure lockguard.Observer) lockguard.Observer {
 func atOnce(event lockguard.Event) (lockguard.Event, bool) {
 	event.ID, event.At = event.ID+" at once", time.Unix(0, 0)
 	switch n := event.Notice.(type) {
-	case recipes.PreemptSent, recipes.TakenOver, lockguard.CleanupStarted, lockguard.CleanupOverrun:
+	case lock.PreemptSent, lock.TakenOver, lockguard.CleanupStarted, lockguard.CleanupOverrun:
 	case lockguard.Acquired:
 		n.Waited = 0
 		event.Notice = n

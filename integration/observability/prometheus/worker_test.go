@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
 	"github.com/lockkeeper/lockkeeper/observability/traces"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // The classes of locks that the play is about.
@@ -29,7 +29,7 @@ const (
 // A worker is a process that has locks and is scraped, but for being one of its
 // own.
 type worker struct {
-	client *recipes.Client
+	client *lock.Client
 	guard  *lockguard.Guard
 	locks  *metrics.Locks
 	addr   string // where it is scraped
@@ -38,7 +38,7 @@ type worker struct {
 // startWorker starts a worker whose requests go to the chronicle and are traced.
 func startWorker(t *testing.T, servers, root string, c *chronicle, spans *tracetest.SpanRecorder, options ...metrics.Option) *worker {
 	t.Helper()
-	client, err := recipes.NewClient(recipes.Config{Servers: []string{servers}, Root: root, SessionTimeout: sessionTimeout})
+	client, err := lock.NewClient(lock.Config{Servers: []string{servers}, Root: root, SessionTimeout: sessionTimeout})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
 
@@ -66,7 +66,7 @@ func startWorker(t *testing.T, servers, root string, c *chronicle, spans *tracet
 // look has the worker tell of all locks of the cluster.
 func (w *worker) look(t *testing.T) {
 	t.Helper()
-	lookout, err := w.client.Lookout(recipes.LookoutOptions{})
+	lookout, err := w.client.Lookout(lock.LookoutOptions{})
 	require.NoError(t, err)
 	board, err := live.New(live.Options{Source: lookout, Now: w.client.Now})
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // arguments are what happens between a holder and a request that is more important. No peer has that.
@@ -61,7 +61,7 @@ func (a arguments) play(ctx context.Context, turn Turn) (Result, error) {
 // A meeting is a victim and a preemptor, each with a client of its own.
 type meeting struct {
 	turn      Turn
-	low, high *recipes.Client
+	low, high *lock.Client
 	series    map[string][]time.Duration
 }
 
@@ -93,8 +93,8 @@ func (m *meeting) once(ctx context.Context) error {
 		return err
 	}
 	told := make(chan time.Time, 1)
-	held, err := victim.Acquire(ctx, recipes.Request{Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n recipes.Notice) {
-		if _, ok := n.(recipes.PreemptRequested); ok {
+	held, err := victim.Acquire(ctx, lock.Request{Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n lock.Notice) {
+		if _, ok := n.(lock.PreemptRequested); ok {
 			told <- time.Now()
 		}
 	}})
@@ -105,7 +105,7 @@ func (m *meeting) once(ctx context.Context) error {
 	if err := held.Extend(ctx, time.Minute); err != nil {
 		return err
 	}
-	request := recipes.Request{Terms: priority.Terms{Priority: 5}}
+	request := lock.Request{Terms: priority.Terms{Priority: 5}}
 	if m.turn.Do == Takeover {
 		request.Forceful, request.WaitingTimeout = true, new(time.Duration)
 	}

@@ -6,19 +6,19 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // product has our locks: the PriorityLock, and the Semaphore where there are permits.
 type product struct {
 	options Options
-	clients map[int][]*recipes.Client // by the local queue they have
+	clients map[int][]*lock.Client // by the local queue they have
 }
 
-func newProduct(o Options) house { return &product{options: o, clients: map[int][]*recipes.Client{}} }
+func newProduct(o Options) house { return &product{options: o, clients: map[int][]*lock.Client{}} }
 
-func (p *product) get(ctx context.Context, client, localQueue int) (*recipes.Client, error) {
+func (p *product) get(ctx context.Context, client, localQueue int) (*lock.Client, error) {
 	for len(p.clients[localQueue]) <= client {
 		c, err := connect(ctx, p.options, len(p.clients[localQueue]), localQueue)
 		if err != nil {
@@ -29,8 +29,8 @@ func (p *product) get(ctx context.Context, client, localQueue int) (*recipes.Cli
 	return p.clients[localQueue][client], nil
 }
 
-func connect(ctx context.Context, o Options, client, localQueue int) (*recipes.Client, error) {
-	c, err := recipes.NewClient(clientConfig(o, client, localQueue))
+func connect(ctx context.Context, o Options, client, localQueue int) (*lock.Client, error) {
+	c, err := lock.NewClient(clientConfig(o, client, localQueue))
 	if err != nil {
 		return nil, err
 	}
@@ -39,8 +39,8 @@ func connect(ctx context.Context, o Options, client, localQueue int) (*recipes.C
 
 // clientConfig is the one place that says how a client is made: with defaults, but for what all contestants have alike, and
 // what the name of the work says.
-func clientConfig(o Options, client, localQueue int) recipes.Config {
-	return recipes.Config{
+func clientConfig(o Options, client, localQueue int) lock.Config {
+	return lock.Config{
 		Servers: []string{o.server(client)}, SessionTimeout: o.Session, ConnectTimeout: time.Minute, LocalQueue: localQueue,
 	}
 }
@@ -65,16 +65,16 @@ func (p *product) door(ctx context.Context, worker, client int, turn Turn) (acqu
 	if turn.Permits > 0 {
 		return semaphore(c, turn.Locks[worker], turn.Permits)
 	}
-	lock, err := c.PriorityLock(turn.Locks[worker])
+	l, err := c.PriorityLock(turn.Locks[worker])
 	if err != nil {
 		return nil, err
 	}
-	request := recipes.Request{Identity: priority.Identity{Owner: "bench"}}
+	request := lock.Request{Identity: priority.Identity{Owner: "bench"}}
 	if turn.Shared {
 		request.Mode = priority.Shared
 	}
 	return func(ctx context.Context) (func(context.Context) error, error) {
-		grant, err := lock.Acquire(ctx, request)
+		grant, err := l.Acquire(ctx, request)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func (p *product) door(ctx context.Context, worker, client int, turn Turn) (acqu
 	}, nil
 }
 
-func semaphore(c *recipes.Client, name string, permits int) (acquire, error) {
+func semaphore(c *lock.Client, name string, permits int) (acquire, error) {
 	s, err := classic.NewSemaphore(c.Client, "/lockkeeper-semaphores/"+name, classic.SemaphoreOptions{Limit: permits})
 	if err != nil {
 		return nil, err

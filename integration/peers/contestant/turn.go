@@ -20,7 +20,7 @@ type Turn struct {
 	// Permits is how many may be inside at a time, for semaphores.
 	Permits int `json:"permits,omitempty"`
 
-	// LocalQueue asks ours for clients that pass the lock on inside so often in a row ([recipes.Config]); others have no such thing.
+	// LocalQueue asks ours for clients that pass the lock on inside so often in a row ([lock.Config]); others have no such thing.
 	LocalQueue int `json:"local_queue,omitempty"`
 
 	// Shared asks for the lock in shared mode.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/robust/history"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // answer says how a call has ended, by the type of its error alone; an error
@@ -22,7 +22,7 @@ func answer(err error) string {
 		return history.AnswerDone
 	case told != "":
 		return told
-	case errors.As(err, new(*recipes.UnavailableError)): // what it wraps may look like the end of a context
+	case errors.As(err, new(*lock.UnavailableError)): // what it wraps may look like the end of a context
 		return history.AnswerUnavailable
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return history.AnswerGaveUp

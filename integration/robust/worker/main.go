@@ -22,7 +22,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/robust/history"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func main() {
@@ -35,7 +35,7 @@ func main() {
 // A worker is this process.
 type worker struct {
 	settings settings
-	client   *recipes.Client
+	client   *lock.Client
 	guard    *lockguard.Guard
 	log      *history.Writer
 	draining chan struct{}
@@ -51,7 +51,7 @@ func run() error {
 		return err
 	}
 	w := &worker{settings: s, log: log, draining: make(chan struct{})}
-	w.client, err = recipes.NewClient(recipes.Config{Servers: s.Servers, SessionTimeout: s.Session, Margin: s.Margin})
+	w.client, err = lock.NewClient(lock.Config{Servers: s.Servers, SessionTimeout: s.Session, Margin: s.Margin})
 	if err != nil {
 		return err
 	}

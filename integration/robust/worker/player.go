@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/robust/history"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A player takes one lock after the other.
@@ -91,25 +91,25 @@ func (v *visit) plain(ctx context.Context) {
 }
 
 // notice records a notice of the request.
-func (v *visit) notice(n recipes.Notice) {
+func (v *visit) notice(n lock.Notice) {
 	at := history.Now()
 	switch n := n.(type) {
-	case recipes.PreemptRequested:
+	case lock.PreemptRequested:
 		v.askedToGo(at, n.By.Owner, string(n.Reason), n.Grace, n.Deadline)
-	case recipes.PreemptionWithdrawn:
+	case lock.PreemptionWithdrawn:
 		v.tell(history.Event{At: at, Kind: history.Withdrawn})
-	case recipes.TakenOver:
+	case lock.TakenOver:
 		v.tookOver(at, n.From)
-	case recipes.Lost:
+	case lock.Lost:
 		v.tell(history.Event{At: at, Kind: history.Lost, Reason: string(n.Err.Reason), By: n.Err.By, Err: text(n.Err.Err)})
 		close(v.lost)
-	case recipes.Requeued:
+	case lock.Requeued:
 		v.tell(history.Event{At: at, Kind: history.Requeued, Err: text(n.Cause)})
-	case recipes.Queued:
+	case lock.Queued:
 		v.tell(history.Event{At: at, Kind: history.Queued})
-	case recipes.Displaced, recipes.Revised, recipes.CleanupPending, recipes.PendingOver,
-		recipes.PreemptSent:
-	case recipes.AtRisk:
+	case lock.Displaced, lock.Revised, lock.CleanupPending, lock.PendingOver,
+		lock.PreemptSent:
+	case lock.AtRisk:
 		v.atRisk()
 	}
 }
@@ -189,17 +189,17 @@ func (w *worker) observe(ctx context.Context, event lockguard.Event) {
 		return
 	}
 	switch e := event.Notice.(type) {
-	case recipes.PreemptRequested:
+	case lock.PreemptRequested:
 		v.askedToGo(history.Now(), e.By.Owner, string(e.Reason), e.Grace, e.Deadline)
-	case recipes.PreemptionWithdrawn:
+	case lock.PreemptionWithdrawn:
 		v.tell(history.Event{Kind: history.Withdrawn})
-	case recipes.AtRisk:
+	case lock.AtRisk:
 		v.atRisk()
-	case recipes.Queued:
+	case lock.Queued:
 		v.tell(history.Event{Kind: history.Queued})
-	case recipes.Requeued:
+	case lock.Requeued:
 		v.tell(history.Event{Kind: history.Requeued, Err: text(e.Cause)})
-	case recipes.TakenOver:
+	case lock.TakenOver:
 		v.tookOver(history.Now(), e.From)
 	default: // the rest is written down where it happens
 	}

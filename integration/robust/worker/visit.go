@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/robust/history"
 	"github.com/lockkeeper/lockkeeper/integration/robust/resource"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A visit is one request, from the call to its end.
@@ -58,7 +58,7 @@ func (v *visit) atRisk() {
 	}
 }
 
-func (v *visit) tookOver(at time.Duration, from []recipes.Contender) {
+func (v *visit) tookOver(at time.Duration, from []lock.Contender) {
 	e := history.Event{At: at, Kind: history.Took}
 	for _, c := range from {
 		e.Of = append(e.Of, c.Owner)
@@ -133,7 +133,7 @@ func (v *visit) downgrade() {
 
 // haunt writes on although the lock was lost: the resource has to know better.
 func (v *visit) haunt(err error) {
-	if lost := new(recipes.LostError); v.shared || !errors.As(err, &lost) {
+	if lost := new(lock.LostError); v.shared || !errors.As(err, &lost) {
 		return
 	}
 	for range 3 {

@@ -9,12 +9,12 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/robust/history"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // A wish is one request as it was drawn, and what its player means to do.
 type wish struct {
-	request recipes.Request
+	request lock.Request
 	guarded bool          // through package lockguard
 	giveUp  time.Duration // when the context ends; 0: never
 	stay    time.Duration // how long the work takes

@@ -19,7 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
@@ -173,7 +173,7 @@ func (s *stayers) stay(ctx context.Context) error {
 
 func guardAt(t testing.TB, root string) *lockguard.Guard {
 	t.Helper()
-	guard, err := lockguard.New(harness.NewClient(t, recipes.Config{Servers: []string{zookeeper.Server(t).Addr()}, Root: root}))
+	guard, err := lockguard.New(harness.NewClient(t, lock.Config{Servers: []string{zookeeper.Server(t).Addr()}, Root: root}))
 	require.NoError(t, err)
 	return guard
 }
