@@ -21,7 +21,7 @@ func TestListOfScenariosIsComplete(t *testing.T) {
 	for _, suite := range []string{
 		"integration/locks", "integration/helix", "integration/interleavings", "integration/steps", "integration/virtualtime", "integration/foreign", "integration/classic",
 		"integration/polyglot", "integration/groups",
-		"lockguard", "recipes", "recipes/assignment",
+		"lockguard", "recipes/lock", "recipes/assignment",
 	} {
 		suites[filepath.Base(suite)] = testsIn(t, filepath.Join("..", suite))
 	}

@@ -10,7 +10,7 @@ import (
 
 // An Event is a notice with its subject: one step in the life of a lock request.
 // A reader switches over the type of its Notice. The notices that the lock itself
-// tells are those of package recipes, passed on as they are. This file declares
+// tells are those of package lock, passed on as they are. This file declares
 // what only the Guard and the layers above it know. The set of both is closed.
 // Not passed on are Joined, Revised, CleanupPending and PendingOver; lock.Lost
 // becomes Lost.

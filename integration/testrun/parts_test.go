@@ -69,7 +69,7 @@ func TestPackageIsLookedUpInAllParts(t *testing.T) {
 		}
 		return list
 	}
-	require.Equal(t, []string{"embedded ./recipes"}, names("./recipes/lock"))
+	require.Equal(t, []string{"embedded ./recipes/lock"}, names("./recipes/lock"))
 	require.Equal(t, []string{"embedded ./integration/locks", "real ./integration/locks", "local-queue ./integration/locks"}, names("integration/locks/"))
 	require.Equal(t, []string{"gocron ./example"}, names("adapters/gocron/example"))
 

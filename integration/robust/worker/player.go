@@ -59,7 +59,7 @@ func (p *player) turn() {
 	}
 }
 
-// plain takes the lock by package recipes.
+// plain takes the lock by package lock.
 func (v *visit) plain(ctx context.Context) {
 	lock, err := v.w.client.PriorityLock(v.scope)
 	if err != nil {
