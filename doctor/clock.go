@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/recipes/lock"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // How far clocks may be apart. Locks do not depend on them but in one place: what
@@ -72,7 +72,7 @@ func checkServerClocks(f *findings, x *facts) {
 }
 
 // bestStamp returns the most accurate one.
-func bestStamp(servers []*server) (best *lock.Stamp) {
+func bestStamp(servers []*server) (best *zkclient.Stamp) {
 	for _, s := range servers {
 		if s.stamp == nil {
 			continue

@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/survey"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // Options say what is examined.
@@ -84,13 +85,13 @@ func Examine(ctx context.Context, o Options) Report {
 // facts are what was seen.
 type facts struct {
 	servers   []*server // in the order of the connect string
-	members   []lock.EnsembleMember
+	members   []zkclient.EnsembleMember
 	survey    survey.Survey
 	surveyErr error
 	posted    []opstore.PostedOverride
 	postedErr error
-	known     *lock.Identities // as an operator has left them; nil: none set, or they cannot be read
-	unknown   error            // why the client must make no nodes; nil if it may
+	known     *zkclient.Identities // as an operator has left them; nil: none set, or they cannot be read
+	unknown   error                // why the client must make no nodes; nil if it may
 	audit     opstore.AuditReport
 	auditErr  error
 	urgent    []urgent

@@ -35,10 +35,10 @@ func run(check func(*findings, *facts, Options), x *facts, o Options) string {
 	return strings.Join(lines, "\n")
 }
 
-func voters(n int) []lock.EnsembleMember {
-	members := make([]lock.EnsembleMember, n)
+func voters(n int) []zkclient.EnsembleMember {
+	members := make([]zkclient.EnsembleMember, n)
 	for i := range members {
-		members[i] = lock.EnsembleMember{ID: i + 1, Host: "zk"}
+		members[i] = zkclient.EnsembleMember{ID: i + 1, Host: "zk"}
 	}
 	return members
 }
@@ -71,7 +71,7 @@ func TestQuorum(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		servers []*server
-		members []lock.EnsembleMember
+		members []zkclient.EnsembleMember
 		want    string
 	}{
 		"none there":                        {[]*server{down}, nil, ""},
@@ -84,7 +84,7 @@ func TestQuorum(t *testing.T) {
 		"one down":                          {[]*server{member("a", "leader", "synced_followers", "1"), member("b", "follower"), down}, voters(3), "problem: 2 of 3 voting servers are there: when one more fails, no lock is granted"},
 		"one behind":                        {[]*server{member("a", "leader", "followers", "2", "synced_followers", "1"), member("b", "follower"), down}, voters(3), "warning: a: 1 of its followers have not caught up\nproblem: 2 of 3 voting servers are there: when one more fails, no lock is granted"},
 		"even":                              {[]*server{member("a", "leader", "synced_followers", "3"), member("b", "follower"), member("c", "follower"), member("d", "follower")}, voters(4), "warning: 4 servers vote: no more of them may fail than of 3\nok: 4 voting servers, all there, led by a: one may fail"},
-		"an observer":                       {[]*server{member("a", "leader", "learners", "3", "synced_followers", "2", "synced_observers", "1"), member("b", "observer"), member("c", "follower"), member("d", "follower")}, append(voters(3), lock.EnsembleMember{ID: 4, Host: "zk", Observer: true}), "ok: 3 voting servers, all there, led by a: one may fail"},
+		"an observer":                       {[]*server{member("a", "leader", "learners", "3", "synced_followers", "2", "synced_observers", "1"), member("b", "observer"), member("c", "follower"), member("d", "follower")}, append(voters(3), zkclient.EnsembleMember{ID: 4, Host: "zk", Observer: true}), "ok: 3 voting servers, all there, led by a: one may fail"},
 		"silent":                            {[]*server{member("a", ""), member("b", ""), member("c", "")}, voters(3), "ok: 3 servers vote; how many follow the leader is not known\nskipped: which server leads is not known: none in the connect string says so"},
 		"no leader":                         {[]*server{member("a", "follower"), member("b", "follower"), member("c", "follower")}, voters(3), "ok: 3 servers vote; how many follow the leader is not known\nskipped: no server of the connect string leads"},
 		"one of three named":                {[]*server{member("a", "leader", "synced_followers", "2")}, voters(3), "ok: 3 voting servers, all there, led by a: one may fail\nwarning: the connect string names 1 server of an ensemble of 3: clients are cut off when those fail"},
@@ -206,7 +206,7 @@ func TestLeasesAgainstTheSessionTimeout(t *testing.T) {
 func TestClocks(t *testing.T) {
 	now := time.Now()
 	at := func(ahead, round time.Duration) *server {
-		return &server{address: "a", stamp: &lock.Stamp{At: now.Add(ahead + round/2), Sent: now, Replied: now.Add(round)}}
+		return &server{address: "a", stamp: &zkclient.Stamp{At: now.Add(ahead + round/2), Sent: now, Replied: now.Add(round)}}
 	}
 	for want, s := range map[string]*server{
 		"ok: the leader's clock is 500 ms ahead of this machine's (± 2.00 ms)":     at(500*time.Millisecond, 2*time.Millisecond),

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
-	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/survey"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // checkMatrix compares the lists of the nodes with those that the configuration
@@ -126,24 +126,26 @@ func wrong(x *facts, o Options, node string) string {
 	i := slices.IndexFunc(x.survey.ACLs, func(n survey.NodeACL) bool { return n.Path == node })
 	has, want := x.survey.ACLs[i].ACL, o.Client.NodeACL(node)
 	for _, a := range has {
-		if !slices.ContainsFunc(want, func(b lock.ACL) bool { return sameEntry(a, b) }) {
+		if !slices.ContainsFunc(want, func(b zkclient.ACL) bool { return sameEntry(a, b) }) {
 			return "there is " + knownEntry(a)
 		}
 	}
 	for _, b := range want {
-		if !slices.ContainsFunc(has, func(a lock.ACL) bool { return sameEntry(a, b) }) {
+		if !slices.ContainsFunc(has, func(a zkclient.ACL) bool { return sameEntry(a, b) }) {
 			return knownEntry(b) + " is missing"
 		}
 	}
 	return ""
 }
 
-func knownEntry(a lock.ACL) string { return known(a.Scheme+":"+a.ID) + ":" + a.Permissions.String() }
+func knownEntry(a zkclient.ACL) string {
+	return known(a.Scheme+":"+a.ID) + ":" + a.Permissions.String()
+}
 
-func sameList(has, want []lock.ACL) bool {
-	within := func(all []lock.ACL, flip bool) func(lock.ACL) bool {
-		return func(a lock.ACL) bool {
-			return !slices.ContainsFunc(all, func(b lock.ACL) bool {
+func sameList(has, want []zkclient.ACL) bool {
+	within := func(all []zkclient.ACL, flip bool) func(zkclient.ACL) bool {
+		return func(a zkclient.ACL) bool {
+			return !slices.ContainsFunc(all, func(b zkclient.ACL) bool {
 				if flip {
 					return sameEntry(b, a)
 				}
@@ -156,7 +158,7 @@ func sameList(has, want []lock.ACL) bool {
 
 // sameEntry compares an entry as ZooKeeper shows it, perhaps without the hash,
 // with one of the configuration.
-func sameEntry(has, want lock.ACL) bool {
+func sameEntry(has, want zkclient.ACL) bool {
 	if has.Scheme != want.Scheme || has.Permissions != want.Permissions {
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A server is what was seen of one server of the connect string.
@@ -27,7 +28,7 @@ type server struct {
 	sync     times
 	read     times
 	write    times // of a create and of a delete: two each
-	stamp    *lock.Stamp
+	stamp    *zkclient.Stamp
 
 	// Of its own clock, seen when it accepted our connection.
 	ahead    time.Duration
@@ -147,7 +148,7 @@ func (x *examiner) measure(ctx context.Context, s *server) {
 }
 
 // writes measures writes; the error is that of the first, if it is refused.
-func (s *server) writes(ctx context.Context, probe *lock.Probe) error {
+func (s *server) writes(ctx context.Context, probe *zkclient.Probe) error {
 	stamp, err := probe.Stamp(ctx)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // checkAccess is about who may do what with the nodes.
@@ -41,7 +42,7 @@ func checkAccess(f *findings, x *facts, o Options) {
 	var foreign []string      // for another client alone
 	for _, node := range x.survey.ACLs {
 		switch {
-		case worldMay(node.ACL, lock.PermissionWrite|lock.PermissionCreate|lock.PermissionDelete|lock.PermissionAdmin):
+		case worldMay(node.ACL, zkclient.PermissionWrite|zkclient.PermissionCreate|zkclient.PermissionDelete|zkclient.PermissionAdmin):
 			open = append(open, node.Path)
 		default:
 			closed = append(closed, node.Path)
@@ -83,16 +84,16 @@ func sensitive(f *findings, x *facts, open []string) {
 }
 
 // worldMay reports whether everybody has one of these rights.
-func worldMay(acl []lock.ACL, rights lock.Permission) bool {
-	return slices.ContainsFunc(acl, func(a lock.ACL) bool { return a.Scheme == "world" && a.Permissions&rights != 0 })
+func worldMay(acl []zkclient.ACL, rights zkclient.Permission) bool {
+	return slices.ContainsFunc(acl, func(a zkclient.ACL) bool { return a.Scheme == "world" && a.Permissions&rights != 0 })
 }
 
 // ours reports whether we may write, as far as can be told from here: what other
 // schemes than digest know us by is not known. The hash of a password is hidden
 // ("ana:x") from clients that may not change the list.
-func ours(acl []lock.ACL, o Options) bool {
+func ours(acl []zkclient.ACL, o Options) bool {
 	for _, a := range acl {
-		if a.Permissions&(lock.PermissionWrite|lock.PermissionCreate) == 0 {
+		if a.Permissions&(zkclient.PermissionWrite|zkclient.PermissionCreate) == 0 {
 			continue
 		}
 		if a.Scheme != "digest" || o.Client.Auth != nil && "digest:"+a.ID == lock.DigestID(o.Client.Auth.User, o.Client.Auth.Password) {
@@ -119,10 +120,10 @@ func checkOperators(f *findings, x *facts, o Options) {
 		scheme, id, _ := strings.Cut(operator, ":")
 		var without []string
 		for _, node := range x.survey.ACLs {
-			if worldMay(node.ACL, lock.PermissionWrite) || restricted(x.survey.Root, node.Path) {
+			if worldMay(node.ACL, zkclient.PermissionWrite) || restricted(x.survey.Root, node.Path) {
 				continue
 			}
-			named := slices.ContainsFunc(node.ACL, func(a lock.ACL) bool {
+			named := slices.ContainsFunc(node.ACL, func(a zkclient.ACL) bool {
 				return a.Scheme == scheme && (a.ID == id || strings.HasSuffix(a.ID, ":x"))
 			})
 			if !named {

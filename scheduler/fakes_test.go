@@ -23,6 +23,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -158,12 +159,12 @@ func (l *ledger) reach(ctx context.Context) error {
 }
 
 // ServerTime knows the leader's clock to 20ms.
-func (l *ledger) ServerTime() (now lock.ServerTime, ok bool) {
+func (l *ledger) ServerTime() (now zkclient.ServerTime, ok bool) {
 	if l.server == nil {
 		return now, false
 	}
 	at := time.Now().Add(time.Duration(l.server.Load())).Round(0)
-	return lock.ServerTime{Earliest: at.Add(-10 * time.Millisecond), Latest: at.Add(10 * time.Millisecond)}, true
+	return zkclient.ServerTime{Earliest: at.Add(-10 * time.Millisecond), Latest: at.Add(10 * time.Millisecond)}, true
 }
 
 func (l *ledger) AwaitServerTime(ctx context.Context) error {

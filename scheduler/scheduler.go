@@ -15,8 +15,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // Config says what a Scheduler works with. Only Ledger is needed.
@@ -99,7 +99,7 @@ type Ledger interface {
 
 	// ServerTime is the clock of ZooKeeper, as far as it is known; it must not
 	// block. No tick comes due before AwaitServerTime has returned.
-	ServerTime() (now lock.ServerTime, ok bool)
+	ServerTime() (now zkclient.ServerTime, ok bool)
 	AwaitServerTime(ctx context.Context) error
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // Options say what is measured.
@@ -122,7 +123,7 @@ func (o *Options) complete() error {
 // A meter has the sessions.
 type meter struct {
 	clients []*lock.Client
-	probes  []*lock.Probe
+	probes  []*zkclient.Probe
 }
 
 // open opens as many sessions as are needed at a time, two at least.

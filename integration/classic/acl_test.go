@@ -9,23 +9,24 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-func anyone(p lock.Permission) []lock.ACL {
-	return []lock.ACL{{Permissions: p, Scheme: "world", ID: "anyone"}}
+func anyone(p zkclient.Permission) []zkclient.ACL {
+	return []zkclient.ACL{{Permissions: p, Scheme: "world", ID: "anyone"}}
 }
 
 // Curator A1, A2
 func TestEachLevelThatAMutexCreatesHasItsOwnACL(t *testing.T) {
 	eachNaming(t, func(t *testing.T, f *fixture, naming func(*classic.MutexOptions)) {
-		const others = lock.PermissionRead | lock.PermissionWrite
-		rights := map[string]lock.Permission{
-			"/locks":       lock.PermissionAll,
-			"/locks/users": lock.PermissionAll &^ lock.PermissionAdmin,
+		const others = zkclient.PermissionRead | zkclient.PermissionWrite
+		rights := map[string]zkclient.Permission{
+			"/locks":       zkclient.PermissionAll,
+			"/locks/users": zkclient.PermissionAll &^ zkclient.PermissionAdmin,
 		}
 		r := f.hold("ann", f.mutex(f.client(), naming, func(o *classic.MutexOptions) {
-			o.ACL = func(path string) []lock.ACL {
+			o.ACL = func(path string) []zkclient.ACL {
 				if p, ok := rights[path]; ok {
 					return anyone(p)
 				}
@@ -33,7 +34,7 @@ func TestEachLevelThatAMutexCreatesHasItsOwnACL(t *testing.T) {
 			}
 		}).Acquire)
 
-		for path, p := range map[string]lock.Permission{"/locks": rights["/locks"], users: rights[users], r.Path(): others} {
+		for path, p := range map[string]zkclient.Permission{"/locks": rights["/locks"], users: rights[users], r.Path(): others} {
 			acl, _, err := f.Shell().GetACL(f.Root + path)
 			require.NoError(t, err)
 			require.Equal(t, zk.WorldACL(int32(p)), acl, path)
@@ -47,7 +48,7 @@ func TestMutexWithoutACLsOfItsOwnUsesThoseOfTheClient(t *testing.T) {
 	f := share(t)
 	require.NoError(t, f.Shell().AddAuth("digest", []byte("ann:secret")))
 	c := f.client(func(cfg *lock.Config) { cfg.Auth = &lock.Digest{User: "ann", Password: "secret"} })
-	r := f.hold("ann", f.mutex(c, func(o *classic.MutexOptions) { o.ACL = func(string) []lock.ACL { return nil } }).Acquire)
+	r := f.hold("ann", f.mutex(c, func(o *classic.MutexOptions) { o.ACL = func(string) []zkclient.ACL { return nil } }).Acquire)
 	for _, path := range []string{"/locks", users, r.Path()} {
 		acl, _, err := f.Shell().GetACL(f.Root + path)
 		require.NoError(t, err)

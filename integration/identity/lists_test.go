@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/ticks"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // alone is the configuration of somebody who has credentials and nothing else.
@@ -70,7 +71,7 @@ func TestClientWithItsOwnCredentialsAloneTakesTheListsFromZooKeeper(t *testing.T
 	require.Equal(t, ids(rita), there.Readers)
 }
 
-func acls(list []lock.ACL) (all []zk.ACL) {
+func acls(list []zkclient.ACL) (all []zk.ACL) {
 	for _, e := range list {
 		all = append(all, zk.ACL{Perms: int32(e.Permissions), Scheme: e.Scheme, ID: e.ID})
 	}
@@ -190,12 +191,12 @@ func TestListsThatDisagreeWithThoseInZooKeeperAreRefused(t *testing.T) {
 	operator.Contenders = cfg.Contenders
 	all, err := h.connect(operator).Init(h.Context())
 	require.NoError(t, err)
-	states := map[string]lock.RootNode{}
+	states := map[string]zkclient.RootNode{}
 	for _, n := range all {
 		states[path.Base(n.Path)] = n
 	}
-	require.Equal(t, lock.RootNodeRenewed, states["identities"].State)
-	require.Equal(t, lock.RootNodeThere, states["locks"].State)
+	require.Equal(t, zkclient.RootNodeRenewed, states["identities"].State)
+	require.Equal(t, zkclient.RootNodeThere, states["locks"].State)
 	require.Equal(t, "digest:keeper:cdrw should not be there", states["locks"].Differs)
 	require.NoError(t, works(h.Context(), c), "the same client, now that they agree")
 	require.ErrorAs(t, works(h.Context(), h.connect(h.namedConfig(keeper))), &unknown)
@@ -302,13 +303,13 @@ func TestInitSaysWhatItHasDone(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, len(h.namedConfig(ana).Rooms()))
 	for _, n := range all {
-		require.Equal(t, lock.RootNodeMade, n.State, n.Path)
+		require.Equal(t, zkclient.RootNodeMade, n.State, n.Path)
 		require.Empty(t, n.Differs)
 	}
 	all, err = h.connect(h.alone(ana)).Init(h.Context())
 	require.NoError(t, err)
 	for _, n := range all {
-		require.Equal(t, lock.RootNodeThere, n.State, n.Path)
+		require.Equal(t, zkclient.RootNodeThere, n.State, n.Path)
 		require.Empty(t, n.Differs)
 	}
 
@@ -316,16 +317,16 @@ func TestInitSaysWhatItHasDone(t *testing.T) {
 	open.squat(anonymous, open.Root, nil, world(zk.PermAll))
 	all, err = open.named(ana).Init(open.Context())
 	require.NoError(t, err)
-	require.Equal(t, lock.RootNode{
-		Path: open.Root, State: lock.RootNodeThere,
+	require.Equal(t, zkclient.RootNode{
+		Path: open.Root, State: zkclient.RootNodeThere,
 		Differs: "world:anyone:cdrwa should not be there, digest:ana:cdrwa is missing, digest:keeper:r is missing, digest:worker:r is missing, digest:rita:r is missing",
 	}, all[0])
-	require.Equal(t, lock.RootNodeMade, all[1].State)
+	require.Equal(t, zkclient.RootNodeMade, all[1].State)
 
 	secured := newFixture(t)
 	all, err = secured.client(ana, ana, keeper).Init(secured.Context())
 	require.NoError(t, err)
-	require.Equal(t, []lock.RootNode{{Path: secured.Root, State: lock.RootNodeMade}, {Path: secured.Root + "/identities", State: lock.RootNodeMade}}, all)
+	require.Equal(t, []zkclient.RootNode{{Path: secured.Root, State: zkclient.RootNodeMade}, {Path: secured.Root + "/identities", State: zkclient.RootNodeMade}}, all)
 	require.NoError(t, works(secured.Context(), secured.client(keeper)), "takes the operators from there")
 	_, _, err = secured.client(ana).Locks(secured.Context())
 	require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/recipes/survey"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // named connects somebody who has the three lists: Ana operates, Keeper and
@@ -251,9 +252,9 @@ func TestReadersSeeAllAndLearnWhichRightTheyLack(t *testing.T) {
 	require.Empty(t, below.Refused)
 	require.Empty(t, below.Strangers)
 
-	for what, right := range map[string]lock.Permission{
-		"queue": lock.PermissionCreate, "take another lock": lock.PermissionCreate, "ask for a decision": lock.PermissionCreate,
-		"append a record": lock.PermissionWrite, "resume a job": lock.PermissionWrite,
+	for what, right := range map[string]zkclient.Permission{
+		"queue": zkclient.PermissionCreate, "take another lock": zkclient.PermissionCreate, "ask for a decision": zkclient.PermissionCreate,
+		"append a record": zkclient.PermissionWrite, "resume a job": zkclient.PermissionWrite,
 	} {
 		err := deeds[what]()
 		var denied *lock.AccessError

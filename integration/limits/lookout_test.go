@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // Given very many locks with queues, then a live view of them reads each once, shows a change, and leaves nothing
@@ -44,7 +45,7 @@ func TestLiveViewOfManyLocksWithManyWaiters(t *testing.T) {
 	// when somebody looks
 	viewer := h.client()
 	var reads atomic.Int64
-	viewer.OnOperation(func(o lock.Operation) {
+	viewer.OnOperation(func(o zkclient.Operation) {
 		if o.Name != "sync" { // which keeps the session alive
 			reads.Add(1)
 		}

@@ -23,7 +23,7 @@ func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 	}
 	connected := func(reconnects, expirations uint64) func(lock.Health) bool {
 		return func(x lock.Health) bool { // a server that has just started may hang up once more
-			return x.State == lock.SessionConnected && x.Err == nil && x.Reconnects >= reconnects && x.Expirations == expirations
+			return x.State == zkclient.SessionConnected && x.Err == nil && x.Reconnects >= reconnects && x.Expirations == expirations
 		}
 	}
 
@@ -38,7 +38,7 @@ func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 
 	// when the server stops: what is held is safe for ever less time
 	require.NoError(t, h.Server.Stop())
-	before := healthy(c, "the server has stopped", func(x lock.Health) bool { return x.State == lock.SessionSuspended && x.Err != nil }).Left
+	before := healthy(c, "the server has stopped", func(x lock.Health) bool { return x.State == zkclient.SessionSuspended && x.Err != nil }).Left
 	healthy(c, "time goes by", func(x lock.Health) bool { return x.Left < before })
 
 	// and comes back
@@ -51,7 +51,7 @@ func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 
 	require.NoError(t, c.Close(t.Context()))
 	closed := c.Health()
-	require.Equal(t, lock.SessionClosed, closed.State)
+	require.Equal(t, zkclient.SessionClosed, closed.State)
 	require.Zero(t, closed.Left)
 	require.EqualValues(t, 1, closed.Expirations, "Close is no expiration")
 }
@@ -60,12 +60,12 @@ func TestEveryOperationIsReportedWithWhatBecameOfIt(t *testing.T) {
 	h := alone(t)
 	type kind struct {
 		name   string
-		result lock.OperationResult
+		result zkclient.OperationResult
 	}
 	var mu sync.Mutex
 	told := map[kind]int{}
 	c := h.Client()
-	c.OnOperation(func(o lock.Operation) {
+	c.OnOperation(func(o zkclient.Operation) {
 		mu.Lock()
 		defer mu.Unlock()
 		told[kind{o.Name, o.Result}]++
@@ -88,7 +88,7 @@ func TestEveryOperationIsReportedWithWhatBecameOfIt(t *testing.T) {
 
 	// then
 	for _, want := range []string{"multi", "get", "children"} {
-		require.Positive(t, seen()[kind{want, lock.OperationOK}], "%s in %v", want, seen())
+		require.Positive(t, seen()[kind{want, zkclient.OperationOK}], "%s in %v", want, seen())
 	}
 	for k := range seen() {
 		require.Contains(t, zkclient.OperationNames(), k.name)
@@ -99,14 +99,14 @@ func TestEveryOperationIsReportedWithWhatBecameOfIt(t *testing.T) {
 	require.NoError(t, h.Server.Pause())
 	carl := h.Acquire(h.lock(c), "carl")
 	harness.Eventually(t, func() bool {
-		return slices.ContainsFunc(slices.Collect(maps.Keys(seen())), func(k kind) bool { return k.result == lock.OperationLost })
+		return slices.ContainsFunc(slices.Collect(maps.Keys(seen())), func(k kind) bool { return k.result == zkclient.OperationLost })
 	}, "an operation is lost")
 	require.NoError(t, h.Server.Resume())
 	carl.Release()
 
 	// the callback is not called any more; a ping may be under way
 	c.OnOperation(nil)
-	before := seen()[kind{"multi", lock.OperationOK}]
+	before := seen()[kind{"multi", zkclient.OperationOK}]
 	h.Hold(h.lock(c), "dora").Release()
-	require.Equal(t, before, seen()[kind{"multi", lock.OperationOK}])
+	require.Equal(t, before, seen()[kind{"multi", zkclient.OperationOK}])
 }

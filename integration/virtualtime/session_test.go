@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A holder that is cut off as soon as it holds: every instant is known.
@@ -281,7 +282,7 @@ func TestIdleHoldersSendAHeartbeatEveryFifteenthOfTheSessionAndOneOfThemWritesFo
 			g, err := l.Acquire(w.Context(), lock.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}})
 			require.NoError(w, err)
 			w.Cleanup(func() { require.NoError(w, g.Release(context.Background())) })
-			p.Client.OnOperation(func(op lock.Operation) {
+			p.Client.OnOperation(func(op zkclient.Operation) {
 				mu.Lock()
 				defer mu.Unlock()
 				sent[op.Name]++

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // A Check is one thing that has to be right for a process to be ready.
@@ -78,20 +79,20 @@ func Session(health func() lock.Health) []Check {
 	return []Check{
 		{Name: "zookeeper", Ask: func() error {
 			switch h := health(); {
-			case h.State == lock.SessionSuspended:
+			case h.State == zkclient.SessionSuspended:
 				return suspended(h)
-			case h.State == lock.SessionConnecting && h.Err != nil:
+			case h.State == zkclient.SessionConnecting && h.Err != nil:
 				return fmt.Errorf("ZooKeeper does not answer: %w", h.Err)
 			}
 			return nil
 		}},
 		{Name: "session", Ask: func() error {
 			switch health().State {
-			case lock.SessionConnecting:
+			case zkclient.SessionConnecting:
 				return errors.New("there is no session with ZooKeeper yet, or the last one has ended")
-			case lock.SessionClosed:
+			case zkclient.SessionClosed:
 				return errors.New("the session with ZooKeeper is closed: the process ends")
-			case lock.SessionConnected, lock.SessionSuspended:
+			case zkclient.SessionConnected, zkclient.SessionSuspended:
 			}
 			return nil
 		}},

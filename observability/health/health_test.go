@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 func ask(t *testing.T, h http.Handler) (status int, body string) {
@@ -63,24 +64,24 @@ func TestSessionSaysWhatIsWrongWithIt(t *testing.T) {
 		health lock.Health
 		want   []Reason
 	}{
-		"connected": {lock.Health{State: lock.SessionConnected}, []Reason{}},
+		"connected": {lock.Health{State: zkclient.SessionConnected}, []Reason{}},
 		"cut off": {
-			lock.Health{State: lock.SessionSuspended, Left: 2340 * time.Millisecond, Err: down},
+			lock.Health{State: zkclient.SessionSuspended, Left: 2340 * time.Millisecond, Err: down},
 			[]Reason{{"zookeeper", "ZooKeeper does not answer, what is held is safe for 2.3s more: connection refused"}},
 		},
 		"cut off for too long": {
-			lock.Health{State: lock.SessionSuspended},
+			lock.Health{State: zkclient.SessionSuspended},
 			[]Reason{{"zookeeper", "ZooKeeper does not answer, what is held is lost"}},
 		},
 		"no session, and no server answers": {
-			lock.Health{State: lock.SessionConnecting, Err: down},
+			lock.Health{State: zkclient.SessionConnecting, Err: down},
 			[]Reason{{"zookeeper", "ZooKeeper does not answer: connection refused"}, {"session", "there is no session with ZooKeeper yet, or the last one has ended"}},
 		},
 		"no session": {
-			lock.Health{State: lock.SessionConnecting},
+			lock.Health{State: zkclient.SessionConnecting},
 			[]Reason{{"session", "there is no session with ZooKeeper yet, or the last one has ended"}},
 		},
-		"closed": {lock.Health{State: lock.SessionClosed}, []Reason{{"session", "the session with ZooKeeper is closed: the process ends"}}},
+		"closed": {lock.Health{State: zkclient.SessionClosed}, []Reason{{"session", "the session with ZooKeeper is closed: the process ends"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, Readiness{Ready: len(c.want) == 0, Reasons: c.want}, Look(Session(func() lock.Health { return c.health })...))

@@ -38,7 +38,7 @@ func Client(meter metric.Meter, c *lock.Client, opts ...Option) error {
 }
 
 // operations returns what records an operation.
-func operations(meter metric.Meter) (func(lock.Operation), error) {
+func operations(meter metric.Meter) (func(zkclient.Operation), error) {
 	m := newMaker(meter)
 	took := m.histogram(operationDuration)
 	if err := m.err(); err != nil {
@@ -50,7 +50,7 @@ func operations(meter metric.Meter) (func(lock.Operation), error) {
 			all.of(values{name, string(how)})
 		}
 	}
-	return func(o lock.Operation) {
+	return func(o zkclient.Operation) {
 		took.Record(context.Background(), o.Took.Seconds(), all.of(values{o.Name, string(o.Result)}))
 	}, nil
 }
@@ -68,7 +68,7 @@ func session(meter metric.Meter, health func() lock.Health) error {
 		o.ObserveInt64(expirations, int64(now.Expirations))
 		o.ObserveInt64(reconnects, int64(now.Reconnects))
 		o.ObserveFloat64(timeout, now.Timeout.Seconds())
-		if now.State == lock.SessionConnected || now.State == lock.SessionSuspended { // else nothing can be held, and nothing is near its end
+		if now.State == zkclient.SessionConnected || now.State == zkclient.SessionSuspended { // else nothing can be held, and nothing is near its end
 			o.ObserveFloat64(left, now.Left.Seconds())
 		}
 		return nil

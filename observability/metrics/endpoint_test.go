@@ -22,6 +22,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
+	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
 // -update writes the table of docs/observability.md anew.
@@ -54,10 +55,10 @@ func withEverything(t *testing.T) *Endpoint {
 		}
 	}
 	require.NoError(t, locks.Cluster(func() *live.Snapshot { return &live.Snapshot{Complete: true} }, time.Now))
-	require.NoError(t, session(endpoint.Meter(), func() lock.Health { return lock.Health{State: lock.SessionConnected} }))
+	require.NoError(t, session(endpoint.Meter(), func() lock.Health { return lock.Health{State: zkclient.SessionConnected} }))
 	tell, err := operations(endpoint.Meter())
 	require.NoError(t, err)
-	tell(lock.Operation{Name: "get", Result: lock.OperationOK, Took: time.Millisecond})
+	tell(zkclient.Operation{Name: "get", Result: zkclient.OperationOK, Took: time.Millisecond})
 	return endpoint
 }
 

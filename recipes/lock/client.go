@@ -44,32 +44,8 @@ type (
 	Config = zkclient.Config
 	// A Digest is a user and password.
 	Digest = zkclient.Digest
-	// ACL is who may do what with a node.
-	ACL = zkclient.ACL
-	// Permission is what an ACL allows.
-	Permission = zkclient.Permission
-	// Identities are the lists of who may do what below a root.
-	Identities = zkclient.Identities
 	// Health is how a client's connection is.
 	Health = zkclient.Health
-	// SessionState is the state of its session.
-	SessionState = zkclient.SessionState
-	// An Operation is one request to ZooKeeper.
-	Operation = zkclient.Operation
-	// OperationResult is what became of it.
-	OperationResult = zkclient.OperationResult
-	// ServerTime is what is known of the leader's clock.
-	ServerTime = zkclient.ServerTime
-	// A Stamp is a reading of it.
-	Stamp = zkclient.Stamp
-	// A Probe is what a client has found of the servers.
-	Probe = zkclient.Probe
-	// An EnsembleMember is one of the servers.
-	EnsembleMember = zkclient.EnsembleMember
-	// A RootNode is one that was made with the root.
-	RootNode = zkclient.RootNode
-	// RootNodeState is what was done to it.
-	RootNodeState = zkclient.RootNodeState
 	// Unreadable is a node that could not be read.
 	Unreadable = zkclient.Unreadable
 )
@@ -96,34 +72,6 @@ type (
 	RecordError = znode.RecordError
 	// TooLargeError is returned for what does not fit into a request.
 	TooLargeError = zkclient.TooLargeError
-)
-
-// Constants of zkclient.
-const (
-	DefaultQueueLimit = zkclient.DefaultQueueLimit
-	MaxQueueLimit     = zkclient.MaxQueueLimit
-	MaxLocalQueue     = zkclient.MaxLocalQueue
-	Redacted          = zkclient.Redacted
-
-	OperationOK      = zkclient.OperationOK
-	OperationRefused = zkclient.OperationRefused
-	OperationLost    = zkclient.OperationLost
-
-	PermissionRead   = zkclient.PermissionRead
-	PermissionWrite  = zkclient.PermissionWrite
-	PermissionCreate = zkclient.PermissionCreate
-	PermissionDelete = zkclient.PermissionDelete
-	PermissionAdmin  = zkclient.PermissionAdmin
-	PermissionAll    = zkclient.PermissionAll
-
-	RootNodeMade    = zkclient.RootNodeMade
-	RootNodeThere   = zkclient.RootNodeThere
-	RootNodeRenewed = zkclient.RootNodeRenewed
-
-	SessionConnecting = zkclient.SessionConnecting
-	SessionConnected  = zkclient.SessionConnected
-	SessionSuspended  = zkclient.SessionSuspended
-	SessionClosed     = zkclient.SessionClosed
 )
 
 // ErrClosed is returned by a client that was closed.
