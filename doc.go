@@ -16,16 +16,7 @@
 //		return compact(ctx, hold.Token()) // returns soon after ctx has ended
 //	})
 //
-// # Parts
-//
-// This package has no behaviour of its own. Its types are aliases and its functions
-// are constructors of the packages below it, with their defaults. Each of those can
-// be imported alone, and values of both names mix freely:
-//
-//   - lockguard: guards, holds, events, and what a first program does not need, such
-//     as holds that other processes join, or operators' overrides.
-//   - priority: terms, levels, modes, and the rules of preemption.
-//   - jobs, scheduler: jobs with schedules and locks.
-//   - recipes: the ZooKeeper client, groups of locks, and the recipes of Curator and
-//     Kazoo.
+// This package has no behaviour of its own: aliases and constructors of lockguard
+// (guards, holds, events), priority (terms, levels), jobs, scheduler and recipes (the
+// ZooKeeper client). Values of both names mix freely.
 package lockkeeper

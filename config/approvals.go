@@ -47,7 +47,7 @@ type Trust string
 // Whose.
 const (
 	TrustOperators Trust = "operators" // those that an operator has put on record in ZooKeeper
-	TrustTemporal  Trust = "temporal"  // those of everybody whom the Temporal server lets update the workflow
+	TrustTemporal  Trust = "temporal"  // those of every user whom the Temporal server lets update the workflow
 )
 
 var approvalsShape = shape{
@@ -55,7 +55,7 @@ var approvalsShape = shape{
 	example: "write it like {deadline: 15m, rules: [{when: {victim: batch}, then: force}]}",
 	keys: []key{
 		to("deadline", positive, emergency.DefaultDeadline, "How long people have to decide; then the request fails.", func(a *Approvals) *time.Duration { return &a.Deadline }),
-		to("rules", of[[]emergency.Rule]{kind: listOf(like(&ruleShape)), read: (*reader).rules}, "", "What is decided without asking anybody: the first rule that fits.", func(a *Approvals) *[]emergency.Rule { return &a.Rules }),
+		to("rules", of[[]emergency.Rule]{kind: listOf(like(&ruleShape)), read: (*reader).rules}, "", "What is decided without asking a person: the first rule that fits.", func(a *Approvals) *[]emergency.Rule { return &a.Rules }),
 		compared(by("temporal", like(&approvalsTemporalShape), "", "Asks people in workflows of the Temporal server, {} with all defaults; without it, on a board in ZooKeeper.", (*reader).approvalsTemporal),
 			func(a *Approvals) *TemporalApprovals { return a.Temporal }, nil),
 	},
@@ -67,7 +67,7 @@ var approvalsTemporalShape = shape{
 	example: "write it like {task_queue: lockkeeper-approvals, escalation: [{after: 5m, to: on-call}]}",
 	keys: []key{
 		to("task_queue", text("write a name such as orders-approvals"), filled(temporal.DefaultApprovalQueue), "Where daemons work on the workflows; one of its own for each cluster.", func(t *TemporalApprovals) *string { return &t.TaskQueue }),
-		to("trust", choice[Trust](TrustOperators, TrustTemporal), TrustOperators, "Whose approvals are believed: those that an operator has put on record in ZooKeeper, as lockkeeper approvals does, or those of everybody whom the Temporal server lets update the workflow.", func(t *TemporalApprovals) *Trust { return &t.Trusted }),
+		to("trust", choice[Trust](TrustOperators, TrustTemporal), TrustOperators, "Whose approvals are believed: those that an operator has put on record in ZooKeeper, as lockkeeper approvals does, or those of every user whom the Temporal server lets update the workflow.", func(t *TemporalApprovals) *Trust { return &t.Trusted }),
 		to("escalation", of[[]temporal.EscalationStep]{kind: listOf(like(&escalationShape)), read: (*reader).escalation}, "", "Steps to take while there is no decision.", func(t *TemporalApprovals) *[]temporal.EscalationStep { return &t.Escalation }),
 	},
 	hints: map[string]string{"queue": `did you mean "task_queue"?`, "address": "it belongs to the section temporal of the file", "namespace": "it belongs to the section temporal of the file", "deadline": "write it under approvals"},
@@ -166,7 +166,7 @@ func (r *reader) escalateAfter(v value, s *temporal.EscalationStep) {
 	}
 }
 
-// rule reads a rule. It reports whether it fits everybody.
+// rule reads a rule. It reports whether it fits every request.
 func (r *reader) rule(v value) (rule emergency.Rule, all bool) {
 	o, ok := r.section(v, &ruleShape, &rule)
 	if !ok {

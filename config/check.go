@@ -30,11 +30,11 @@ func (r *reader) checkPolicies(job jobEntry, locks bool) {
 	}
 	lease := fmt.Sprintf("lease_timeout%s (%s%s)", hasty.among(job.locks), words.Duration(hasty.lease.v), hasty.lease.origin())
 	if timeout := p.timeout; timeout.v > hasty.lease.v && (timeout.given || hasty.lease.given) {
-		r.warn(r.firstGiven(timeout.at, timeout.given, hasty.lease.at), fmt.Sprintf("timeout (%s%s) is longer than %s: after the lease anybody may ask the job to go",
+		r.warn(r.firstGiven(timeout.at, timeout.given, hasty.lease.at), fmt.Sprintf("timeout (%s%s) is longer than %s: after the lease any request may preempt the job",
 			words.Duration(timeout.v), timeout.origin(), lease), "write a lease_timeout as long as the work may take")
 	}
 	if hold := job.holdAtLeast; hold.v > hasty.lease.v {
-		r.warn(hold.at, fmt.Sprintf("hold_at_least (%s) is longer than %s: after the lease anybody may ask the job to go",
+		r.warn(hold.at, fmt.Sprintf("hold_at_least (%s) is longer than %s: after the lease any request may preempt the job",
 			words.Duration(hold.v), lease), "write a lease_timeout as long as the locks are to be held")
 	}
 }

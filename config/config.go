@@ -152,6 +152,16 @@ type Options struct {
 
 // Load reads the file with the given name. If anything is wrong with it, the
 // error is an *Errors with all of it.
+//
+// Every value may have environment variables in it, ${NAME} or
+// ${NAME:-default}; $${ stands for a plain ${. Anchors, aliases and merge keys
+// work; a problem behind an alias is reported at the alias, unless the anchor has
+// it too. Files are looked for in the directory of the configuration file.
+// After an error of syntax the job or section that has it is left out and the
+// rest is checked all the same.
+//
+// Hostile files do no harm: what is too large, nested too deeply or repeated
+// by aliases too often is refused.
 func Load(name string, opts Options) (*Config, error) {
 	read := readFile
 	if opts.previous != nil {

@@ -11,7 +11,7 @@ import (
 // Console says where the daemon shows its console, and what people can do there.
 type Console struct {
 	// Actions lets people who have signed in act. Defaults to false: the console
-	// only looks.
+	// is read-only.
 	Actions bool
 
 	// Hosts are names, beside addresses and localhost, under which browsers find
@@ -61,7 +61,7 @@ var consoleShape = shape{
 	},
 	hints: map[string]string{
 		"address": `did you mean "listen"?`, "addr": `did you mean "listen"?`, "port": `write it in listen, host:port`, "users": `did you mean "users_file"?`, "password": "put it into a file of users, and name that: users_file: FILE",
-		"host": `did you mean "hosts"?`, "enabled": "remove it; listen is enough", "auth": "name a file of users in users_file, or a proxy", "read_only": "remove it; without actions: true the console only looks",
+		"host": `did you mean "hosts"?`, "enabled": "remove it; listen is enough", "auth": "name a file of users in users_file, or a proxy", "read_only": "remove it; without actions: true the console is read-only",
 	},
 }
 
@@ -173,7 +173,7 @@ func (r *reader) trustedProxies(v value, p *console.Proxy) {
 		case err != nil:
 			r.problem(item, quote(text)+" is neither an address nor a network", instead)
 		case prefix.Bits() == 0:
-			r.problem(item, quote(text)+" is everybody, who could then claim to be anybody", "write the address of the proxy")
+			r.problem(item, quote(text)+" is every address: any client could then claim any name", "write the address of the proxy")
 		default:
 			p.Trusted = append(p.Trusted, prefix.Masked())
 		}

@@ -48,7 +48,7 @@ func TestConsoleThatWouldBeOpenOrUselessIsRefusedWhereItStands(t *testing.T) {
 		"{listen: ':9480'}":                      "2:19 console.listen: \":9480\" can be reached from other machines, which could listen in; write \"127.0.0.1:9480\", or give the console a certificate (tls), or a proxy in front of it (proxy)",
 		"{listen: '127.0.0.1:1', actions: true}": "2:43 console.actions: no one can sign in; name the people in users_file, or a proxy that says who they are",
 		"{listen: '127.0.0.1:1', sign_in: to_see}":                               "2:43 console.sign_in: no one can sign in; name the people in users_file, or a proxy that says who they are",
-		"{listen: '127.0.0.1:1', proxy: {header: X, trusted: [0.0.0.0/0]}}":      "2:63 console.proxy.trusted[0]: \"0.0.0.0/0\" is everybody, who could then claim to be anybody; write the address of the proxy",
+		"{listen: '127.0.0.1:1', proxy: {header: X, trusted: [0.0.0.0/0]}}":      "2:63 console.proxy.trusted[0]: \"0.0.0.0/0\" is every address: any client could then claim any name; write the address of the proxy",
 		"{listen: '127.0.0.1:1', proxy: {header: 'X Y', trusted: ['::1']}}":      "2:50 console.proxy.header: \"X Y\" is no name of a header; write one of letters, digits and -, for example X-Forwarded-User",
 		"{listen: '127.0.0.1:1', proxy: {header: X, trusted: [a]}}":              "2:63 console.proxy.trusted[0]: \"a\" is neither an address nor a network; write addresses or networks, for example [10.0.0.5, 10.1.0.0/24]",
 		"{listen: '127.0.0.1:1', proxy: {header: X}}":                            "2:41 console.proxy: trusted is missing; write it like {header: X-Forwarded-User, trusted: [10.0.0.5]}",
@@ -71,7 +71,7 @@ func TestFileOfUsersIsRefusedWithAllThatIsWrongWithIt(t *testing.T) {
 	require.Contains(t, strings.Join(problems, "\n"), `users:1: the hash of "ana" is not one of bcrypt`)
 	require.Contains(t, strings.Join(problems, "\n"), "users:2: is not name:hash")
 	require.NotContains(t, strings.Join(problems, "\n"), "plain", "no word of what may be a password")
-	require.NotContains(t, strings.Join(problems, "\n"), " -c ", "htpasswd -c removes everybody else who is in the file")
+	require.NotContains(t, strings.Join(problems, "\n"), " -c ", "htpasswd -c removes all other users of the file")
 	require.Contains(t, problems[0], "htpasswd -B "+name+" NAME")
 
 	_, problems, _ = parse(t, file("console: {listen: '127.0.0.1:1', users_file: /nowhere/users}\n"))

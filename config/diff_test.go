@@ -73,7 +73,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// A key that Compare does not know would change without anybody being told.
+// A key that Compare does not know would change without a word.
 func TestEveryKeyOutsideOfJobsIsCompared(t *testing.T) {
 	inJobs := []string{"version", "defaults", "jobs", "drain_timeout", "preempt_delta"} // or part of another key
 	for _, s := range []*shape{

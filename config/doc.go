@@ -18,15 +18,5 @@
 //	}
 //	client, err := lock.NewClient(cfg.Client)
 //
-// Every value may have environment variables in it, ${NAME} or
-// ${NAME:-default}; $${ stands for a plain ${. Anchors, aliases and merge keys
-// work; a problem behind an alias is reported at the alias, unless the anchor has
-// it too. Files are looked for in the directory of the configuration file.
-// After an error of syntax the job or section that has it is left out and the
-// rest is checked all the same.
-//
-// Hostile files do no harm: what is too large, nested too deeply or repeated
-// by aliases too often is refused.
-//
 // The file testdata/lockkeeper.yaml has all there is, with comments.
 package config

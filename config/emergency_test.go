@@ -93,7 +93,7 @@ func TestEmergencyProblems(t *testing.T) {
 		"victim beside when":         {"approvals: {rules: [{victim: 5, then: ask}]}\n", `2:22 approvals.rules[0]: unknown field "victim"; write it under when`},
 		"escalation without whom":    {"approvals: {temporal: {escalation: [{after: 5m}]}}\n", `2:37 approvals.temporal.escalation[0]: to is missing; write it like {after: 5m, to: on-call}`},
 		"escalation without when":    {"approvals: {temporal: {escalation: [{to: ana}]}}\n", `2:37 approvals.temporal.escalation[0]: after is missing; write it like {after: 5m, to: on-call}`},
-		"trust":                      {"approvals: {temporal: {trust: anybody}}\n", `2:31 approvals.temporal.trust: "anybody" is not possible here; write operators or temporal`},
+		"trust":                      {"approvals: {temporal: {trust: anyone}}\n", `2:31 approvals.temporal.trust: "anyone" is not possible here; write operators or temporal`},
 		"namespace of approvals":     {"approvals: {temporal: {namespace: ops}}\n", `2:24 approvals.temporal: unknown field "namespace"; it belongs to the section temporal of the file`},
 		"rules are a mapping":        {"approvals: {rules: {then: ask}}\n", `2:20 approvals.rules: a mapping is not a list; write a list like [{when: {victim: batch, requestor: critical}, then: force}]`},
 	} {

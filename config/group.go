@@ -28,7 +28,7 @@ var groupShape = shape{
 		to("debounce", of[time.Duration]{kind: aDuration, read: (*reader).groupDebounce}, group.DefaultDebounce, "How long the participants must be the same ones before locks move.", func(g *groupEntry) *time.Duration { return &g.Debounce }),
 		to("max_moves", number[int](0, math.MaxInt32, "write how many locks may move in one round, or 0 for no limit"), 0, "How many locks are taken in one round from participants that are there; 0: no limit.", func(g *groupEntry) *int { return &g.MaxMoves }),
 		to("limit", number[int](0, math.MaxInt32, "write how many locks a participant holds at most, or 0 for no limit"), 0, "How many locks a participant holds at most; 0: no limit.", func(g *groupEntry) *int { return &g.Limit }),
-		by("participants", someOf(aText), "", "Who may join; without it, anybody.", (*reader).participants),
+		by("participants", someOf(aText), "", "Who may join; without it, any participant.", (*reader).participants),
 		apart("weights", named(aNumber), "", "How much of the whole each participant gets; who has none has 1."),
 		apart("pins", named(aText), "", "Who holds a lock while it is there."),
 		apart("zones", named(aText), "", "Where each participant runs: the holders of a lock are put into different zones."),
@@ -53,7 +53,7 @@ type groupEntry struct {
 	group.Spec
 	name       value
 	lockAt     map[string]value // by name; empty for a number
-	members    map[string]value // who may join; nil: anybody
+	members    map[string]value // who may join; nil: any
 	badLocks   bool             // not all locks are known
 	badMembers bool
 }
@@ -178,7 +178,7 @@ func (r *reader) groupLocks(v value, g *groupEntry) {
 
 // participants reads who may join.
 func (r *reader) participants(v value, g *groupEntry) {
-	const instead = "write a list such as [host1, host2], or leave it out to let anybody join"
+	const instead = "write a list such as [host1, host2], or leave it out to let any participant join"
 	before := r.problems()
 	g.Participants, g.members = r.names(v, "a participant", instead)
 	if r.isList(v) && len(v.node.Content) == 0 {

@@ -109,7 +109,7 @@ func TestGroupsWithoutSense(t *testing.T) {
 		"groups: [{name: g, locks: 999999}]\n":                                      "2:27 groups[0].locks: 999999 is more than 100000; write how many, for example 12, or a list of names",
 		"groups: [{name: g, locks: [\"a\\tb\"]}]\n":                                 "2:28 groups[0].locks[0]: lock \"a\\tb\" contains a control character or invalid UTF-8; write printable characters",
 		"groups: [{name: g, locks: 100000}]\n":                                      "2:10 groups[0]: 100000 locks with 1 holders each could need 5554426 bytes in one node of ZooKeeper, which takes 1000000; split the group, or shorten the names",
-		"groups: [{name: g, locks: 2, participants: []}]\n":                         "2:44 groups[0].participants: the list is empty; write a list such as [host1, host2], or leave it out to let anybody join",
+		"groups: [{name: g, locks: 2, participants: []}]\n":                         "2:44 groups[0].participants: the list is empty; write a list such as [host1, host2], or leave it out to let any participant join",
 		"groups: [{name: g, locks: 2, participants: [a], pins: {g_0: b}}]\n":        "2:61 groups[0].pins[g_0]: there is no participant \"b\"; did you mean \"a\"?",
 		"groups: [{name: g, locks: 2, weights: {\" a\": 1}, strategy: weighted}]\n": "2:40 groups[0].weights[ a]: participant \" a\" has white space at its ends",
 		"groups: [{name: g, locks: 2, participants: [/a]}]\n":                       "2:45 groups[0].participants[0]: participant \"/a\" begins with a slash; write \"a\"",

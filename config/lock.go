@@ -30,7 +30,7 @@ var lockKeys = []key{
 	inherits("lease_timeout", aLease, priority.DefaultLeaseTimeout, "How long the work needs; after it, any waiter may preempt the holder.", func(s *lockSettings) *setting[time.Duration] { return &s.lease }),
 	inherits("cleanup_timeout", aTerm, "0s; commands "+words.Duration(jobs.DefaultCleanupTimeout), "How long the cleanup needs after an interruption.", func(s *lockSettings) *setting[time.Duration] { return &s.cleanup }),
 	inherits("waiting_timeout", aLimit, unset, "How long to wait for the cleanup of a preempted holder; unset: for ever.", func(s *lockSettings) *setting[*time.Duration] { return &s.waiting }),
-	inherits("acquire_timeout", aLimit, unset, "How long to stand in the queue at all; unset: until the next tick; 0: try once, never preempt.", func(s *lockSettings) *setting[*time.Duration] { return &s.acquire }),
+	inherits("acquire_timeout", aLimit, unset, "How long to wait for the lock in all; unset: until the next tick; 0: try once, never preempt.", func(s *lockSettings) *setting[*time.Duration] { return &s.acquire }),
 	inherits("forceful", yesOrNo, "false", "Takes the lock when the holder's grace is over.", func(s *lockSettings) *setting[bool] { return &s.forceful }),
 	inherits("min_runtime", aTerm, "0s", "How long the holder is not preempted for a higher priority.", func(s *lockSettings) *setting[time.Duration] { return &s.minimum }),
 	inherits(lockDelay, aTerm, "0s", "How long the lock is not granted after a holder has gone without releasing it; "+words.Duration(priority.MaxLockDelay)+" at most.", func(s *lockSettings) *setting[time.Duration] { return &s.delay }),

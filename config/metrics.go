@@ -21,7 +21,7 @@ var metricsShape = shape{
 	name:    "metrics",
 	example: "write it like {listen: " + quote(exampleListen) + "}",
 	keys: []key{
-		needed(to("listen", address(exampleListen), "", "The address, host:port, where /metrics, /healthz and /readyz are served, to anybody who can reach it.", func(m *Metrics) *string { return &m.Listen })),
+		needed(to("listen", address(exampleListen), "", "The address, host:port, where /metrics, /healthz and /readyz are served, without sign-in.", func(m *Metrics) *string { return &m.Listen })),
 	},
 	later: []string{"otlp", "tls", "auth", "labels", "max_jobs"},
 	hints: map[string]string{

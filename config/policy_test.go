@@ -212,9 +212,9 @@ func TestPolicyWarnings(t *testing.T) {
 		},
 		"retries beside other runs":          {job("retry: 3\noverlap: allow-all\nschedule: \"@every 1m\""), ""},
 		"very many retries":                  {job("retry: 2147483647\nschedule: manual"), ""},
-		"held longer than the lease":         {job("hold_at_least: 20m\nlocks: [{scope: s}]"), "4:20 jobs[a].hold_at_least: warning: hold_at_least (20m) is longer than lease_timeout (10m, the default): after the lease anybody may ask the job to go; write a lease_timeout as long as the locks are to be held"},
+		"held longer than the lease":         {job("hold_at_least: 20m\nlocks: [{scope: s}]"), "4:20 jobs[a].hold_at_least: warning: hold_at_least (20m) is longer than lease_timeout (10m, the default): after the lease any request may preempt the job; write a lease_timeout as long as the locks are to be held"},
 		"held from tick to tick":             {job("hold_at_least: 1m\nschedule: \"@every 1m\"\nlocks: [{scope: s}]"), "4:20 jobs[a].hold_at_least: warning: hold_at_least (1m) is not shorter than the time between two ticks (1m): ticks come due meanwhile; write a shorter one"},
-		"timeout of the defaults, own lease": {file("defaults: {timeout: 1h}\njobs:\n  a: {schedule: '@daily', run: [x], locks: [{scope: s, lease_timeout: 5m}]}\n"), "4:71 jobs[a].locks[0].lease_timeout: warning: timeout (1h, from defaults) is longer than lease_timeout (5m): after the lease anybody may ask the job to go; write a lease_timeout as long as the work may take"},
+		"timeout of the defaults, own lease": {file("defaults: {timeout: 1h}\njobs:\n  a: {schedule: '@daily', run: [x], locks: [{scope: s, lease_timeout: 5m}]}\n"), "4:71 jobs[a].locks[0].lease_timeout: warning: timeout (1h, from defaults) is longer than lease_timeout (5m): after the lease any request may preempt the job; write a lease_timeout as long as the work may take"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, problems, warnings := parse(t, c.text)

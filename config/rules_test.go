@@ -242,11 +242,11 @@ func TestWarnings(t *testing.T) {
 		"manual": {job("schedule: manual"), ""},
 		"timeout above the lease": {
 			job("timeout: 1h\nlocks: [{scope: s}]"),
-			"4:14 jobs[a].timeout: warning: timeout (1h) is longer than lease_timeout (10m, the default): after the lease anybody may ask the job to go; write a lease_timeout as long as the work may take",
+			"4:14 jobs[a].timeout: warning: timeout (1h) is longer than lease_timeout (10m, the default): after the lease any request may preempt the job; write a lease_timeout as long as the work may take",
 		},
 		"timeout above one of the leases": {
 			job("timeout: 1h\nlocks: [{scope: s, lease_timeout: 2h}, {scope: t}]"),
-			"4:14 jobs[a].timeout: warning: timeout (1h) is longer than lease_timeout of \"t\" (10m, the default): after the lease anybody may ask the job to go; write a lease_timeout as long as the work may take",
+			"4:14 jobs[a].timeout: warning: timeout (1h) is longer than lease_timeout of \"t\" (10m, the default): after the lease any request may preempt the job; write a lease_timeout as long as the work may take",
 		},
 		"acquire timeout that does nothing": {
 			job("locks: [{scope: s, acquire_timeout: 1h}, {scope: t, acquire_timeout: 1m}, {scope: u, acquire_timeout: unset}, {scope: v}]"),

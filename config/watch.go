@@ -26,7 +26,7 @@ func newWatcher(logger *slog.Logger) *watcher {
 	w := &watcher{dirty: make(chan struct{}, 1), logger: logger, over: make(chan struct{}), refused: map[string]bool{}}
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
-		logger.Warn("files cannot be watched; they are looked at from time to time", "every", lookAgain, "error", err)
+		logger.Warn("files cannot be watched; they are polled", "every", lookAgain, "error", err)
 		close(w.over)
 		return w
 	}
@@ -79,7 +79,7 @@ func (w *watcher) follow(files []string) {
 		}
 		err := w.notify.Add(dir)
 		if err != nil && !w.refused[dir] {
-			w.logger.Warn("a directory cannot be watched; its files are looked at from time to time", "directory", dir, "every", lookAgain, "error", err)
+			w.logger.Warn("a directory cannot be watched; its files are polled", "directory", dir, "every", lookAgain, "error", err)
 		}
 		w.refused[dir] = err != nil
 	}

@@ -20,8 +20,8 @@ func deaf() *watcher {
 	return w
 }
 
-// inVirtualTime runs a Reloader whose clock stands still unless everybody
-// sleeps.
+// inVirtualTime runs a Reloader whose clock stands still unless every
+// goroutine sleeps.
 func inVirtualTime(t *testing.T, test func(t *testing.T, r *reloading, w *watcher)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

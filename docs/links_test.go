@@ -24,7 +24,7 @@ var (
 func pages(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"*.md", "tutorials/*.md", "howto/*.md", "../*.md", "../examples/*.md", "../examples/*/*.md", "../integration/*.md", "../integration/*/*.md", "../recipes/*/*/*.md"} {
+	for _, pattern := range []string{"*.md", "tutorials/*.md", "howto/*.md", "../*.md", "../examples/*.md", "../examples/*/*.md", "../integration/*.md", "../integration/*/*.md", "../integration/*/*/*.md", "../recipes/*/*/*.md", "../zktest/*.md"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, found, pattern)

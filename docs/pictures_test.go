@@ -22,12 +22,12 @@ func TestPictureOfTheReadmeShowsAPreemption(t *testing.T) {
 	require.Less(t, len(svg), 60_000)
 	shapes, texts := standalone(t, svg)
 	for class, what := range map[string]string{
-		"lk-waiting": "waits", "lk-holding": "holds", "lk-leaving": "asked to go, still holds", "lk-ask": "asks", "lk-hand": "hands over",
+		"lk-waiting": "waits", "lk-holding": "holds", "lk-leaving": "preempted, still holds", "lk-ask": "asks", "lk-hand": "hands over",
 	} {
 		require.Positive(t, shapes[class], what)
 	}
 	all := strings.Join(texts, "\n")
-	require.Regexp(t, `hotfix asks compact to go \(priority 90 over 20\) · released after \d+ms · hotfix holds at once`, all)
+	require.Regexp(t, `hotfix preempts compact \(priority 90 over 20\) · released after \d+ms · hotfix holds at once`, all)
 	require.Contains(t, texts, "waits", "a legend")
 	for _, forbidden := range []string{"nothing is known", "lost", "taken", "gone"} {
 		require.NotContains(t, all, forbidden, "another run is a better example")

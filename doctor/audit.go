@@ -30,7 +30,7 @@ func checkAuditFile(f *findings, name string) {
 	case info.Mode()&os.ModeSymlink != 0:
 		f.problem(name, "is a symbolic link: daemons refuse it, since a change of the link would redirect what is written", "name the file that it leads to in audit.file")
 	case info.Mode()&0o002 != 0:
-		f.problem(name, fmt.Sprintf("can be written by everybody (%s): daemons refuse it, and it shows nothing", info.Mode()), "save it elsewhere, see who has changed it, then chmod 600 "+name)
+		f.problem(name, fmt.Sprintf("is writable by all users (%s): daemons refuse it, and it shows nothing", info.Mode()), "save it elsewhere, see who has changed it, then chmod 600 "+name)
 	case info.Mode().Perm()&0o027 != 0:
 		f.warn(name, fmt.Sprintf("has the audit trail in it, and others may read or change it (%s)", info.Mode()), "chmod 600 "+name)
 	default:

@@ -267,7 +267,7 @@ func TestFilesAndTime(t *testing.T) {
 	require.Equal(t, "warning: the kernel says that the clock of this machine is not synchronised", run(checkTimeSync, &facts{host: host{timeFree: true}}, Options{}))
 }
 
-func TestAuditFileOfEverybody(t *testing.T) {
+func TestAuditFileOfAllUsers(t *testing.T) {
 	dir := t.TempDir()
 	look := func(name string) string {
 		return run(checkAudit, &facts{}, Options{Config: &config.Config{Audit: config.Audit{File: name}}})
@@ -280,7 +280,7 @@ func TestAuditFileOfEverybody(t *testing.T) {
 	require.NoError(t, os.Chmod(file, 0o644))
 	require.Equal(t, "warning: "+file+": has the audit trail in it, and others may read or change it (-rw-r--r--)", look(file))
 	require.NoError(t, os.Chmod(file, 0o666))
-	require.Equal(t, "problem: "+file+": can be written by everybody (-rw-rw-rw-): daemons refuse it, and it shows nothing", look(file))
+	require.Equal(t, "problem: "+file+": is writable by all users (-rw-rw-rw-): daemons refuse it, and it shows nothing", look(file))
 	require.Equal(t, "problem: "+link+": is a symbolic link: daemons refuse it, since a change of the link would redirect what is written", look(link))
 }
 

@@ -58,11 +58,11 @@ func checkAccess(f *findings, x *facts, o Options) {
 	checkOperators(f, x, o)
 	switch {
 	case len(open) > 0 && (len(closed) > 0 || o.Client.Auth != nil):
-		f.warn(open[0], fmt.Sprintf("everybody who reaches ZooKeeper may change %s, though others are protected or credentials are in use: %s", words.Count(len(open), "node"), words.Few(open, few)),
+		f.warn(open[0], fmt.Sprintf("every client that reaches ZooKeeper may change %s, though others are protected or credentials are in use: %s", words.Count(len(open), "node"), words.Few(open, few)),
 			"let an administrator set their ACLs (setAcl -R), or begin with a new root; clients without credentials create such nodes")
 		sensitive(f, x, open)
 	case len(open) > 0:
-		f.warn(x.survey.Root, "everybody who reaches ZooKeeper may take, break and forge locks here: no credentials are in use", "give every client zookeeper.auth, and begin with a new root; without, overrides in ZooKeeper and breaking locks are refused")
+		f.warn(x.survey.Root, "every client that reaches ZooKeeper may take, break and forge locks here: no credentials are in use", "give every client zookeeper.auth, and begin with a new root; without, overrides in ZooKeeper and breaking locks are refused")
 		sensitive(f, x, open)
 	case len(foreign) == 0 && len(x.survey.Refused) == 0:
 		f.ok(x.survey.Root, fmt.Sprintf("%s, none open to the world", words.Count(len(closed), "node")))
@@ -78,12 +78,12 @@ func sensitive(f *findings, x *facts, open []string) {
 		{"/overrides", "apply overrides: daemons ignore them while that is so"},
 	} {
 		if path := x.survey.Root + node.name; slices.Contains(open, path) {
-			f.problem(path, "everybody who reaches ZooKeeper can "+node.what, "let an administrator set its ACL: operators all, others read")
+			f.problem(path, "every client that reaches ZooKeeper can "+node.what, "let an administrator set its ACL: operators all, others read")
 		}
 	}
 }
 
-// worldMay reports whether everybody has one of these rights.
+// worldMay reports whether every client has one of these rights.
 func worldMay(acl []zkclient.ACL, rights zkclient.Permission) bool {
 	return slices.ContainsFunc(acl, func(a zkclient.ACL) bool { return a.Scheme == "world" && a.Permissions&rights != 0 })
 }

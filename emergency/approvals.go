@@ -189,7 +189,7 @@ func (a *Approvals) heed(ctx context.Context, q lockguard.Question) (lockguard.D
 		answer.Recorded = true
 		return a.decided(ctx, p, answer)
 	}
-	a.log.Error("an approval is not believed: no operator has put it on record", "approval", answer.ID, "scope", p.Subject.Scope, "by", answer.By)
+	a.log.Error("an approval is ignored: no operator has put it on record", "approval", answer.ID, "scope", p.Subject.Scope, "by", answer.By)
 	if answer.Before {
 		q.Fresh = true
 		return a.heed(ctx, q)
@@ -206,9 +206,9 @@ func (a *Approvals) opened(ctx context.Context, p lockguard.Pending, o lockguard
 		entry.After = map[string]string{"question": "goes on"}
 	}
 	if err := a.audit(ctx, entry); err != nil {
-		a.log.Error("that somebody has to decide was not put on record", "approval", o.ID, "error", err)
+		a.log.Error("an open approval was not put on record", "approval", o.ID, "error", err)
 	}
-	a.log.Error("a lock is not given back in time: somebody has to decide whether it is taken by force",
+	a.log.Error("an approval is open: the holder has not released the lock in time",
 		"approval", o.ID, "scope", p.Subject.Scope, "requestor", p.Subject.Owner, "priority", int(p.Subject.Priority),
 		"holders", owners(p.Holders), "waited", p.Err.Waited.Round(time.Second), "deadline", o.Patience.Round(time.Second),
 		"approve", "lockkeeper approvals approve "+o.ID+" --reason WHY", "force", "lockkeeper approvals force "+o.ID+" --reason WHY",
@@ -218,7 +218,7 @@ func (a *Approvals) opened(ctx context.Context, p lockguard.Pending, o lockguard
 // decided makes a decision known.
 func (a *Approvals) decided(ctx context.Context, p lockguard.Pending, d lockguard.Answer) (lockguard.Decision, error) {
 	word := opstore.Decision{Approved: d.Approved, Force: !d.AfterGrace}.Word()
-	a.log.Warn("taking a lock by force was "+word, "approval", d.ID, "scope", p.Subject.Scope, "requestor", p.Subject.Owner,
+	a.log.Warn("approval decided", "decision", word, "approval", d.ID, "scope", p.Subject.Scope, "requestor", p.Subject.Owner,
 		"holders", owners(p.Holders), "by", d.By, "reason", d.Reason)
 	if !d.Recorded {
 		entry := a.entry(p, opstore.AuditApprovalDecide, d.ID)

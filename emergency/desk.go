@@ -338,7 +338,7 @@ func (a Active) same(b Active) bool {
 // the first contact may correct it by much.
 const trust = time.Second
 
-// wakeLocked has the desk look again when the first override ends, and when one
+// wakeLocked has the desk judge again when the first override ends, and when one
 // that has ended may turn out not to have.
 func (d *Desk) wakeLocked(next, now time.Time, ended bool) {
 	if d.wake != nil {

@@ -217,12 +217,12 @@ func TestWhatWasKnownStaysInForceWhileZooKeeperCannotBeRead(t *testing.T) {
 
 		// when
 		for range 3 {
-			b.say(errors.New("anybody may write it"))
+			b.say(errors.New("any client may write it"))
 		}
 
 		// then
 		require.Equal(t, []string{"INC-1"}, ids(desk))
-		require.ErrorContains(t, desk.Status().Err, "anybody may write it")
+		require.ErrorContains(t, desk.Status().Err, "any client may write it")
 		require.Len(t, log.lines("level=ERROR"), 1, "said once")
 
 		// and it ends all the same
@@ -243,7 +243,7 @@ func TestADeskThatHasSeenNothingThatItTrustsKnowsThat(t *testing.T) {
 		require.ErrorIs(t, desk.Ready(ctx), context.DeadlineExceeded)
 		require.False(t, desk.Status().Known)
 
-		b.say(errors.New("anybody may write it"))
+		b.say(errors.New("any client may write it"))
 		require.NoError(t, desk.Ready(t.Context()))
 		require.Empty(t, ids(desk))
 	})

@@ -3,9 +3,9 @@
 //
 // The one idea: what is in force is one value, read without a lock, with a
 // channel that is closed when there is another one. A Desk keeps it up to date
-// with the file and with ZooKeeper, and lets it end on time; everybody else only
-// looks: the Guard at each request, a scheduler at each tick, an Executor at
-// what is to be done for a person.
+// with the file and with ZooKeeper, and lets it end on time. Everything else only
+// reads it: the Guard at each request, a scheduler at each tick, an Executor at
+// each task for a person.
 //
 //	desk, err := emergency.NewDesk(emergency.DeskConfig{Board: emergency.FromBoard(client.Overrides()), Now: client.Now, Logger: logger})
 //	guard, err := lockguard.New(client, lockguard.WithOverrides(desk))

@@ -240,7 +240,7 @@ func (w *watch) tellAgain(ctx context.Context, a Active) {
 	}
 }
 
-// preempt asks the holders to go and takes the lock, once for all processes.
+// preempt preempts the holders and takes the lock, once for all processes.
 func (w *watch) preempt(ctx context.Context, a Active, changed <-chan struct{}) error {
 	state, err := w.e.cfg.Client.Lock(ctx, a.Match.Scope)
 	if err != nil {
@@ -255,7 +255,7 @@ func (w *watch) preempt(ctx context.Context, a Active, changed <-chan struct{}) 
 	case len(meant) == 0:
 		return w.outcome(ctx, a, "nobody to ask")
 	case a.Token != 0 && len(meant) < len(state.Holders):
-		return w.refuse(ctx, a, fmt.Errorf("others share the lock with the holder of token %d, and would have to go as well; use locks break --token", a.Token))
+		return w.refuse(ctx, a, fmt.Errorf("others share the lock with the holder of token %d, and would be preempted as well; use locks break --token", a.Token))
 	}
 	if !w.note.Begun { // who goes on after us, means the same holders
 		w.note.Begun = true

@@ -42,7 +42,7 @@ func (o *Operator) Break(ctx context.Context, scope string, token lock.Token, by
 	return broken, err
 }
 
-// A Preemption says whom to ask to go, and how.
+// A Preemption says whom to preempt, and how.
 type Preemption struct {
 	Scope string
 	By    By
@@ -91,7 +91,7 @@ func (p Preemption) NewMark() *lock.Mark {
 	return &lock.Mark{ID: "preempt-" + strings.ToLower(rand.Text()[:6]), By: p.By.Name, Reason: p.By.Reason}
 }
 
-// Request is what asks the holders to go. It does not wait for longer than they
+// Request is what preempts the holders. It does not wait for longer than they
 // may take: one at emergency priority is not preempted.
 func (p Preemption) Request(s lock.State, mark *lock.Mark) lock.Request {
 	const more = 5 * time.Second // for the way
@@ -122,8 +122,8 @@ func (p Preemption) Request(s lock.State, mark *lock.Mark) lock.Request {
 	return r
 }
 
-// Preempt asks the holders of a lock to go, as state shows them, and returns when
-// they have, or have not in time: the outcome is PreemptedPending then, without an
+// Preempt preempts the holders of a lock, as state shows them, and returns when
+// they have released it, or have not in time: the outcome is PreemptedPending then, without an
 // error. It returns a *lock.StaleTokenError or a *lock.NotHeldError when the
 // holder that is meant has the lock no longer.
 func (o *Operator) Preempt(ctx context.Context, p Preemption, state lock.State, mark *lock.Mark) (Preempted, error) {

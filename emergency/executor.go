@@ -39,7 +39,7 @@ type ExecutorConfig struct {
 }
 
 // An Executor does what overrides want done: it takes locks and keeps them for a
-// person (hold), asks holders to go (preempt-now), and writes down which
+// person (hold), preempts holders (preempt-now), and writes down which
 // overrides have begun and ended. Of all Executors of a root one does it for
 // each override; when that one ends, or is cut off, another one goes on.
 //

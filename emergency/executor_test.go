@@ -227,7 +227,7 @@ func TestAHoldIsKeptUntilItsTimeIsOverByOneDaemon(t *testing.T) {
 
 const (
 	session = 30 * time.Second
-	settled = 20 * time.Second // how long everybody needs to hear of what has happened
+	settled = 20 * time.Second // how long all processes need to hear of what has happened
 )
 
 // left are the nodes that tell of overrides.

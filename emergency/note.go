@@ -105,7 +105,7 @@ func (e *Executor) sweep(ctx context.Context) {
 		}
 		names, err := errands(ctx, e.cfg.Client.Client)
 		if err != nil {
-			e.log.Debug("notes about overrides are not looked at", "error", err)
+			e.log.Debug("notes about overrides are not read", "error", err)
 		}
 		for _, name := range names {
 			err := e.sweepOne(ctx, name)

@@ -22,8 +22,8 @@ type AuditTrail interface {
 // *lock.RequestError.
 type By struct{ Name, Reason string }
 
-// An Operator does what people ask for, by a command or in the console: it asks
-// holders to go, breaks locks, applies and clears overrides, decides, pauses and
+// An Operator does what people ask for, by a command or in the console: it
+// preempts holders, breaks locks, applies and clears overrides, decides, pauses and
 // runs jobs. What it does is on record before it is done, and what has come of it
 // after; what cannot be put on record is not done.
 type Operator struct {

@@ -31,6 +31,13 @@ const DefaultCleanupTimeout = 10 * time.Second
 // a cleanup hook, LOCKKEEPER_CAUSE: why the work was interrupted (CauseWord).
 //
 // A Command has no state: it may run several times at once.
+//
+// Limits. A process that leaves the group of its command (setsid, the jobs of
+// an interactive shell) is on its own: Run neither waits for it nor kills
+// it. A process of another user, such as one behind sudo, is waited for but
+// may refuse the signals. On Linux the group is followed through /proc;
+// elsewhere a group that only has zombies left counts as running until they
+// are reaped.
 type Command struct {
 	// AddEnv is added to Env, as "KEY=value"; of two with one name it wins.
 	AddEnv []string

@@ -12,10 +12,7 @@
 //	job := jobs.Job{
 //		Name:     "compact",
 //		Schedule: "*/5 * * * *",
-//		Requirements: []lockguard.Requirement{{
-//			Scope: "cluster/orders",
-//			Terms: priority.Terms{CleanupTimeout: 10 * time.Second},
-//		}},
+//		Requirements: []lockguard.Requirement{{Scope: "cluster/orders"}},
 //		Work: &jobs.Command{Argv: []string{"/usr/local/bin/compact", "--all"}},
 //	}
 //	if err := job.Validate(); err != nil {
@@ -24,11 +21,4 @@
 //	return job.Do(ctx, guard, jobs.Run{Scheduled: tick, Stdout: jobs.NewTail(0)})
 //
 // The schedule is data here; package scheduler reads it.
-//
-// Limits. A process that leaves the group of its command (setsid, the jobs of
-// an interactive shell) is on its own: Run neither waits for it nor kills
-// it. A process of another user, such as one behind sudo, is waited for but
-// may refuse the signals. On Linux the group is followed through /proc;
-// elsewhere a group that only has zombies left counts as running until they
-// are reaped.
 package jobs

@@ -223,7 +223,7 @@ func TestOnlyARequestThatReadsFollowsRedirectsOfItsHost(t *testing.T) {
 }
 
 func TestRequestEndsWithWhatEndsItsRightToRun(t *testing.T) {
-	gone := errors.New("told to go")
+	gone := errors.New("stopped")
 	lost, lostRun := &lockguard.LostError{Scope: "s"}, make(chan struct{})
 	for name, c := range map[string]struct {
 		end  func(h *fakeHold, cancel context.CancelCauseFunc)

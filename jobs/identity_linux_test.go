@@ -14,11 +14,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 )
 
-// nobody has this number, and a group of the same number, on any Linux.
-const nobody = 65534
+// other is a user without rights on any Linux, with a group of the same number.
+const (
+	other   = "nobody"
+	otherID = 65534
+)
 
-// asNobody makes a command run as nobody, in a directory that is open to it.
-func asNobody(c *Command) { c.User, c.Dir = "nobody", "/" }
+// asOther makes a command run as that user, in a directory that is open to it.
+func asOther(c *Command) { c.User, c.Dir = other, "/" }
 
 // forRoot runs f if this process may start commands as any user; else it checks
 // that the error says so.
@@ -34,15 +37,15 @@ func forRoot(t *testing.T, f func(t *testing.T)) {
 func TestCommandRunsAsItsUser(t *testing.T) {
 	forRoot(t, func(t *testing.T) {
 		for user, want := range map[string]string{
-			"nobody":        "65534 65534 65534",
-			"65534":         "65534 65534 65534",
-			"nobody:daemon": "65534 1 1 65534",
-			"nobody:4711":   "65534 4711 4711 65534",
-			"4712:4713":     "4712 4713 4713",
-			"root":          "0 0 0",
+			other:             "65534 65534 65534",
+			"65534":           "65534 65534 65534",
+			other + ":daemon": "65534 1 1 65534",
+			other + ":4711":   "65534 4711 4711 65534",
+			"4712:4713":       "4712 4713 4713",
+			"root":            "0 0 0",
 		} {
 			t.Run(user, func(t *testing.T) {
-				r := run(t, never, `echo $(id -u; id -g; id -G)`, asNobody, func(c *Command) { c.User = user })
+				r := run(t, never, `echo $(id -u; id -g; id -G)`, asOther, func(c *Command) { c.User = user })
 				require.NoError(t, r.wait(t))
 				require.Equal(t, want+"\n", r.said.String())
 			})
@@ -61,15 +64,15 @@ func TestCommandKnowsWhoItIsUnlessItsEnvironmentSaysSo(t *testing.T) {
 			with func(*Command)
 			want string
 		}{
-			"by default":      {func(*Command) {}, "/nonexistent nobody nobody"},
-			"told more":       {func(c *Command) { c.AddEnv = []string{"HOME=/mine", "MINE=added"} }, "/mine nobody nobody added"},
-			"told all":        {func(c *Command) { c.Env = []string{path, "USER=me"} }, "/nonexistent me nobody"},
+			"by default":      {func(*Command) {}, "/nonexistent " + other + " " + other},
+			"told more":       {func(c *Command) { c.AddEnv = []string{"HOME=/mine", "MINE=added"} }, "/mine " + other + " " + other + " added"},
+			"told all":        {func(c *Command) { c.Env = []string{path, "USER=me"} }, "/nonexistent me " + other},
 			"not by name":     {func(c *Command) { c.User = "4712:4713" }, ""},
-			"nobody else":     {func(c *Command) { c.User = "" }, "/of/the/daemon the-daemon the-daemon inherited"},
+			"no other":        {func(c *Command) { c.User = "" }, "/of/the/daemon the-daemon the-daemon inherited"},
 			"told all, twice": {func(c *Command) { c.User, c.Env, c.AddEnv = "", []string{path, "HOME=/a"}, []string{"HOME=/b"} }, "/b"},
 		} {
 			t.Run(name, func(t *testing.T) {
-				r := run(t, never, `echo $(printenv HOME; printenv USER; printenv LOGNAME; printenv MINE)`, asNobody, c.with)
+				r := run(t, never, `echo $(printenv HOME; printenv USER; printenv LOGNAME; printenv MINE)`, asOther, c.with)
 				require.NoError(t, r.wait(t))
 				require.Equal(t, c.want+"\n", r.said.String())
 			})
@@ -85,7 +88,7 @@ func TestCommandOfAnotherUserGetsNoSecretsOfTheEnvironment(t *testing.T) {
 		t.Setenv("TZ", "Asia/Tokyo")
 		ourselves := strconv.Itoa(os.Geteuid())
 		for user, want := range map[string]string{
-			"nobody":  "C Asia/Tokyo added",
+			other:     "C Asia/Tokyo added",
 			ourselves: "secret C Asia/Tokyo added",
 			"":        "secret C Asia/Tokyo added",
 		} {
@@ -102,7 +105,7 @@ func TestCommandOfAnotherUserGetsNoSecretsOfTheEnvironment(t *testing.T) {
 
 func TestCommandOfAnotherUserMayOpenItsOutputAgain(t *testing.T) {
 	forRoot(t, func(t *testing.T) {
-		r := run(t, never, `echo hello > /dev/stdout; echo oops > /dev/stderr`, asNobody)
+		r := run(t, never, `echo hello > /dev/stdout; echo oops > /dev/stderr`, asOther)
 		require.NoError(t, r.wait(t))
 		require.Equal(t, "hello\noops\n", r.said.String())
 	})
@@ -111,9 +114,9 @@ func TestCommandOfAnotherUserMayOpenItsOutputAgain(t *testing.T) {
 func TestCommandOfAnotherUserHearsSIGTERMAndIsKilled(t *testing.T) {
 	forRoot(t, func(t *testing.T) {
 		h := newFakeHold(t)
-		r := runAs(t, Run{}, h, never, stubborn, asNobody)
+		r := runAs(t, Run{}, h, never, stubborn, asOther)
 		pid := r.said.awaitPID(t, "ready")
-		require.EqualValues(t, nobody, owner(t, pid))
+		require.EqualValues(t, otherID, owner(t, pid))
 		r.cancel(errOver)
 		r.said.await(t, "told")
 		h.lose(&lockguard.LostError{Scope: "s"})
@@ -124,10 +127,10 @@ func TestCommandOfAnotherUserHearsSIGTERMAndIsKilled(t *testing.T) {
 
 func TestGroupOfAnotherUserIsKilledWithItsParent(t *testing.T) {
 	forRoot(t, func(t *testing.T) {
-		t.Setenv("JOBS_TEST_USER", "nobody")
+		t.Setenv("JOBS_TEST_USER", other)
 		parent := startRole(t, "parent", `trap '' HUP INT TERM; sleep 1000 & echo grandchild $!; echo child $$; wait`)
 		child, grandchild := parent.said.awaitPID(t, "child"), parent.said.awaitPID(t, "grandchild")
-		require.EqualValues(t, nobody, owner(t, grandchild))
+		require.EqualValues(t, otherID, owner(t, grandchild))
 		guardianOf(t, parent.cmd.Process.Pid, child)
 		require.NoError(t, parent.cmd.Process.Kill())
 		_ = parent.cmd.Wait()
@@ -150,14 +153,14 @@ func TestCommandThatItsUserMayNotRunSaysWhose(t *testing.T) {
 		program := filepath.Join(closed, "program")
 		require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
 		for name, c := range map[string]*Command{
-			"a program of others":   {Argv: []string{program}, Dir: "/", User: "nobody"},
-			"a directory of others": {Argv: []string{"true"}, Dir: closed, User: "nobody"},
+			"a program of others":   {Argv: []string{program}, Dir: "/", User: other},
+			"a directory of others": {Argv: []string{"true"}, Dir: closed, User: other},
 		} {
 			t.Run(name, func(t *testing.T) {
 				err := c.Run(t.Context(), Run{})
 				require.ErrorAs(t, err, new(*StartError))
 				require.ErrorIs(t, err, fs.ErrPermission)
-				require.ErrorContains(t, err, `could not be started: user "nobody" may not run it, or may not be in its directory: permission denied`)
+				require.ErrorContains(t, err, `could not be started: user "`+other+`" may not run it, or may not be in its directory: permission denied`)
 			})
 		}
 	})
@@ -166,13 +169,13 @@ func TestCommandThatItsUserMayNotRunSaysWhose(t *testing.T) {
 func TestUsersThatCannotBe(t *testing.T) {
 	forRoot(t, func(t *testing.T) {
 		for user, says := range map[string]string{
-			"no-such-user":         `user: user "no-such-user" is not known here; make it, or write another`,
-			":daemon":              "user: names no user; write one such as",
-			"nobody:no-such-group": `user: group "no-such-group" is not known here`,
-			"nobody:":              `user: group "" is not known here`,
-			"4712":                 "user: user 4712 is not known here, so its group is neither; write it behind a colon, such as 4712:4712",
-			"4294967295:1":         `user "4294967295" is not known here`,
-			"-1":                   `user "-1" is not known here`,
+			"no-such-user":           `user: user "no-such-user" is not known here; make it, or write another`,
+			":daemon":                "user: names no user; write one such as",
+			other + ":no-such-group": `user: group "no-such-group" is not known here`,
+			other + ":":              `user: group "" is not known here`,
+			"4712":                   "user: user 4712 is not known here, so its group is neither; write it behind a colon, such as 4712:4712",
+			"4294967295:1":           `user "4294967295" is not known here`,
+			"-1":                     `user "-1" is not known here`,
 		} {
 			err := (&Command{Argv: []string{"true"}, User: user}).Validate()
 			require.ErrorContains(t, err, says)
@@ -181,18 +184,18 @@ func TestUsersThatCannotBe(t *testing.T) {
 	})
 }
 
-// TestUserIsRefusedWithoutTheRight runs this test binary as nobody, who may
-// run commands as nobody and as nobody else.
+// TestUserIsRefusedWithoutTheRight runs this test binary as other, who may
+// run commands as itself and as no other user.
 func TestUserIsRefusedWithoutTheRight(t *testing.T) {
 	forRoot(t, func(t *testing.T) {
 		for user, want := range map[string]string{
-			"nobody": "65534\n",
-			"root":   "error: lockkeeper: user: this process runs as user 65534 and may not start a command as \"root\"; start it as root, or leave the user out\n",
+			other:  "65534\n",
+			"root": "error: lockkeeper: user: this process runs as user 65534 and may not start a command as \"root\"; start it as root, or leave the user out\n",
 		} {
-			cmd := exec.Command("/proc/self/exe") // its directory may be closed to nobody
+			cmd := exec.Command("/proc/self/exe") // its directory may be closed to other
 			cmd.Dir = "/"
 			cmd.Env = append(roleEnvironment("parent", "id -u"), "JOBS_TEST_USER="+user)
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherID, Gid: otherID}}
 			said, _ := cmd.Output()
 			require.Equal(t, want, string(said), user)
 		}

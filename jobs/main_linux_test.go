@@ -139,7 +139,7 @@ func (r *running) wait(t *testing.T) error {
 
 func (r *running) over() bool { return closed(r.done) }
 
-// stopped waits for the end of a command that was told to go.
+// stopped waits for the end of a cancelled command.
 func (r *running) stopped(t *testing.T) *StoppedError {
 	t.Helper()
 	err := r.wait(t)

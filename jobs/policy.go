@@ -141,7 +141,7 @@ const (
 	PreemptedRequeue PreemptedThen = "requeue" // it waits for its locks again and begins anew
 )
 
-// OnPreempt says what becomes of a run that was preempted, or that had to go
+// OnPreempt says what becomes of a run that was preempted, or that had to stop
 // because its lease was over.
 type OnPreempt struct {
 	// MaxPreemptions is how often PreemptedRequeue lets a run be preempted by

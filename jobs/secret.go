@@ -20,7 +20,7 @@ func (c *Command) String() string {
 	var b strings.Builder
 	b.WriteString("command")
 	if len(c.Argv) > 0 {
-		fmt.Fprintf(&b, " %q and %d arguments", c.Argv[0], len(c.Argv)-1) // which ps shows to everybody, and a log keeps
+		fmt.Fprintf(&b, " %q and %d arguments", c.Argv[0], len(c.Argv)-1) // which ps shows to all users, and a log keeps
 	}
 	if names := slices.Concat(variables(c.Env), variables(c.AddEnv)); len(names) > 0 {
 		fmt.Fprintf(&b, " with %s", strings.Join(names, ", "))

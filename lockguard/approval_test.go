@@ -43,7 +43,7 @@ func (f *fakeApprover) decide(d Decision, err error) {
 
 var batch = []lock.Contender{{ID: "g1", Identity: priority.Identity{Owner: "batch"}, Token: 42}, {ID: "g2", Identity: priority.Identity{Owner: "report"}, Token: 43}}
 
-// pending brings a polite request to where somebody has to decide.
+// pending brings a polite request to where an approval is needed.
 func pending(t *testing.T, o operated, f *fakeApprover, change ...func(*Requirement)) (*call, *queuePlace, Pending) {
 	t.Helper()
 	r := Requirement{Scope: scope, Terms: priority.Terms{Priority: 9, WaitingTimeout: new(30 * time.Second)}, Job: "nightly", Labels: map[string]string{"team": "orders"}}

@@ -149,7 +149,7 @@ func (a *attempt) follow(ctx context.Context, changed <-chan struct{}) {
 			effect := r.claim.settle(ctx, set, requestActs)
 			r.mu.Lock()
 			a.publishLocked(effect)
-			r.mu.Unlock() // once granted, it looks again
+			r.mu.Unlock() // once granted, it reads again
 		case held != nil:
 			held.reconsider(ctx, set)
 		}

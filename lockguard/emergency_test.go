@@ -22,7 +22,7 @@ func hold() override.Override {
 
 func TestOverrideTakesTheLockForAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// given an operator's word, and others that would stop everybody
+		// given an operator's word, and others that would stop all requests
 		o := newOperated(t, WithApprover(newFakeApprover()))
 		o.overrides.put(freeze(), bypass(scope), capped(1))
 		want := hold()

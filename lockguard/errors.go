@@ -39,8 +39,8 @@ type (
 	Token = lock.Token
 )
 
-// PreemptedError is the cause of the context of a Hold whose holder was asked
-// to go by a more important request. The lock is still held until the hooks
+// PreemptedError is the cause of the context of a Hold whose holder was
+// preempted by a more important request. The lock is still held until the hooks
 // have returned, or until it is lost.
 type PreemptedError struct {
 	Scope    string
@@ -86,8 +86,8 @@ func (e *LeaseExpiredError) Info() priority.CauseInfo {
 	return priority.CauseInfo{Kind: priority.KindLeaseExpired, Scope: e.Scope, By: e.By, Priority: e.Priority, Deadline: e.Deadline, Forceful: true}
 }
 
-// OverriddenError is the cause of the context of a Hold whose holder was asked
-// to go for an operator's override. The lock is still held until the hooks have
+// OverriddenError is the cause of the context of a Hold whose holder was
+// preempted for an operator's override. The lock is still held until the hooks have
 // returned, or until it is lost.
 type OverriddenError struct {
 	Scope    string

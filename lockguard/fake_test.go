@@ -144,7 +144,7 @@ func (g *fakeGrant) released() int {
 	return g.releases
 }
 
-// preempt asks the holder to go, as "hotfix" with priority 9 would.
+// preempt preempts the holder, as "hotfix" with priority 9 would.
 func (g *fakeGrant) preempt(grace time.Duration) { g.ask(priority.Outranked, grace) }
 
 func (g *fakeGrant) ask(reason priority.Reason, grace time.Duration) {

@@ -15,6 +15,22 @@ import (
 
 // A Guard runs work under locks. It is safe for concurrent use, and one is
 // enough for a process.
+//
+// Operators have the last word ([WithOverrides]). A boost or a cap changes what a
+// request asks for, also while it waits; a freeze takes it out of the queue until
+// it ends; an extension gives requests and holders more time; with a bypass the
+// work runs without the lock ([Info].Bypass). Holders are otherwise left alone,
+// except by a lock that is taken for a person ([Guard.Override]): then the cause is
+// an [OverriddenError]. What is done to holders against their will, and what
+// overrides do, is on record before ([WithAuditor]). A polite request whose holders
+// do not finish their cleanup can be decided about by people or rules
+// ([WithApprover]).
+//
+// Work that goes on in another process takes its lock with it: a requirement with a
+// Hold id leads to a Hold whose [Reference] others can join ([Guard.Join]) or, when
+// its process has ended or is to be relieved, adopt ([Guard.Adopt]), with the same
+// token. [Guard.Enqueue] makes a request in the background, which can be adopted
+// while it waits.
 type Guard struct {
 	locker    locker
 	logger    *slog.Logger

@@ -13,6 +13,14 @@ import (
 
 // A Hold is a lock that is held, or several that are held together (AcquireAll).
 // Its methods are safe for concurrent use.
+//
+// Hooks run after a loss as well, but under a context that has ended already:
+// the lock may have another holder, and with it what a hook would touch. So look
+// at the context first. A holder that may soon lose its lock to a silence of
+// ZooKeeper is warned before ([Hold.AtRisk]): work that then stops with an error
+// that wraps [ErrStopped], as commands do, has its hooks run while the lock is
+// still held. A command as a hook (jobs.Command) is started neither after a loss
+// nor in such a silence.
 type Hold struct {
 	lock           *heldLock
 	caller         context.Context // from which the Hold's context derives
@@ -31,7 +39,7 @@ type Hold struct {
 	phase    holdPhase
 	cause    error     // why the work was interrupted
 	since    time.Time // when
-	asked    bool      // to go
+	asked    bool      // to release
 	lost     *LostError
 	hooks    []Hook
 	grace    grace

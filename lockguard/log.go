@@ -65,7 +65,7 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 		return slog.LevelInfo, "waiting for lock", append(
 			[]slog.Attr{slog.Int("position", e.Position)}, contenders("holder", e.Holders)...)
 	case lock.Blocked:
-		return slog.LevelInfo, "next in line for lock, others hold it now", contenders("holder", e.Holders)
+		return slog.LevelInfo, "first in the queue for lock, others hold it now", contenders("holder", e.Holders)
 	case lock.Delayed:
 		return slog.LevelInfo, "lock is free, and delayed after the unclean end of a hold", delays(e)
 	case lock.Displaced:
@@ -73,18 +73,18 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 	case lock.Requeued:
 		return slog.LevelWarn, "session ended, waiting for lock again from the back of the queue", failure(e.Cause)
 	case lock.PreemptSent:
-		return slog.LevelInfo, "asked the holder to go", append(contender("holder", e.Holder),
+		return slog.LevelInfo, "preempted the holder", append(contender("holder", e.Holder),
 			slog.String("reason", string(e.Reason)), duration("grace", e.Grace))
 	case Frozen:
 		return slog.LevelWarn, "lock is frozen, out of the queue until that ends", overriding(e.Override)
 	case Thawed:
 		return slog.LevelInfo, "lock is not frozen any more, requested again", nil
 	case Overridden:
-		return slog.LevelInfo, "overrides change what is asked for", changes(e.Effect)
+		return slog.LevelInfo, "overrides change the terms of the request", changes(e.Effect)
 	case Bypassed:
 		return slog.LevelWarn, "running without the lock", overriding(e.Override)
 	case ApprovalPending:
-		return slog.LevelWarn, "the holder has not finished its cleanup, somebody has to decide", append(contenders("holder", e.Holders),
+		return slog.LevelWarn, "the holder has not finished its cleanup, an approval is needed", append(contenders("holder", e.Holders),
 			duration("waited", e.Waited))
 	case ApprovalDecided:
 		attrs := append(failure(e.Err), deciding(e.Decision)...)
@@ -99,7 +99,7 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 	case Acquired:
 		return slog.LevelInfo, "lock acquired", []slog.Attr{duration("waited", e.Waited)}
 	case lock.PreemptRequested:
-		return slog.LevelInfo, "asked to give the lock away", append(contender("by", e.By),
+		return slog.LevelInfo, "preempted, the lock is to be released", append(contender("by", e.By),
 			slog.String("reason", string(e.Reason)), duration("grace", e.Grace), slog.Bool("forceful", e.Forceful), markAttr(e.Override))
 	case lock.PreemptionWithdrawn:
 		return slog.LevelInfo, "preemption withdrawn, the lock is released all the same", nil

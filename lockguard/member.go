@@ -137,7 +137,7 @@ func (r *request) accede(ctx context.Context, acquire func(lock.Request) (grant,
 }
 
 // openMember returns the first Hold on a grant that has joined or adopted: what
-// asked the hold to go before asks it, too.
+// preempted the hold before preempts it, too.
 func (r *request) openMember(ctx context.Context, g grant, token Token, since time.Time, cleanup bool) (*Hold, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

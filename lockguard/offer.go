@@ -42,9 +42,9 @@ func (a *attempt) offerLocked(effect override.Effect) offer {
 	return o
 }
 
-// markOf names the override in whose name the request asks holders to go: the
+// markOf names the override in whose name the request preempts holders: the
 // last boost that made it more than it was. With caps and extensions alone it
-// asks of its own accord.
+// preempts of its own accord.
 func markOf(effect override.Effect) *lock.Mark {
 	for _, o := range slices.Backward(effect.Applied) {
 		if o.Kind == override.Boost {

@@ -25,8 +25,8 @@ type Overrides interface {
 //
 //   - Boost, cap, extend: the request asks for that from then on, in the place that
 //     its priority gives it. The acquire timeout is what it is when the call begins.
-//     A boost is named to those whom the request then asks to go; caps and
-//     extensions are no reason to go.
+//     A boost is named to the holders that the request then preempts; caps and
+//     extensions are no reason to stop.
 //   - Freeze: the request leaves the queue, and is made anew when that ends, within
 //     what is left of its acquire timeout; else it fails with a *FrozenError. A grant
 //     that comes at the same time is given back before the work begins. Of several

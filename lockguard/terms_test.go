@@ -38,7 +38,7 @@ func newQueued(t *testing.T, options ...Option) operated {
 	return o
 }
 
-// put brings these into force, in place of all others, and lets everybody follow.
+// put brings these into force, in place of all others, and lets all requests follow.
 func (o operated) put(all ...override.Override) {
 	o.overrides.put(all...)
 	synctest.Wait()

@@ -51,7 +51,7 @@ func (o Override) describe() string {
 	return b.String()
 }
 
-// describe says whom it concerns; of everybody, that.
+// describe says what it concerns; of everything, that.
 func (m Match) describe(jobs bool) string {
 	var parts []string
 	if m.Scope != "" {
@@ -105,8 +105,8 @@ func same[T comparable](a, b *T) bool {
 	return *a == *b
 }
 
-// timeouts are the timeouts by their names, in the order in which people are
-// told of them.
+// timeouts are the timeouts by their names, in the order in which they are
+// shown.
 func (o *Override) timeouts() iter.Seq2[string, **time.Duration] {
 	return func(yield func(string, **time.Duration) bool) {
 		_ = yield("waiting_timeout", &o.WaitingTimeout) && yield("lease_timeout", &o.LeaseTimeout) &&

@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-// moment is what the waiter does some time after it asked the holder to go.
+// moment is what the waiter does some time after it preempted the holder.
 type moment struct {
 	ago  time.Duration
 	want priority.Verdict

@@ -1,6 +1,6 @@
-// Package priority is the rulebook of Lockkeeper: who stands before whom, who
-// may ask whom to go, how long that one may clean up, and what happens at each
-// deadline.
+// Package priority is the rulebook of Lockkeeper: the order of the queue, which
+// waiter may preempt which holder, how long a victim may clean up, and what
+// happens at each deadline.
 //
 // The one idea: a waiter hands over the facts of a moment and gets a verdict.
 // There is no clock, no client and no memory in between, so every case of a
@@ -15,8 +15,8 @@
 //			Remaining:      priority.Remaining{LeaseLeft: time.Minute},
 //		}},
 //	})
-//	fmt.Println(verdict.Action, verdict.Asks, "then look again in", verdict.After)
-//	// preempt [{0 outranked 10s}] then look again in 10s
+//	fmt.Println(verdict.Action, verdict.Asks, "then judge again in", verdict.After)
+//	// preempt [{0 outranked 10s}] then judge again in 10s
 //
 // The waiter does what Verdict.Action says, and asks again when something
 // happened or when Verdict.After is over, whichever comes first. Left alone,

@@ -18,8 +18,8 @@ func Example() {
 			Remaining:      priority.Remaining{LeaseLeft: time.Minute},
 		}},
 	})
-	fmt.Println(verdict.Action, verdict.Asks, "then look again in", verdict.After)
-	// Output: preempt [{0 outranked 10s}] then look again in 10s
+	fmt.Println(verdict.Action, verdict.Asks, "then judge again in", verdict.After)
+	// Output: preempt [{0 outranked 10s}] then judge again in 10s
 }
 
 // A polite request follows one holder from moment to moment: it does not

@@ -30,7 +30,7 @@ type Request struct {
 	Forceful bool
 
 	// PreemptDelta is by how much the level has to be higher than a holder's to
-	// ask that one to go for it. 0 and 1: any higher level will do.
+	// preempt it. 0 and 1: any higher level will do.
 	PreemptDelta int
 
 	// NeverPreempts: the request preempts no holder for its level, unless that is

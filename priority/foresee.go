@@ -8,7 +8,7 @@ import (
 // A Forecast is what becomes of a waiter if no one acts on their own accord: no
 // holder leaves before it is made to, and no other request comes.
 type Forecast struct {
-	// Asks are the requests to go that it will send, in order.
+	// Asks are the preemptions that it will send, in order.
 	Asks []Foreseen
 
 	// End is how it ends: Grant, TakeOver, GiveUp or Refuse. Wait: the waiter

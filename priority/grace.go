@@ -2,7 +2,7 @@ package priority
 
 import "time"
 
-// A Reason is the right by which a waiter asks a holder to go.
+// A Reason is the right by which a waiter preempts a holder.
 type Reason string
 
 const (
@@ -23,7 +23,7 @@ func (reason Reason) evicts(w Request) bool {
 }
 
 // Grace returns how long a holder with this cleanup timeout may clean up when
-// r asks it to go: its cleanup timeout or, for a forceful request, the smaller
+// r preempts it: its cleanup timeout or, for a forceful request, the smaller
 // of that and the request's waiting timeout. Timeouts below 0 count as 0.
 //
 // The grace is the same for both reasons: one that has outstayed its lease

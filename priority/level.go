@@ -19,7 +19,7 @@ const (
 )
 
 // Outranks reports whether l is more important than o: only then may a request
-// at level l ask a holder at level o to go for it, see BarOf. Equals do not
+// at level l preempt a holder at level o, see BarOf. Equals do not
 // outrank each other.
 func (l Level) Outranks(o Level) bool { return l > o }
 

@@ -2,18 +2,18 @@ package priority
 
 import "time"
 
-// A Bar is what keeps a request from asking a holder to go for its level. No
-// bar keeps it from asking one whose lease has run out.
+// A Bar is what keeps a request from preempting a holder for its level. No bar
+// keeps it from preempting one whose lease has run out.
 type Bar string
 
 const (
-	// NoBar: the request may ask.
+	// NoBar: the request may preempt.
 	NoBar Bar = ""
 
 	// BarLevel: the request does not outrank the holder.
 	BarLevel Bar = "level"
 
-	// BarNever: the request does not ask for its level (Request.NeverPreempts).
+	// BarNever: the request does not preempt for its level (Request.NeverPreempts).
 	BarNever Bar = "never_preempts"
 
 	// BarDelta: the request outranks the holder by less than its PreemptDelta.
@@ -24,7 +24,7 @@ const (
 	BarMinRuntime Bar = "min_runtime"
 )
 
-// BarOf returns what keeps r from asking h to go for its level, or NoBar. Of
+// BarOf returns what keeps r from preempting h for its level, or NoBar. Of
 // several bars it is the first in the order of the constants.
 //
 // A request at the Emergency level knows BarLevel alone: an operator's word goes
@@ -46,8 +46,8 @@ func BarOf(r Request, h Holder) Bar {
 	return NoBar
 }
 
-// askableIn returns how long it takes until r may ask c to go, for whatever
-// reason, or has asked it: at most until the end of its lease.
+// askableIn returns how long it takes until r may preempt c, for any
+// reason, or has preempted it: at most until the end of its lease.
 func (c conflict) askableIn(r Request) time.Duration {
 	if c.LeaseLeft <= 0 || c.asked(LeaseExpired) || c.asked(Outranked) {
 		return 0

@@ -190,7 +190,7 @@ func TestTimeAloneChangesNothingBeforeAfterAndSomethingThen(t *testing.T) {
 	})
 }
 
-// Left alone by everybody, with holders that never move, the first in line
+// Left alone, with holders that never move, the first in line
 // comes to an end after a few looks: it gets the lock, or gives up when its
 // patience is over, neither earlier nor later than it should.
 func TestLeftAloneTheFirstInLineComesToAnEnd(t *testing.T) {

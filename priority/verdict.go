@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A Verdict is what a waiter does now, and when it looks again.
+// A Verdict is what a waiter does now, and when it judges again.
 type Verdict struct {
 	Action Action
 
-	// Asks are the holders to ask to go. Only with Preempt.
+	// Asks are the holders to preempt. Only with Preempt.
 	Asks []Ask
 
-	// After is when to look again, even if nothing happens until then: before,
+	// After is when to judge again, even if nothing happens until then: before,
 	// only an event can change the verdict. It is set with Wait and with
 	// Preempt, where it counts from the sending of the asks and takes them as
 	// sent, so that there is no need to look right after. Never: only an event
@@ -23,10 +23,10 @@ type Verdict struct {
 // Never, as Verdict.After, says that time alone does not change the verdict.
 const Never time.Duration = -1
 
-// An Ask is a request to send to a holder to go.
+// An Ask is a preemption to send to a holder.
 type Ask struct {
 	Holder int           // index in Facts.Holders
-	Reason Reason        // the right to ask
+	Reason Reason        // the right to preempt
 	Grace  time.Duration // how long the holder may clean up
 }
 

@@ -45,7 +45,7 @@ func TestSurprisingSchedulesAreTold(t *testing.T) {
 		{"drift", jobs.Job{Schedule: "@every 7h"}, []string{"schedule: @every 7h does not divide a day"}},
 		{"drift by days", jobs.Job{Schedule: "@every 36h"}, []string{"schedule: @every 36h does not divide a day"}},
 		{"no drift", jobs.Job{Schedule: "@every 48h"}, nil},
-		{"no drift that anybody would see", jobs.Job{Schedule: "@every 7s"}, nil},
+		{"no visible drift", jobs.Job{Schedule: "@every 7s"}, nil},
 
 		{"gap", jobs.Job{Schedule: "30 2 * * *", TimeZone: newYork}, []string{
 			"schedule: 2026-03-08 02:30 does not come in America/New_York, where the clocks then go forward: due at 03:30 instead (dst.gap: run-after)",

@@ -95,7 +95,7 @@ func (r *run) countPreemption(err error) int {
 }
 
 // isFailure reports whether it is the work's own fault: not that its lock, or
-// the scheduler, had to go.
+// the scheduler, had to stop.
 func (r *run) isFailure(err error) bool {
 	return !priority.CauseOf(err).Kind.EndsHold() && !errors.Is(err, lockguard.ErrShutdown)
 }

@@ -18,12 +18,12 @@ func (l *lane) expectWaiting() {
 	l.buffer = true
 }
 
-// pausedPause is how soon the lane looks again for ticks that wait for the end of
+// pausedPause is how soon the lane polls for ticks that wait for the end of
 // a pause of the job.
 const pausedPause = 10 * time.Second
 
 // takeWaiting runs the oldest tick that waits if there is room for it. It
-// returns when somebody has to look again because there may be more; 0: not at
+// returns when the caller has to call again because there may be more; 0: not at
 // all.
 func (l *lane) takeWaiting() (again time.Duration) {
 	l.mu.Lock()

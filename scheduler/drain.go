@@ -127,7 +127,7 @@ func (s *Scheduler) phase(done <-chan struct{}, limit time.Duration) bool {
 		return true
 	case <-timer.C:
 	case <-s.hurries:
-		s.log.Info("drain is hurried")
+		s.log.Info("drain is cut short")
 	}
 	select {
 	case <-done:

@@ -52,7 +52,7 @@ func (f *feed) begin(now time.Time) {
 	f.last = f.from
 }
 
-// next emits what is due and returns when to look again.
+// next emits what is due and returns when to call it again.
 func (f *feed) next(now time.Time) time.Time {
 	if f.last.IsZero() {
 		f.from, f.last = now, now // what was due before is not ours

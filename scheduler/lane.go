@@ -194,7 +194,7 @@ func (l *lane) putBack(ticks ...time.Time) {
 }
 
 // retryPause is how soon the lane tries again what ZooKeeper has not answered,
-// and looks again for the end of a run elsewhere.
+// and polls for the end of a run elsewhere.
 const retryPause = time.Second
 
 // turn decides all that can be decided now.

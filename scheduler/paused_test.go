@@ -121,7 +121,7 @@ func TestTicksThatWaitStayWhileAnOverridePausesTheirJob(t *testing.T) {
 				c.mu.Lock()
 				running := len(c.of("a").running)
 				c.mu.Unlock()
-				require.Equal(t, 1, running, "at once, not when somebody looks again")
+				require.Equal(t, 1, running, "at once, not at the next poll")
 				time.Sleep(15 * time.Second)
 				d.drain()
 				require.Equal(t, []string{"ran"}, c.outcomes("a")[sec(20)])

@@ -61,7 +61,9 @@ type Config struct {
 
 	// Spread, when set, gives each job to one daemon: that one alone asks the
 	// ledger for its ticks, and when it is gone another one goes on. See
-	// SpreadOver. Defaults to nil: every daemon asks for every tick.
+	// SpreadOver. The ledger still decides every tick, so that two daemons that
+	// believe that they own a job run no tick twice. Defaults to nil: every daemon
+	// asks for every tick.
 	Spread Spreader
 
 	// SpreadStrategy is the strategy of the spread, as group.Spec has it.
@@ -110,6 +112,28 @@ var (
 
 // A Scheduler runs jobs at their instants, each once in the cluster. It runs
 // once: after Run has returned it is done for.
+//
+// Schedules are read by the earlier one of two clocks: the machine's, and that of
+// ZooKeeper's leader and [ticks.Tolerance] more. So a daemon whose clock is
+// ahead takes no tick from the others, and one whose clock is behind is late
+// with those that no other daemon runs. Both say so in their logs. The ledger
+// refuses an instant that is in the future of ZooKeeper's clock; the tick then
+// waits.
+//
+// A job that is new to the cluster begins with the first tick that comes due in
+// any daemon. When several are started at once and their clocks differ, that
+// may be one that is still to come on the clocks that are behind: what these
+// show before it is no tick of the job, and counts as taken. From the first
+// tick on there is no gap.
+//
+// Limits. A daemon that may not ask for ZooKeeper's clock goes by its own until it
+// has claimed something. One that was suspended, or cut off from ZooKeeper, for
+// longer than [Config.Lateness] may record as missed or undecided what daemons whose
+// clocks are behind would have run a moment later. The overlap of runs is excluded as
+// long as their sessions live: a run that has lost its session goes on if its job
+// needs no lock, and the next tick may start beside it; only a lock, and its
+// token, exclude that. A retry and a preempted run that begins anew are the same
+// tick: the work has to bear being begun twice.
 type Scheduler struct {
 	cfg Config
 	log *slog.Logger

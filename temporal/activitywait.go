@@ -19,7 +19,7 @@ const (
 	// have their lock by then.
 	parkAfter = 10 * time.Millisecond
 
-	// parkAgain is how soon an attempt looks again whether it can be parked, when
+	// parkAgain is how soon an attempt tries again to be parked, when
 	// there are as many as there may be.
 	parkAgain = time.Second
 

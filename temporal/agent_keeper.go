@@ -181,7 +181,7 @@ func (k *keeper) request(as holdState) error {
 		if err == nil || !unavailable(err) || k.ctx.Err() != nil {
 			return err
 		}
-		k.agent.logger.Warn("lock of a workflow is not asked for yet", "scope", k.requirement.Scope, "workflow_id", k.workflow, "error", err)
+		k.agent.logger.Warn("lock of a workflow is not requested yet", "scope", k.requirement.Scope, "workflow_id", k.workflow, "error", err)
 		pause(k.ctx, unavailablePause)
 	}
 }
@@ -277,7 +277,7 @@ func (k *keeper) hold() error {
 	}
 }
 
-// asked tells the workflow to go. A loss is another matter.
+// asked cancels the workflow. A loss is another matter.
 func (k *keeper) asked(lock heldLock, by error) {
 	i, until := interruptionBy(by, lock.Reference())
 	if !i.Held() {

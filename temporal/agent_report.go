@@ -115,7 +115,7 @@ func (k *keeper) complete(err error) (unknown error) {
 		case failed == nil, ctx.Err() != nil:
 			return nil
 		}
-		k.agent.logger.Warn("end of the lock of a workflow could not be told", "scope", k.requirement.Scope, "workflow_id", k.workflow, "error", failed)
+		k.agent.logger.Warn("workflow not notified of the end of its lock", "scope", k.requirement.Scope, "workflow_id", k.workflow, "error", failed)
 		pause(ctx, k.beatInterval())
 	}
 }
@@ -177,7 +177,7 @@ func (k *keeper) tellOnce(ctx context.Context) (again bool) {
 		return false
 	}
 	if err != nil {
-		k.agent.logger.Warn("workflow could not be told about its lock", "scope", k.requirement.Scope, "workflow_id", k.workflow, "state", string(s.State), "error", err)
+		k.agent.logger.Warn("workflow not notified of the state of its lock", "scope", k.requirement.Scope, "workflow_id", k.workflow, "state", string(s.State), "error", err)
 		return true
 	}
 	k.mu.Lock()

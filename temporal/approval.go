@@ -197,7 +197,7 @@ func (a *approval) refuse(ctx workflow.Context, r ApprovalRuling) error {
 func (a *approval) decide(ctx workflow.Context, d ApprovalDecision) {
 	d.At, d.Until = workflow.Now(ctx).UTC(), a.state.Until
 	a.state.Decision = &d
-	a.log.Info("approval "+d.Word(), "approval", a.state.Question.ID, "scope", a.state.Question.Scope, "by", d.By, "reason", d.Reason)
+	a.log.Info("approval decided", "decision", d.Word(), "approval", a.state.Question.ID, "scope", a.state.Question.Scope, "by", d.By, "reason", d.Reason)
 }
 
 // hear keeps account of who wants to know.
@@ -222,9 +222,9 @@ func (a *approval) escalate(ctx workflow.Context, step EscalationStep) {
 	}
 	a.state.Escalated = append(a.state.Escalated, opstore.Escalated{At: workflow.Now(ctx).UTC(), To: step.To})
 	slices.SortStableFunc(a.state.Escalated, func(x, y opstore.Escalated) int { return cmp.Compare(x.At.UnixNano(), y.At.UnixNano()) })
-	a.log.Warn("an approval waits; it is escalated", "approval", a.state.Question.ID, "scope", a.state.Question.Scope, "to", step.To)
+	a.log.Warn("an approval is escalated", "approval", a.state.Question.ID, "scope", a.state.Question.Scope, "to", step.To)
 	if err := workflow.UpsertMemo(ctx, map[string]any{EscalatedMemoKey: a.state.Escalated}); err != nil {
-		a.log.Warn("an escalation cannot be shown", "approval", a.state.Question.ID, "error", err)
+		a.log.Warn("an escalation was not added to the workflow's memo", "approval", a.state.Question.ID, "error", err)
 	}
 	left := max(a.state.Until.Sub(workflow.Now(ctx)), time.Second)
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -233,7 +233,7 @@ func (a *approval) escalate(ctx workflow.Context, step EscalationStep) {
 	})
 	e := Escalation{Question: a.state.Question, To: step.To, Until: a.state.Until}
 	if err := workflow.ExecuteActivity(ctx, EscalateActivityType, e).Get(ctx, nil); err != nil {
-		a.log.Warn("an escalation could not be delivered", "approval", a.state.Question.ID, "to", step.To, "error", err)
+		a.log.Warn("an escalation was not delivered", "approval", a.state.Question.ID, "to", step.To, "error", err)
 	}
 }
 

@@ -141,7 +141,7 @@ func (a *Approvals) Ask(ctx context.Context, q lockguard.Question) (lockguard.An
 		case isRefused(err):
 			return denied, err
 		}
-		a.log.Warn("people are asked again whether a lock may be taken by force", "approval", question.ID, "scope", question.Scope, "error", err)
+		a.log.Warn("an approval could not be asked for; tried again", "approval", question.ID, "scope", question.Scope, "error", err)
 		pause(bounded, wait)
 	}
 }
@@ -183,7 +183,7 @@ func (a *Approvals) ask(ctx context.Context, question ApprovalQuestion, q lockgu
 		if err == nil || ctx.Err() != nil || errors.As(err, new(*sdk.WorkflowExecutionError)) {
 			return d, false, err
 		}
-		a.log.Warn("the decision cannot be waited for; tried again", "approval", question.ID, "error", err)
+		a.log.Warn("the decision cannot be read; tried again", "approval", question.ID, "error", err)
 		pause(ctx, askAgain)
 	}
 }

@@ -39,7 +39,7 @@ func (e *WorkflowError) Error() string {
 // *temporal.ApplicationError.
 func (e *WorkflowError) Unwrap() error { return e.Err }
 
-// StoppedError says that the work was told to go, or was not started because
+// StoppedError says that the work was cancelled, or was not started because
 // it would have been. errors.Is and errors.As find the cause.
 type StoppedError struct {
 	Cause      error  // of the context; or what else ended the right to run

@@ -25,7 +25,7 @@ const (
 	// another one follows; its place in the queue may be kept.
 	ErrTypeLockBusy = "LockBusy"
 
-	// ErrTypeLockPreempted: the attempt was asked to give its lock away, and did.
+	// ErrTypeLockPreempted: the attempt was preempted, and released its lock.
 	ErrTypeLockPreempted = "LockPreempted"
 
 	// ErrTypeLockLost: the lock was lost while the attempt ran, or the attempt

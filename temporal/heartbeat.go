@@ -62,7 +62,7 @@ type pulse struct {
 	mu      sync.Mutex
 	details details       // to be sent
 	pending bool          // and not sent yet
-	told    bool          // why the attempt has to go
+	told    bool          // why the attempt has to stop
 	gone    bool          // the server does not know the attempt any more
 	known   time.Time     // when the last heartbeat was sent that was accepted
 	news    chan struct{} // closed with the next one

@@ -214,7 +214,7 @@ func (s *Schedules) pause(ctx context.Context, handle client.ScheduleHandle, job
 			return err
 		}
 		changes.Resumed = append(changes.Resumed, job.Name)
-		s.log.Info("schedule goes on on the Temporal server", "job", job.Name)
+		s.log.Info("schedule resumed on the Temporal server", "job", job.Name)
 	}
 	return nil
 }

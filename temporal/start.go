@@ -44,6 +44,15 @@ const DefaultCancelTimeout = 10 * time.Second
 // as long as its namespace keeps closed workflows.
 //
 // StartWorkflow has no state: it may run several times at once.
+//
+// Without Wait the work, and with it the lock, ends when the workflow has been
+// started. With Wait it ends when the workflow is closed: the lock is held for
+// as long as that takes, also while the Temporal server is away, and whatever
+// ends the right to it cancels the workflow, which has the grace to close.
+//
+// The workflow itself may outlive the lock all the same: a worker that has
+// stalled cannot be notified. So it gets the fencing token, as a memo
+// ([OriginOf]), to give to whatever it writes to.
 type StartWorkflow struct {
 	// Args are given to the workflow: anything that can be written as JSON, or
 	// what the Client knows to write.

@@ -208,7 +208,7 @@ func reason(err error) error {
 	return err
 }
 
-// cancel asks the workflow to go. One that is not there has gone.
+// cancel cancels the workflow. One that is not there has ended.
 func (a *attempt) cancel(ctx context.Context, cause error) error {
 	return unlessGone(a.Client.CancelWorkflowWithOptions(ctx, client.CancelWorkflowOptions{
 		WorkflowID: a.id, FirstExecutionRunID: a.first, Reason: cause.Error(),

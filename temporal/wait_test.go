@@ -46,7 +46,7 @@ func begin(t *testing.T, change ...func(*StartWorkflow, *fakeServer)) *waitingFo
 	return w
 }
 
-// stopped waits for the end of work that was told to go.
+// stopped waits for the end of cancelled work.
 func (w *waitingFor) stopped(t *testing.T) (_ *StoppedError, after time.Duration) {
 	t.Helper()
 	err := <-w.ended

@@ -526,7 +526,7 @@ func TestWithLockThatCannotBeIsRefused(t *testing.T) {
 		want        string
 	}{
 		"NoScope":        {lockguard.Requirement{}, body, nil, "scope"},
-		"NoBody":         {wanted, nil, nil, "body"},
+		"Empty":          {wanted, nil, nil, "body"},
 		"HookWithout":    {lockguard.Requirement{Scope: "a"}, body, []WithLockOption{OnPreempt(hook)}, "cleanup_timeout"},
 		"NilHook":        {wanted, body, []WithLockOption{OnPreempt(nil)}, "OnPreempt"},
 		"TwoHooks":       {wanted, body, []WithLockOption{OnPreempt(hook), OnPreempt(hook)}, "OnPreempt"},

@@ -8,7 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
-// Create makes a persistent node that everybody may use, and the nodes above
+// Create makes a persistent node that every client may use, and the nodes above
 // it that are missing, as an administrator would beside the clients. It
 // returns a Code, such as NodeExists.
 func (s *Server) Create(path string, data []byte) error {

@@ -13,31 +13,11 @@
 // hold (lockguard.FromContext).
 //
 //   - [Task] takes the lock inside of the run. Its context ends on preemption,
-//     loss and Shutdown; hooks clean up; the token is at hand; the lock is what the
-//     requirement says; several jobs can share one.
+//     loss and Shutdown; hooks clean up; the token is at hand; several jobs can share
+//     a lock.
 //   - [NewLocker] takes the lock of the job's name around the run, for tasks that
-//     are there already. gocron's interface has no way to tell a task of a loss or
-//     of a preemption: it goes on, and waiters wait for its end, unless they
-//     take the lock by force.
+//     are there already. gocron cannot tell a task of a loss or of a preemption.
 //   - [NewElector] lets one instance run all jobs.
 //
-// # What none of them does
-//
-// gocron tells neither its locker nor its tasks which tick they run for, and
-// its instances compute their ticks on their own clocks. So a lock keeps two runs
-// apart, but a job that is done before a late instance comes runs there once
-// more (gocron's issue 841). With an elector each instant runs once as long as
-// the leader stays; around a change of the leader a tick may run twice, or not
-// at all. A tick that runs once in the whole cluster needs a record of the tick,
-// not a lock: package scheduler of Lockkeeper keeps one.
-//
-// # Two of gocron's habits
-//
-// Nothing is planned while Lock waits: a locker that waits stalls the schedule of
-// its job, so one of ours tries, or waits as long as the requirement says.
-//
-// Shutdown ends the contexts of jobs, waits for them as long as WithStopTimeout
-// says, and then unlocks with a context that has ended; our locks are released
-// all the same. A panic of a task ends the program, unless a listener is there for
-// it (gocron.AfterJobRunsWithPanic); with Task it becomes the error of the run.
+// None of them makes one run of each tick: see [NewElector], and package scheduler.
 package gocron

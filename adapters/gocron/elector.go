@@ -40,6 +40,14 @@ type Elector struct {
 //
 // A lease timeout that is unset is a year here: after it the leader can be preempted
 // by any other waiter, whatever its priority.
+//
+// gocron tells neither its locker nor its tasks which tick they run for, and
+// its instances compute their ticks on their own clocks. So a lock keeps two runs
+// apart, but a job that is done before a late instance comes runs there once
+// more (gocron's issue 841). With an elector each instant runs once as long as
+// the leader stays; around a change of the leader a tick may run twice, or not
+// at all. A tick that runs once in the whole cluster needs a record of the tick,
+// not a lock: package scheduler of Lockkeeper keeps one.
 func NewElector(guard Acquirer, requirement lockguard.Requirement, logger *slog.Logger) (*Elector, error) {
 	if guard == nil {
 		return nil, errors.New("gocron: NewElector: the guard is nil; make one with lockguard.New")

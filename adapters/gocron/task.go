@@ -25,6 +25,11 @@ type Guard interface {
 // An acquire timeout that is unset is 0: a run that finds the lock held ends at
 // once and preempts no holder, whatever its priority. Set one to wait, or to preempt;
 // and give the job gocron.WithSingletonMode, or its runs may pile up.
+//
+// Shutdown ends the contexts of jobs, waits for them as long as WithStopTimeout
+// says, and then unlocks with a context that has ended; our locks are released
+// all the same. A panic of a task ends the program, unless a listener is there for
+// it (gocron.AfterJobRunsWithPanic); with Task it becomes the error of the run.
 func Task(guard Guard, requirement lockguard.Requirement, work func(ctx context.Context) error, hooks ...lockguard.Hook) func(ctx context.Context) error {
 	requirement = tried(requirement)
 	return func(ctx context.Context) error { return guard.Do(ctx, requirement, work, hooks...) }

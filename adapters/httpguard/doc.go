@@ -18,11 +18,4 @@
 // Unavailable when ZooKeeper does not answer, with Retry-After and a problem
 // document (RFC 9457). An interrupted one whose handler has written nothing is
 // answered 503 in the same way.
-//
-// Once the response has started, nothing can be said any more: its status is on
-// the way to the client. A handler that is interrupted in the middle of a
-// response can only break it off, with panic(http.ErrAbortHandler), so that the
-// client sees that it is not whole. And a lock can be lost after the last byte
-// was written and before the client reads it: what the handler writes to has to
-// look at the token.
 package httpguard

@@ -40,6 +40,13 @@ func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, err error))
 
 // Handler serves each request under the lock that requirement declares: all
 // requests have the same one. See HandlerFor.
+//
+// Once the response has started, nothing can be said any more: its status is on
+// the way to the client. A handler that is interrupted in the middle of a
+// response can only break it off, with panic(http.ErrAbortHandler), so that the
+// client sees that it is not whole. And a lock can be lost after the last byte
+// was written and before the client reads it: what the handler writes to has to
+// look at the token.
 func Handler(guard Guard, requirement lockguard.Requirement, next http.Handler, options ...Option) http.Handler {
 	return HandlerFor(guard, func(*http.Request) ([]lockguard.Requirement, error) {
 		return []lockguard.Requirement{requirement}, nil

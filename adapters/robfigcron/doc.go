@@ -13,17 +13,6 @@
 // preempted, when its lease is over and another request wants the lock, when the lock is
 // lost, and when the context of WithContext ends.
 //
-// # What a plain cron.Job does not get
-//
-// A plain cron.Job runs under the lock too, but its Run has no context: nothing
-// can tell it to go. A preempted one keeps its lock until it returns, or until
-// it is taken by force; one that has lost its lock goes on without it. That is
-// logged when it returns. Such a job has no token either. Use [Job].
-//
-// JobWrapper has to be the last of its chain, right around the job: cron's other
-// wrappers hide what they wrap, and with it the context. Then the job counts as
-// a plain one.
-//
 // # What a lock does not do
 //
 // It keeps two runs apart. It does not make one run of each tick: a job that

@@ -66,6 +66,15 @@ func OnFailed(failed func(err error)) Option { return func(w *wrapper) { w.faile
 // A panic of the job ends its run, not the program: it is logged, with its
 // stack, and its lock is released. A requirement that can never work is logged
 // at every tick; call its Validate when the program starts.
+//
+// A plain cron.Job runs under the lock too, but its Run has no context: nothing
+// can stop it. A preempted one keeps its lock until it returns, or until
+// it is taken by force; one that has lost its lock goes on without it. That is
+// logged when it returns. Such a job has no token either. Use [Job].
+//
+// JobWrapper has to be the last of its chain, right around the job: cron's other
+// wrappers hide what they wrap, and with it the context. Then the job counts as
+// a plain one.
 func JobWrapper(guard Guard, requirement lockguard.Requirement, options ...Option) cron.JobWrapper {
 	w := wrapper{
 		guard:       guard,

@@ -10,7 +10,7 @@ import (
 )
 
 // tellAccess logs who else than the daemon and the operators may write what the
-// daemon goes by. In an open deployment, that everybody may is no news.
+// daemon goes by. An open deployment, where every client may, is no news.
 func tellAccess(ctx context.Context, client *lock.Client, logger *slog.Logger) {
 	if client.Identity() == "" {
 		return

@@ -16,7 +16,7 @@ func (p *program) audit() *cobra.Command {
 	c := p.command(&cobra.Command{
 		Use:   "audit",
 		Short: "Show who did what to whose locks, and why",
-		Long: `Show the audit trail, the newest last: who asked whom to go, who took or broke
+		Long: `Show the audit trail, the newest last: who preempted whom, who took or broke
 whose lock, and what overrides and approvals have done.
 
 What is done by force is there twice: "about to" before it is done, and what

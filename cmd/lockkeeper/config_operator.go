@@ -16,7 +16,7 @@ func (p *program) configOperator() *cobra.Command {
 --zk-cert-file: what to write into zookeeper.operators, so that the user may
 apply overrides, decide about approvals and break locks. ZooKeeper is not asked.
 
-The hash of a digest user does not let anybody in, but passwords can be tried
+The hash of a digest user is no credential, but passwords can be tried
 against it: use a long one. docs/security.md says who can do what.`,
 		Example: `  lockkeeper config operator --zk-digest-file ana.digest
   (umask 077; echo "ana:$(openssl rand -hex 20)" > ana.digest)

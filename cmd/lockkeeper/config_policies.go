@@ -103,7 +103,7 @@ func overlapWords(o jobs.Overlap) string {
 	case jobs.OverlapBufferAll:
 		return due + fmt.Sprintf("waits for its end, up to %d do; those after them are skipped", o.Max)
 	case jobs.OverlapCancelOther:
-		return due + "tells it to go, and runs when it has gone"
+		return due + "cancels it, and runs when it has ended"
 	case jobs.OverlapAllowAll:
 		return due + fmt.Sprintf("runs beside it, up to %d at once; those after them are skipped", o.Max)
 	case jobs.OverlapSkip:

@@ -183,7 +183,7 @@ func (s *consoleServer) serve(ctx context.Context, cfg *config.Config, board con
 	options := console.Options{
 		Board: board, Facts: facts.all(), Hosts: hostsOf(cfg, set.Listen), Links: set.Links, Logger: s.log, Name: cfg.Client.Chroot + cfg.Client.Root,
 		Now: facts.client.Now, Private: set.Private, Proxy: set.Proxy, Users: s.users, TLS: set.TLS != nil, Version: buildVersion().Version,
-		Refusal: "This console only looks. To act here, set console: {actions: true, users_file: FILE} in " + cfg.File + ".",
+		Refusal: "This console is read-only. To act here, set console: {actions: true, users_file: FILE} in " + cfg.File + ".",
 	}
 	if set.Actions {
 		options.Operator = hand

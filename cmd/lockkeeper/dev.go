@@ -49,12 +49,12 @@ func (p *program) dev() *cobra.Command {
 		Short: "See it at work: ZooKeeper, daemons and jobs in one process, for development",
 		Long: `See it at work, with nothing installed: a ZooKeeper-compatible server, two
 daemons and three jobs that preempt each other, all in this process. For
-development only: the server has no replicas, anybody may connect to it, and it
-keeps what it has in memory, or in a file in --data-dir. The jobs' files are in
+development only: the server has no replicas, every client may connect, and it
+keeps its data in memory, or in a file in --data-dir. The jobs' files are in
 a temporary directory that is removed at the end, or in --dir. What a killed run
 has left there is removed by the next one.
 
-Everybody who reaches that server may take locks on it without credentials, Go
+Every client that reaches the server may take locks on it without credentials, Go
 programs too; with other credentials than those of the run they are refused. Its
 operator is a user with a password made up for the run, so that overrides,
 approvals and broken locks can be tried from another terminal: the beginning says

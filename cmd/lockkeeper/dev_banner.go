@@ -22,7 +22,7 @@ type banner struct {
 
 	console     string // where a browser finds the console; "" without one
 	credentials string // the file with those of our server
-	open        bool   // what our server has belongs to everybody all the same
+	open        bool   // every client may change what our server has
 	closed      bool   // it belongs to the credentials alone
 }
 
@@ -78,9 +78,9 @@ func (b banner) title() string {
 		lines = append(lines, withoutLocks)
 	}
 	if host, _, _ := net.SplitHostPort(address); net.ParseIP(host).IsLoopback() {
-		lines = append(lines, "It has no replicas, and anybody on this machine may connect.")
+		lines = append(lines, "It has no replicas, and every user of this machine may connect.")
 	} else {
-		lines = append(lines, "It has no replicas, and anybody may connect: anyone who reaches that", "address can hear its password, and change everything in it.")
+		lines = append(lines, "It has no replicas, and every client that reaches that address", "may connect, can read its password, and change everything in it.")
 	}
 	if d.dataDir == "" {
 		lines = append(lines, "What it has is in memory, and gone at the end; --data-dir DIR keeps it.")
@@ -88,7 +88,7 @@ func (b banner) title() string {
 		lines = append(lines, "What it has is kept in "+d.dataDir+".")
 	}
 	if b.open {
-		lines = append(lines, "That is from a run without credentials, and open to everybody: overrides,",
+		lines = append(lines, "That is from a run without credentials, and open to all clients: overrides,",
 			"approvals and broken locks are refused. Name a new --data-dir to try them.")
 	}
 	if b.closed {
@@ -135,11 +135,14 @@ func (b banner) commands() []string {
 
 // inGo connects a Go program to our server.
 func (b banner) inGo() []string {
-	lines := []string{"cfg := lock.Config{Servers: []string{" + strconv.Quote(b.flags.client.Servers[0]) + "}}"}
+	server := strconv.Quote(b.flags.client.Servers[0])
 	if root := b.flags.client.Root; root != "/lockkeeper" {
-		lines = append(lines, "cfg.Root = "+strconv.Quote(root))
+		return []string{
+			"inRoot := func(c *lockkeeper.Config) { c.Root = " + strconv.Quote(root) + " }",
+			"client, err := lockkeeper.Connect(" + server + ", inRoot)",
+		}
 	}
-	return append(lines, "client, err := lock.NewClient(cfg)")
+	return []string{"client, err := lockkeeper.Connect(" + server + ")"}
 }
 
 const digestVariable = "LOCKKEEPER_ZK_DIGEST_FILE"

@@ -30,7 +30,7 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 			[]string{
 				"An embedded ZooKeeper listens at 127.0.0.1:2181.\n", "in memory", "    export LOCKKEEPER_ZK=127.0.0.1:2181 LOCKKEEPER_ROOT=/lockkeeper\n",
 				"    lockkeeper exec --scope shop/orders --priority 99 -- sleep 3\n",
-				"  In Go:\n\n    cfg := lock.Config{Servers: []string{\"127.0.0.1:2181\"}}\n    client, err := lock.NewClient(cfg)\n",
+				"  In Go:\n\n    client, err := lockkeeper.Connect(\"127.0.0.1:2181\")\n",
 			},
 			[]string{"taken", "anyone", "unset", "override", "browser"},
 		},
@@ -42,7 +42,7 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 				"    lockkeeper locks preempt shop/orders -r test\n", "    lockkeeper override ls\n",
 				"    lockkeeper override clear stop -r test\n", "    lockkeeper audit\n",
 			},
-			[]string{"open to everybody"},
+			[]string{"open to all clients"},
 		},
 		"secured, server only": {
 			banner{flags: &devFlags{client: secured, noJobs: yes{is: true}}, embedded: true, credentials: "/tmp/dev/credentials"},
@@ -51,7 +51,7 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 		},
 		"kept from before there were credentials": {
 			banner{flags: &devFlags{client: secured, dataDir: "state"}, embedded: true, credentials: "/srv/state/credentials", open: true},
-			[]string{"  That is from a run without credentials, and open to everybody: ", "    export LOCKKEEPER_ZK_DIGEST_FILE=/srv/state/credentials\n"},
+			[]string{"  That is from a run without credentials, and open to all clients: ", "    export LOCKKEEPER_ZK_DIGEST_FILE=/srv/state/credentials\n"},
 			[]string{"override apply", "audit"},
 		},
 		"taken": {
@@ -69,9 +69,9 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 			[]string{"  What it has is kept in state.\n"},
 			[]string{"in memory"},
 		},
-		"for everybody": {
+		"for every client": {
 			banner{flags: &devFlags{client: lock.Config{Servers: []string{"[::]:2181"}, Root: "/lockkeeper"}}, embedded: true},
-			[]string{"and anybody may connect: anyone who reaches that\n  address can hear its password, and change everything in it.\n"},
+			[]string{"and every client that reaches that address\n  may connect, can read its password, and change everything in it.\n"},
 			nil,
 		},
 		"without locks": {
@@ -83,6 +83,11 @@ func TestBannerSaysWhatIsThereAndWhatToTry(t *testing.T) {
 			banner{flags: &devFlags{client: local, noJobs: yes{is: true}}, embedded: true},
 			[]string{"    lockkeeper exec --scope cluster/orders --priority 0 -- sleep 3\n"},
 			[]string{"shop"},
+		},
+		"another root": {
+			banner{flags: &devFlags{client: lock.Config{Servers: []string{"127.0.0.1:2181"}, Root: "/other"}}, embedded: true},
+			[]string{"    inRoot := func(c *lockkeeper.Config) { c.Root = \"/other\" }\n    client, err := lockkeeper.Connect(\"127.0.0.1:2181\", inRoot)\n"},
+			[]string{"recipes"},
 		},
 		"for a time": {
 			banner{flags: &devFlags{client: local, length: duration{d: 25 * time.Second, given: true}}, embedded: true},

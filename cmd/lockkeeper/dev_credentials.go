@@ -47,7 +47,7 @@ func (d *devFlags) secure() (file string, err error) {
 }
 
 // isOpen reports whether the data that our server has found was written without
-// credentials: it is not trusted, since anybody could have written it.
+// credentials: it is not trusted, since any client could have written it.
 func (d *devFlags) isOpen(ctx context.Context) bool {
 	if d.dataDir == "" {
 		return false
@@ -62,7 +62,7 @@ func (d *devFlags) isOpen(ctx context.Context) bool {
 	return errors.As(client.CheckAccess(ctx), new(*lock.UntrustedError))
 }
 
-// makeRoot makes the root for everybody to take locks in, with the operator of the run:
+// makeRoot makes the root for every client to take locks in, with the operator of the run:
 // otherwise only the first client could write it. It reports whether it was there, made by
 // an older version for that user alone.
 func (d *devFlags) makeRoot(ctx context.Context) (closed bool, err error) {

@@ -28,7 +28,7 @@ func TestExecRunsNothingWhileOverridesCannotBeTrusted(t *testing.T) {
 	require.Zero(t, code, said)
 	require.NoError(t, os.Remove(ran))
 
-	// when there are overrides that anybody could have written
+	// when there are overrides that any client could have written
 	require.NoError(t, server.Create("/lockkeeper/overrides", nil))
 	code, said = run()
 

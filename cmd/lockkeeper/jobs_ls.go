@@ -30,7 +30,7 @@ not known.
   STATE      running; waiting: for a lock, or a tick is due and waits for the end
              of a run; delayed: only the lock-delay after a lost holder is in its
              way; frozen: an override keeps it out of the queue of its lock;
-             cleaning up: it was asked to give up its lock; paused; idle;
+             cleaning up: it was preempted; paused; idle;
              stopped: a daemon whose clock was ahead has decided ticks that are
              still to come (lockkeeper jobs rewind); or temporal: a schedule of
              the Temporal server starts it, and what became of that is to be seen

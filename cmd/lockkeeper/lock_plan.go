@@ -182,7 +182,7 @@ func outcomeWords(p inspect.Plan, r lockguard.Requirement) string {
 	case inspect.OutcomeRefused:
 		return "the job does not get it, and does not wait (acquire_timeout 0)"
 	case inspect.OutcomeInLine:
-		return fmt.Sprintf("the job waits as number %d in line: those ahead decide how long", p.Position)
+		return fmt.Sprintf("the job waits as number %d in the queue: those ahead decide how long", p.Position)
 	case inspect.OutcomeTakesOver:
 		return "the job gets it when it is released, and takes it at the latest at " + end
 	case inspect.OutcomeGivesUp:

@@ -75,7 +75,7 @@ func TestLockPlanSaysWhomItWaitsForAndWhomItPreempts(t *testing.T) {
       preempted already by hotfix (priority 90), 41s ago
       preempted already by rollup (priority 50), 1m11s ago
     ahead in the queue: hotfix  priority 90  host h1  pid 12, since 42s ago
-    the job waits as number 2 in line: those ahead decide how long
+    the job waits as number 2 in the queue: those ahead decide how long
 `},
 		"does not wait": {lockguard.Requirement{Scope: "db/orders", Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}, reindexing(0, 0), `  db/orders: exclusive, priority 0, lease 10m, cleanup 0s
     only if it is free: it does not wait

@@ -64,7 +64,7 @@ func (p *program) locksShow() *cobra.Command {
 		Use:   "show SCOPE",
 		Short: "Show one lock: its holders, its queue, who preempts whom and until when",
 		Long: `Show one lock: who holds it, who waits for it in which order, whom an override
-keeps out of the queue (frozen), who asks the holder to go, and until when the
+keeps out of the queue (frozen), who preempts the holder, and until when the
 holder may clean up.
 
 A scope that was never locked is free. With zookeeper.ensembles in the file it is

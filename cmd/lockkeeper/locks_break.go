@@ -52,7 +52,7 @@ func (p *program) locksBreak() *cobra.Command {
 		Short: "Take a lock from its holder at once, without a grace period",
 		Long: `Take a lock from the holder with that token, at once: it is not preempted, and
 has no time to clean up. It learns that its lock was broken, by whom and why. The
-lock goes to the first in line. To preempt it instead: lockkeeper locks preempt.
+lock goes to the first waiter. To preempt it instead: lockkeeper locks preempt.
 
 The token is that of locks why and locks show: when another request holds the lock by
 now, nothing is done. The holder goes on working until it hears of it, at the

@@ -33,7 +33,7 @@ func (p *program) locksPreempt() *cobra.Command {
 		Short: "Preempt the holder of a lock at emergency priority",
 		Long: `Preempt the holder of a lock at emergency priority, whatever its own priority
 and its min_runtime are. It has its time to clean up. When it has released the
-lock, the next in line gets it.
+lock, the first waiter gets it.
 
 Without --force it is waited for, for --waiting at most; then the request is
 withdrawn, the holder goes when it is ready, and the exit code is 75. With --force
@@ -121,7 +121,7 @@ func (p *program) preemptLock(c *cobra.Command, f *preemptFlags, args []string) 
 	}), err)
 }
 
-// preempt asks the holders to go. Without an outcome nothing was done.
+// preempt preempts the holders. Without an outcome nothing was done.
 func (f *preemptFlags) preempt(ctx context.Context, here *ensemble, home *lock.Client, cfg *config.Config, scope string) (preemptedView, error) {
 	client := here.client
 	what := fmt.Sprintf("lock %q not preempted", scope)

@@ -204,7 +204,7 @@ func manner(c lock.Contender) string {
 	return text
 }
 
-// demand says who asks a holder to go, why, until when, and what then.
+// demand says who preempts a holder, why, until when, and what then.
 func demand(s lock.State, by lock.Preemptor) string {
 	why := "outranks it"
 	if by.Reason == priority.LeaseExpired {

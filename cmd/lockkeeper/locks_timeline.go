@@ -37,8 +37,8 @@ func (p *program) locksTimeline() *cobra.Command {
 	}
 	c := p.command(&cobra.Command{
 		Use:   "timeline SCOPE",
-		Short: "Draw what happened to a lock: who waited, who held it, who had to go for whom",
-		Long: `Draw what happened to a lock: who waited for it, who held it, who had to go for
+		Short: "Draw what happened to a lock: who waited, who held it, who preempted whom",
+		Long: `Draw what happened to a lock: who waited for it, who held it, who preempted
 whom, and how long that took. As text for a terminal, as an SVG picture that is a
 file of its own (light or dark as its reader's system is), or as JSON.
 

@@ -41,7 +41,7 @@ func newConsoleClient(address string) (*consoleClient, error) {
 	case base.Scheme != "http" && base.Scheme != "https", base.Host == "":
 		return nil, fmt.Errorf("%q is not the address of a console; write for example %s", base.Redacted(), usualConsole)
 	case base.Scheme == "http" && base.User != nil && !onThisMachine(base.Hostname()):
-		return nil, fmt.Errorf("%q would send a password that everybody on the way can read; write https://", base.Redacted())
+		return nil, fmt.Errorf("%q would send a password that the network can read; write https://", base.Redacted())
 	case base.RawQuery != "", base.Fragment != "":
 		return nil, fmt.Errorf("%q has more than an address; write for example %s", base.Redacted(), usualConsole)
 	}

@@ -96,7 +96,7 @@ func TestTimelineFlags(t *testing.T) {
 		"localhost:9480":              `"localhost:9480" is not the address of a console; write for example http://127.0.0.1:9480`,
 		"http://":                     "is not the address of a console",
 		"http://h/?x=1":               "has more than an address",
-		"http://ana:hush@zk1:9480":    `"http://ana:xxxxx@zk1:9480" would send a password that everybody on the way can read; write https://`,
+		"http://ana:hush@zk1:9480":    `"http://ana:xxxxx@zk1:9480" would send a password that the network can read; write https://`,
 		"https://ana:hush@zk1:9480:1": "that is not an address",
 	} {
 		code, _, errs := timelineOf(t, "a", "--console", address)

@@ -186,7 +186,7 @@ func circleEndWords(c inspect.Circle, now time.Time) string {
 	case e.Evicted:
 		return fmt.Sprintf("it ends by itself %s, when %s takes %s from %s by force", at, e.Waiter.Owner, e.Holder.Scope, e.Holder.Owner)
 	case e.Cause == inspect.EndLease:
-		return fmt.Sprintf("it ends by itself %s, when the lease of %s on %s is over and %s asks it to go", at, e.Holder.Owner, e.Holder.Scope, e.Waiter.Owner)
+		return fmt.Sprintf("it ends by itself %s, when the lease of %s on %s is over and %s preempts it", at, e.Holder.Owner, e.Holder.Scope, e.Waiter.Owner)
 	}
 	return fmt.Sprintf("it ends by itself %s, when %s preempts %s on %s", at, e.Waiter.Owner, e.Holder.Owner, e.Holder.Scope)
 }

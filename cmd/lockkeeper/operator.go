@@ -39,7 +39,7 @@ func (f *operatorFlags) name(client *lock.Client) string {
 }
 
 // An operator acts with the credentials of a client, and puts on record what it
-// does. Without the former it only looks.
+// does. Without the former it is read-only.
 type operator struct {
 	*emergency.Operator
 	client *lock.Client

@@ -65,7 +65,7 @@ and none is applied.
   cap          the opposite: --priority at most, --forceful=false, --waiting at least
   freeze       keeps matching requests from getting locks; holders are left alone
   hold         takes the lock of one scope and keeps it, for a person
-  preempt-now  asks the holder of one scope to go, then takes the lock by force;
+  preempt-now  preempts the holder of one scope, then takes the lock by force;
                with --token only if that is the holder's
   pause        skips the ticks of matching jobs
   extend       gives matching requests more time: --lease, --cleanup, --waiting,
@@ -73,9 +73,9 @@ and none is applied.
   bypass       lets matching work run without its lock, where the configuration
                of the daemons has emergency.allow_bypass: true
 
-One that neither --scope nor --job nor --label limits concerns everybody: that has
-to be said, by --all, and on a terminal it asks before it acts, unless --yes is
-given. So it does for such a one of a file.
+Without --scope, --job and --label an override concerns everything and needs
+--all. On a terminal the command asks before it applies such an override, from
+flags or from a file, unless --yes is given.
 
 What it concerns right now is shown, with --dry-run nothing else is done. hold
 and preempt-now are carried out by one of the daemons (lockkeeper run); the
@@ -97,7 +97,7 @@ be used, or without the credentials of an operator.`,
 	flags.StringVarP(&f.one.scope, "scope", "s", "", "`scope` that it concerns; * stands for any text, ? for one character")
 	flags.StringVar(&f.one.job, "job", "", "`job` that it concerns, or another owner; a pattern as well")
 	flags.Var(&f.one.labels, "label", "`name=value` that the jobs that it concerns have; several times for several labels")
-	flags.VarPF(&f.one.all, "all", "", "it concerns everybody; has to be there without --scope, --job and --label").NoOptDefVal = "true"
+	flags.VarPF(&f.one.all, "all", "", "it concerns everything; needed without --scope, --job and --label").NoOptDefVal = "true"
 	flags.Var(&f.one.below, "below", "it concerns requests with a priority below this `level`")
 	flags.Var(&f.one.above, "above", "it concerns requests with a priority above this `level`")
 	f.one.forHow.positive = "2h"
@@ -207,7 +207,7 @@ func (p *program) addFlagsOf(f *overrideFlags, args []string) {
 	switch forAll := probe.ForAll(); {
 	case p.unclear:
 	case forAll && !f.all.is:
-		p.problems.add(fmt.Sprintf("--all is missing: neither --scope nor --job nor --label limits this %s, and it would concern everybody; give one of them, or --all", probe.Kind))
+		p.problems.add(fmt.Sprintf("--all is missing: neither --scope nor --job nor --label limits this %s, and it would concern everything; give one of them, or --all", probe.Kind))
 	case !forAll && f.all.is && (f.scope != "" || f.job != "" || len(f.labels.is) > 0):
 		p.problems.add("--all: --scope, --job or --label says that it concerns less; leave that out, or --all")
 	}
@@ -387,12 +387,12 @@ func (s surroundings) concerns(all []override.Override, cfg *config.Config) [][]
 	return concerns
 }
 
-// whetherForAll asks whether what concerns everybody is meant; "" when nothing does.
+// whetherForAll asks whether an override that concerns everything is meant; "" when none does.
 func whetherForAll(all []appliedView) string {
 	var parts []string
 	for _, v := range all {
 		if v.Override().ForAll() {
-			parts = append(parts, fmt.Sprintf("%s (%s) concerns everybody: %s", v.ID, v.Kind, meets(v.Kind, len(v.Concerns))))
+			parts = append(parts, fmt.Sprintf("%s (%s) concerns everything: %s", v.ID, v.Kind, meets(v.Kind, len(v.Concerns))))
 		}
 	}
 	if len(parts) == 0 {

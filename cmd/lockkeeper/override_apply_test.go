@@ -57,7 +57,7 @@ func TestWhatIsWrongWithFilesOfOverrides(t *testing.T) {
 	require.Empty(t, f.records(t))
 }
 
-func TestOverrideForEverybodyIsAppliedWhenThatIsSaid(t *testing.T) {
+func TestOverrideForEverythingIsAppliedWhenThatIsSaid(t *testing.T) {
 	f := newFortress(t, time.Minute)
 	for _, kind := range [][]string{{"freeze"}, {"pause"}, {"boost", "--priority", "5"}, {"cap", "--priority", "5"}, {"extend", "--lease", "1h"}} {
 		for _, whom := range [][]string{nil, {"--below", "10"}, {"--scope", ""}, {"--scope", "*"}, {"--job", "*"}, {"--scope", "*", "--job", "**"}} {
@@ -69,7 +69,7 @@ func TestOverrideForEverybodyIsAppliedWhenThatIsSaid(t *testing.T) {
 				code, out, errs := f.lockkeeper(t, append(append(args, whom...), more...)...)
 				require.Equal(t, exitConfig, code, args)
 				require.Empty(t, out)
-				require.Contains(t, errs, "lockkeeper: --all is missing: neither --scope nor --job nor --label limits this "+kind[0]+", and it would concern everybody; give one of them, or --all\n")
+				require.Contains(t, errs, "lockkeeper: --all is missing: neither --scope nor --job nor --label limits this "+kind[0]+", and it would concern everything; give one of them, or --all\n")
 			}
 			code, out, errs := f.lockkeeper(t, append(append(args, whom...), "--all", "--dry-run")...)
 			require.Zero(t, code, errs)
@@ -93,7 +93,7 @@ func TestOverrideForEverybodyIsAppliedWhenThatIsSaid(t *testing.T) {
 	require.Contains(t, out, "X: in force until ")
 }
 
-func TestFileThatConcernsEverybodyGoesOnWorkingAndSaysSo(t *testing.T) {
+func TestFileThatConcernsEverythingGoesOnWorkingAndSaysSo(t *testing.T) {
 	f := newFortress(t, time.Minute)
 	file := filepath.Join(t.TempDir(), "incident.yaml")
 	until := time.Now().UTC().Add(time.Hour).Format(time.RFC3339)
@@ -109,13 +109,13 @@ func TestFileThatConcernsEverybodyGoesOnWorkingAndSaysSo(t *testing.T) {
 	require.Contains(t, out, "INC-1: in force until ")
 }
 
-func TestQuestionNamesHowManyAnOverrideForEverybodyMeets(t *testing.T) {
+func TestQuestionNamesHowManyAnOverrideForEverythingMeets(t *testing.T) {
 	view := func(id string, kind override.Kind, scope string, n int) appliedView {
 		return appliedView{Record: override.Override{ID: id, Kind: kind, Match: override.Match{Scope: scope}}.Record(), Concerns: make([]concern, n)}
 	}
 	require.Empty(t, whetherForAll([]appliedView{view("A", override.Freeze, "db/*", 3), view("B", override.Hold, "db", 1)}))
-	require.Equal(t, "A (freeze) concerns everybody: 12 requests now, and those to come. Apply it?", whetherForAll([]appliedView{view("A", override.Freeze, "", 12)}))
-	require.Equal(t, "A (freeze) concerns everybody: 1 request now, and those to come; B (pause) concerns everybody: 0 jobs, and those to come. Apply it?",
+	require.Equal(t, "A (freeze) concerns everything: 12 requests now, and those to come. Apply it?", whetherForAll([]appliedView{view("A", override.Freeze, "", 12)}))
+	require.Equal(t, "A (freeze) concerns everything: 1 request now, and those to come; B (pause) concerns everything: 0 jobs, and those to come. Apply it?",
 		whetherForAll([]appliedView{view("A", override.Freeze, "*", 1), view("C", override.Freeze, "db", 2), view("B", override.Pause, "", 0)}))
 }
 

@@ -42,8 +42,8 @@ func (p *program) root() *cobra.Command {
 		Use:   "lockkeeper",
 		Short: "Locks with priorities for jobs and commands, kept in ZooKeeper",
 		Long: `Lockkeeper runs scheduled jobs and shell commands under locks in ZooKeeper.
-A more important one may ask the holder of a lock to go; the holder cleans up
-and gives way.`,
+A more important request preempts the holder of a lock: the holder cleans up and
+releases it.`,
 		Example: `  lockkeeper exec --scope cluster/orders -- ./compact.sh
   lockkeeper run -f lockkeeper.yaml
   lockkeeper locks ls`,

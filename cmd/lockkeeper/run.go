@@ -49,7 +49,7 @@ of the jobs and of the locks at /metrics, and the last change of the file; /heal
 answers as long as the daemon runs, /readyz says whether it can do its work, or why not.
 
 With console: {listen: "127.0.0.1:9480"} in the file, a web page there shows who holds,
-who waits and why, and the same as JSON below /api/v1. It only looks, unless the file has
+who waits and why, and the same as JSON below /api/v1. It is read-only, unless the file has
 actions: true and says who may sign in.
 
 With --temporal-schedules, or temporal: {schedules: true} in the file, jobs that start

@@ -51,7 +51,7 @@ func (w *workflowApprovals) work(ctx context.Context, auditor lockguard.Auditor)
 // escalate puts on record that the question was escalated, and alerts.
 func (w *workflowApprovals) escalate(ctx context.Context, auditor lockguard.Auditor, e temporal.Escalation) error {
 	q := e.Question.Approval()
-	w.log.Error("an approval waits for a decision; it is escalated", "approval", q.ID, "to", e.To, "scope", q.Scope,
+	w.log.Error("an approval is escalated", "approval", q.ID, "to", e.To, "scope", q.Scope,
 		"requestor", q.Requestor.Owner, "until", e.Until.Format(time.RFC3339))
 	entry := opstore.AuditEntry{
 		Action: opstore.AuditApprovalEscalate, Phase: opstore.AuditOutcome, Scope: q.Scope, Job: q.Job, By: q.Requestor.Owner, Approval: q.ID,

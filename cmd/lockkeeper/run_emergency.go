@@ -122,7 +122,7 @@ func (o *operations) start(ctx context.Context, guard *lockguard.Guard) error {
 	waiting, cancel := context.WithTimeout(ctx, firstLook)
 	defer cancel()
 	if o.desk.Ready(waiting) != nil && ctx.Err() == nil {
-		o.log.Warn("which overrides ZooKeeper has is not known yet; the daemon starts without", "waited", firstLook)
+		o.log.Warn("overrides in ZooKeeper not read yet; the daemon starts without", "waited", firstLook)
 	}
 	err = o.desk.Status().Err
 	if errors.As(err, new(*lock.ListsError)) || errors.As(err, new(*lock.AccessError)) || errors.As(err, new(*lock.RecordError)) {
@@ -159,7 +159,7 @@ func (o *operations) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := o.auditor.Close(ctx); err != nil {
-		o.log.Error("not all is on record", "error", err)
+		o.log.Error("audit records are missing", "error", err)
 	}
 }
 

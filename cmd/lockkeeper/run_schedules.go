@@ -84,7 +84,7 @@ func (k *schedulesKeeper) run(ctx context.Context) {
 		if err := k.sync(ctx); err != nil && ctx.Err() == nil {
 			next = schedulesAgain
 			if !failing {
-				k.log.Error("schedules on the Temporal server are not as the file says; tried again", "error", err)
+				k.log.Error("schedules on the Temporal server differ from the configuration; tried again", "error", err)
 			}
 			failing = true
 		} else if err == nil {

@@ -28,7 +28,7 @@ func nextRun(job jobs.Job, paused *views.Pause, now time.Time) (time.Time, bool)
 		return time.Time{}, false
 	}
 	// A job that is due each second has more ticks in a year's blackout than
-	// anybody wants to wait for.
+	// a person wants to wait for.
 	const enough = 10_000
 	at := now
 	for range enough {

@@ -87,7 +87,7 @@ func TestTopFindsAndOpensALock(t *testing.T) {
 	s.press(t, "\x1b[6~")
 	s.shows(t, "2. stats-rollup (priority 30)", "why: waits behind 1", "waits for: nightly-reindex, hotfix-migrate")
 	s.press(t, "G")
-	s.shows(t, "TIMELINE", "nightly-reinde", "asks nightly-reindex to go")
+	s.shows(t, "TIMELINE", "nightly-reinde", "preempts nightly-reindex")
 
 	// when what is looked at changes, then that shows
 	require.NoError(t, r.grants["db/orders"].Release(t.Context()))

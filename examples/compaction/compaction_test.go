@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper"
 	"github.com/lockkeeper/lockkeeper/examples/compaction"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -45,6 +46,27 @@ func guard(t *testing.T, zk *zktest.Server, name string) *lockguard.Guard {
 	guard, err := lockguard.New(client)
 	require.NoError(t, err)
 	return guard
+}
+
+func TestCompactionRunsOnceAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		zk, runs := zktest.RunT(t, zktest.Pipe()), 0
+		client, err := lock.NewClient(lock.Config{Dialer: zk.Dialer("daemon")})
+		require.NoError(t, err)
+		defer client.Close(context.Background())
+		daemon, err := lockkeeper.NewScheduler(client, guard(t, zk, "job"), lockkeeper.Job{
+			Name: "compact", Schedule: "@every 1h", Requirements: []lockguard.Requirement{{Scope: "cluster/orders"}},
+			Work: lockkeeper.Func(func(context.Context, lockkeeper.Run) error { runs++; return nil }),
+		})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- daemon.Run(ctx) }()
+		time.Sleep(24*time.Hour + 30*time.Minute) // of the bubble: at once
+		stop()
+		require.NoError(t, <-done)
+		require.Equal(t, 24, runs)
+	})
 }
 
 func TestCompactionThatLosesItsLockTouchesNothingMore(t *testing.T) {

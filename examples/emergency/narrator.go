@@ -78,12 +78,12 @@ func words(event lockguard.Event) string {
 		return fmt.Sprintf("has %s, token %s", event.Scope, event.Token)
 	case lock.PreemptRequested:
 		if e.Override != nil {
-			return fmt.Sprintf("! has to go: override %s of %s: %s", e.Override.ID, e.Override.By, e.Override.Reason)
+			return fmt.Sprintf("! preempted: override %s of %s: %s", e.Override.ID, e.Override.By, e.Override.Reason)
 		}
 		if e.Forceful {
-			return fmt.Sprintf("! has to go, by force: for %s", e.By.Owner)
+			return fmt.Sprintf("! preempted by force: for %s", e.By.Owner)
 		}
-		return fmt.Sprintf("! has to go: for %s, at %s", e.By.Owner, level(e.By.Priority))
+		return fmt.Sprintf("! preempted: for %s, at %s", e.By.Owner, level(e.By.Priority))
 	case lockguard.CleanupStarted:
 		return "cleans up, still under the lock"
 	case lockguard.CleanupDone:
@@ -92,7 +92,7 @@ func words(event lockguard.Event) string {
 		}
 		return fmt.Sprintf("✗ %s", e.Err)
 	case lockguard.ApprovalPending:
-		return fmt.Sprintf("! %s is still at it: somebody has to decide", e.Holders[0].Owner)
+		return fmt.Sprintf("! %s is still at it: an approval is needed", e.Holders[0].Owner)
 	case lockguard.ApprovalDecided:
 		if e.Err == nil {
 			return fmt.Sprintf("may take the lock by force: %s by %s: %s", e.Decision.ID, e.Decision.By, e.Decision.Reason)

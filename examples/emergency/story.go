@@ -23,7 +23,7 @@ var batch = lockguard.Requirement{
 	Scope: scope, Owner: "batch", Message: "nightly accounts", Terms: priority.Terms{Priority: 20, CleanupTimeout: 30 * time.Second},
 }
 
-// payments is more important and polite: it asks batch to go, and does not take
+// payments is more important and polite: it preempts batch, and does not take
 // the lock from it. It has patience for half a second; then a person decides.
 var payments = lockguard.Requirement{
 	Scope: scope, Owner: "payments", Message: "customers wait", Terms: priority.Terms{Priority: 80, WaitingTimeout: new(500 * time.Millisecond)},

@@ -63,7 +63,7 @@ func TestZooKeeperThatRefusesAccessIsNoSuccess(t *testing.T) {
 		require.NoError(t, guard.Do(t.Context(), lockguard.Requirement{Scope: "shop/orders"}, func(context.Context) error { return nil }))
 	}
 	tests := map[string]struct {
-		root bool // belongs to everybody
+		root bool // open to every client
 		made func(*testing.T, *lock.Client)
 	}{
 		"the root":  {false, ticks},

@@ -79,7 +79,7 @@ func TestQueries(t *testing.T) {
 		"from beyond":       {opstore.AuditQuery{From: 999}, []string{}},
 		"by":                {opstore.AuditQuery{By: "OWNER-299"}, []string{"act-299"}},
 		"scope and limit":   {opstore.AuditQuery{Scope: "cluster/*/0", Limit: 2}, []string{"act-297", "act-300"}},
-		"by nobody":         {opstore.AuditQuery{By: "nobody"}, []string{}},
+		"by none":           {opstore.AuditQuery{By: "none"}, []string{}},
 		"since the newest":  {opstore.AuditQuery{Since: third[0].At, From: 300}, []string{"act-300"}},
 		"since the morning": {opstore.AuditQuery{Since: time.Now().Add(time.Hour)}, []string{}},
 	} {

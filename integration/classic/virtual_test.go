@@ -62,7 +62,7 @@ func (w *world) acquire(m *classic.Mutex) *classic.Grant {
 	return g
 }
 
-// pass lets time pass, and everybody do what is to be done by then.
+// pass lets time pass, and all clients do what is due by then.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -87,7 +87,7 @@ func (w *world) loseData(clients ...*lock.Client) {
 func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
 	for name, contend := range map[string]func(w *world, c *lock.Client) func(ctx context.Context, enter func(check func() error) (leave func())) error{
 		"term": func(w *world, c *lock.Client) func(context.Context, func(func() error) func()) error {
-			e, err := classic.NewElection(c.Client, office, "anybody", classic.ElectionOptions{})
+			e, err := classic.NewElection(c.Client, office, "anyone", classic.ElectionOptions{})
 			require.NoError(w, err)
 			return func(ctx context.Context, enter func(func() error) func()) error {
 				return e.Run(ctx, func(ctx context.Context, term *classic.Term) error {

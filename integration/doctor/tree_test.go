@@ -35,7 +35,7 @@ func TestNodesThatAreOpenThoughCredentialsAreInUse(t *testing.T) {
 	cfg.Auth = &lock.Digest{User: "ana", Password: "secret"}
 
 	r := examine(t, doctor.Options{Client: cfg})
-	finds(t, r, doctor.Warning, "access", cfg.Root, "everybody who reaches ZooKeeper may change")
+	finds(t, r, doctor.Warning, "access", cfg.Root, "every client that reaches ZooKeeper may change")
 	finds(t, r, doctor.Problem, "access", cfg.Root+"/audit", "forge the audit trail")
 	finds(t, r, doctor.Problem, "access", cfg.Root+"/overrides", "apply overrides")
 }

@@ -24,7 +24,7 @@ import (
 const (
 	scope   = "cluster/orders"
 	timeout = 10 * time.Second // of the sessions
-	settled = 25 * time.Second // when a scenario begins: everybody is connected, heartbeats are regular
+	settled = 25 * time.Second // when a scenario begins: all clients are connected, heartbeats are regular
 	ms      = time.Millisecond
 )
 
@@ -53,7 +53,7 @@ func newWorld(t testing.TB, opts ...zktest.Option) *world {
 
 func (w *world) now() time.Duration { return time.Since(w.start) }
 
-// until lets time pass up to an instant, and everybody do what is to be done by
+// until lets time pass up to an instant, and all clients do what is due by
 // then.
 func (w *world) until(at time.Duration) {
 	if wait := at - w.now(); wait > 0 {

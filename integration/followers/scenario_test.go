@@ -302,7 +302,7 @@ type outcome struct {
 	story     string
 }
 
-// play lets a scenario happen once, with everybody's start later by offset. ok is whether the lock has changed hands.
+// play lets a scenario happen once, with all starts later by offset. ok is whether the lock has changed hands.
 func (s scenario) play(t *testing.T, tick, offset, phase time.Duration) (worst change, story string, ok bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ func TestPersistentNodesWithARequestsNameArePassedOver(t *testing.T) {
 	for what, data := range map[string]string{"empty": "", "garbage": "x", "right": valid, "newer": `{"format":9}`} {
 		t.Run(what, func(t *testing.T) {
 			h := newFixture(t)
-			// given nodes that no session keeps, before everybody: as important as can be, one
+			// given nodes that no session keeps, before all others: as important as can be, one
 			// with children, and one that is a container
 			h.put(h.node()+"/"+request(2147483647, 1), data, 0, world)
 			h.put(h.node()+"/"+request(7, 2)+"/child", data, 0, world)

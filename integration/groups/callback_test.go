@@ -219,7 +219,7 @@ func TestParticipantAtItsLimitGetsALockOnlyWhenItHasReleasedAnother(t *testing.T
 	})
 }
 
-func TestParticipantWhoseNotifyIsBlockedLosesItsLocksBeforeAnybodyElseHasThem(t *testing.T) {
+func TestParticipantWhoseNotifyIsBlockedLosesItsLocksBeforeAnotherHasThem(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	s := spec(4)

@@ -57,7 +57,7 @@ func (f *fixture) client(change ...func(*lock.Config)) *lock.Client {
 	return harness.NewClient(f, lock.Config{Dialer: f.zk.Dialer("client"), Root: f.Root, SessionTimeout: 10 * time.Second})
 }
 
-// pass lets time pass, and everybody do what is to be done by then.
+// pass lets time pass, and all clients do what is due by then.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()

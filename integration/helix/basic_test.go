@@ -186,7 +186,7 @@ func TestOfManyThatTryAtOnceExactlyOneHolds(t *testing.T) {
 				close(start)
 				race.Wait()
 
-				// then exactly one holds, the others were refused, and everybody sees who
+				// then exactly one holds, the others were refused, and all clients see who
 				var winners []*lockguard.Hold
 				for i, hold := range holds {
 					if errs[i] == nil {

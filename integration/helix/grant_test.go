@@ -20,7 +20,7 @@ import (
 
 // Helix 42: among polite requests no holder loses a lock, so every client sees its holder, every time. By force it
 // may be gone before a client has looked: TestTokensKeepForcefulClientsApart, in package locks.
-func TestGrantThatWasReturnedIsWhatEverybodySees(t *testing.T) {
+func TestGrantThatWasReturnedIsWhatEveryClientSees(t *testing.T) {
 	const grants = 400
 	h := newFixture(t)
 	ordinary := func(err error) bool {

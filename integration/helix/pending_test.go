@@ -51,7 +51,7 @@ func TestPendingRequestKeepsItsPlaceBeforeALowerOne(t *testing.T) {
 			require.Equal(t, 2, await[lock.Queued](m).Position)
 			require.Equal(t, []string{"H", "M"}, h.waiters())
 
-			// and it is still H alone that asks A to go
+			// and it is still H alone that preempts A
 			asking := h.state().Holders[0].PreemptedBy
 			require.Len(t, asking, 1)
 			require.Equal(t, "H", asking[0].Owner)

@@ -16,7 +16,7 @@ import (
 const declared = 5 * time.Minute
 
 // patience is how long a request waits that does not wait for the cleanup. On a
-// busy machine the holder needs some of it to hear that it has to go.
+// busy machine the holder needs some of it to hear of its preemption.
 const patience = 2 * time.Second
 
 // original is the holder of Helix's priority cases: priority 1, a lease of one
@@ -215,7 +215,7 @@ func TestWaitingRequestIsDisplacedByAHigherOneAndStaysQueuedBehind(t *testing.T)
 	require.Equal(t, []string{"three", "two"}, h.waiters())
 	two.IsPending()
 
-	// and it is 3 that asks original to go, and gets the lock after the one cleanup
+	// and it is 3 that preempts original, and gets the lock after the one cleanup
 	harness.Eventually(t, func() bool {
 		asking := h.state().Holders[0].PreemptedBy
 		return len(asking) == 1 && asking[0].Owner == "three" && asking[0].Reason == priority.Outranked

@@ -100,7 +100,7 @@ func failedRequestStaysOut(t *testing.T, request []change, cancel error) {
 	harness.Eventually(h, func() bool { return len(h.waiters()) == 0 }, "B's request is still there")
 	require.Equal(t, "A", h.holder())
 
-	// and when A releases, the lock is free for anybody, and B never gets it
+	// and when A releases, the lock is free for any request, and B never gets it
 	a.release()
 	require.Empty(t, h.Ephemerals())
 	c := h.holds("C", try)

@@ -238,7 +238,7 @@ func TestClientThatIsInNoListIsRefused(t *testing.T) {
 	require.ErrorAs(t, err, new(*lock.IdentityError))
 }
 
-// Lists that anybody could have written are not taken.
+// Lists that any client could have written are not taken.
 func TestForgedIdentitiesAreNotTaken(t *testing.T) {
 	t.Parallel()
 	for name, root := range map[string][]zk.ACL{

@@ -59,7 +59,7 @@ func TestRootThatIsOpenToAllIsNotTrusted(t *testing.T) {
 	}
 }
 
-// An operator makes no board where anybody could replace it.
+// An operator makes no board where any client could replace it.
 func TestNothingIsPostedInARootThatIsOpenToAll(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -85,7 +85,7 @@ func TestRootOfAStrangerIsRefused(t *testing.T) {
 }
 
 // A stranger who knows the hashes, as from a configuration file, can let
-// everybody in and stay.
+// all clients in and stay.
 func TestRootWhereAStrangerIsLeftIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)

@@ -217,7 +217,7 @@ func TestLockOfANewerFormatIsNotRemoved(t *testing.T) {
 	})
 }
 
-// 41: two collectors at once. The later one looks again: what the other one has
+// 41: two collectors at once. The later one reads again: what the other one has
 // removed, and somebody has used since, is not idle.
 func TestSecondCollectorLooksAgain(t *testing.T) {
 	scenario(t, func(w *world) {
@@ -324,7 +324,7 @@ func TestLockThatWasHeldForLongIsNotIdleWhenItIsReleased(t *testing.T) {
 		require.Equal(w, map[string]lock.LeftReason{users: lock.LeftReleased}, left(found))
 		require.Equal(w, 7*time.Minute, found.Older)
 
-		// until that has passed, whether anybody else writes or not
+		// until that has passed, whether another client writes or not
 		w.Pass(6 * time.Minute)
 		require.Empty(w, removed(w.collects("gc", older(7*time.Minute))()))
 		w.Pass(2 * time.Minute)

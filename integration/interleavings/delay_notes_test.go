@@ -209,7 +209,7 @@ func TestNoticeOfOneThatIsGoneChangesNoLockThatIsThereAnew(t *testing.T) {
 	})
 }
 
-// 66: a break begins the delay, whether anybody waits or not, and a watch that is
+// 66: a break begins the delay, whether a request waits or not, and a watch that is
 // made to fire does not begin it anew.
 func TestDelayBeginsWithTheBreak(t *testing.T) {
 	scenario(t, func(w *world) {

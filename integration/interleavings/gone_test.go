@@ -51,7 +51,7 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 			require.Equal(w, []string{"N"}, w.holders())
 		},
 		"T6": func(w *world) {
-			// given a waiter that is about to ask the holder to go
+			// given a waiter that is about to preempt the holder
 			h := w.hold("H", at(5))
 			asks, victim := w.stops(T6(users).From("V"), "V", at(9))
 

@@ -143,7 +143,7 @@ func TestHandOverPastAMoreImportantNewcomerBlocksNoRequest(t *testing.T) {
 		s := w.wait("S", at(1))
 		handsOver, released := h.releasesUpTo(T4(users).From("H"))
 
-		// when a more important one joins and the waiter looks again
+		// when a more important one joins and the waiter reads again
 		n := w.ask("N", at(3))
 		require.Equal(w, 1, n.Queued().Position)
 		w.disconnect("S")

@@ -139,7 +139,7 @@ var transactions = map[string]func(p *place){
 		h.Release()
 		p.ask("A", harness.Try).Granted()
 	},
-	"T6, a request to go": func(p *place) {
+	"T6, a preemption": func(p *place) {
 		h := p.hold("H", cleanup(time.Hour))
 		p.lost(T6(users), "A")
 		a := p.ask("A", at(5))

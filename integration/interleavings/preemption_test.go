@@ -84,7 +84,7 @@ func TestLeaseIsMeasuredOnTheServersClock(t *testing.T) {
 		x := w.ask("W", at(1))
 		w.reached(sent)
 
-		// then it asks the holder to go when the lease is over
+		// then it preempts the holder when the lease is over
 		asked, when := awaitAt[lock.PreemptRequested](h)
 		require.Equal(w, priority.LeaseExpired, asked.Reason)
 		require.GreaterOrEqual(w, when-since, length)

@@ -86,7 +86,7 @@ func TestWaiterThatArmsItsWatchOnOneThatHasLeftIsNext(t *testing.T) {
 // itself. The readers are played by hand.
 func TestFirstWaiterRunsWhenAllReadersLeaveAtOnceWithoutAHandOver(t *testing.T) {
 	scenario(t, func(w *world) {
-		// given two readers, and an exclusive waiter that has asked both to go
+		// given two readers, and an exclusive waiter that has preempted both
 		w.hold("first", at(1)).release()
 		a, b := w.reads(2, "aaaaaaaaaaaaaaaaaaaaaaaa"), w.reads(3, "bbbbbbbbbbbbbbbbbbbbbbbb")
 		w.names(virtual.GUID(a), virtual.GUID(b))
@@ -131,7 +131,7 @@ func TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront(t *testing.T) {
 		a.Granted()
 		since := w.Now()
 
-		// then the second one asks it to go when its lease ends
+		// then the second one preempts it when its lease ends
 		asked, when := awaitAt[lock.PreemptRequested](a)
 		require.Equal(w, priority.LeaseExpired, asked.Reason)
 		require.Equal(w, "B", asked.By.Owner)
@@ -200,11 +200,11 @@ func TestWaiterThatIsGrantedBeforeItWatchesItselfHolds(t *testing.T) {
 	})
 }
 
-// A more important request may come, and ask the holder to go, between the look at the queue and the look at the holder
+// A more important request may come, and preempt the holder, between the look at the queue and the look at the holder
 // that sets the watch.
 func TestFirstWaiterLearnsOfAMoreImportantOneThatCameBetweenItsLooks(t *testing.T) {
 	scenario(t, func(w *world) {
-		// given a first waiter that has asked the holder to go, and has listed the queue again
+		// given a first waiter that has preempted the holder, and has listed the queue again
 		h := w.hold("H", cleanup(time.Hour))
 		asks, first := w.stops(T6(users).From("F").Nth(1), "F", at(1))
 		lists := w.On(Lists(users).From("F").Nth(1)).Hold()

@@ -44,7 +44,7 @@ func TestHolderThatIsProtectedAsItIsAskedIsLeftAlone(t *testing.T) {
 	})
 }
 
-// The other way round the holder hears that it was asked before, and has to go.
+// The other way round the holder hears that it was asked before, and is preempted.
 func TestMinimumRuntimeThatBeginsTooLateIsRefused(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a holder whose minimum runtime is about to begin
@@ -82,7 +82,7 @@ func TestMinimumRuntimeIsMeasuredOnTheServersClock(t *testing.T) {
 		x := w.ask("W", at(5))
 		w.reached(sent)
 
-		// then it asks the holder to go when the minimum runtime is over, and by as
+		// then it preempts the holder when the minimum runtime is over, and by as
 		// much later as it cannot know better
 		asked, when := awaitAt[lock.PreemptRequested](h)
 		require.Equal(w, priority.Outranked, asked.Reason)

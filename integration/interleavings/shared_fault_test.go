@@ -38,7 +38,7 @@ func TestReaderThatGivesUpAsItIsGrantedLeavesTheOthersAlone(t *testing.T) {
 	})
 }
 
-// A reader has asked a writer to go, and that one shares instead; the answer to the reader's T3 is lost, or its withdrawal.
+// A reader has preempted a writer, and that one shares instead; the answer to the reader's T3 is lost, or its withdrawal.
 func TestNoteToAWriterThatSharesIsTakenBack(t *testing.T) {
 	each(t, map[string]func(w *world) *zktest.Rule{
 		"nothing is lost": nil,

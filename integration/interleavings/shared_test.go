@@ -35,7 +35,7 @@ func TestReaderThatComesInBesideAPreemptedOneIsPreemptedAtOnce(t *testing.T) {
 		// given a reader that holds, and one that is about to come in beside it
 		a, b, comes := given(w)
 
-		// when a more important writer asks the first one to go, and the other comes in
+		// when a more important writer preempts the first one, and the other comes in
 		c := w.ask("C", at(5))
 		require.Equal(w, "C", await[lock.PreemptRequested](a).By.Owner)
 		comes.Release()
@@ -416,7 +416,7 @@ func TestDowngradeErasesNoPreemption(t *testing.T) {
 		shared := h.downgrades()
 		w.reached(shares)
 
-		// when a more important writer asks it to go
+		// when a more important writer preempts it
 		asks := w.must(T6(users).From("C"))
 		c := w.ask("C", at(5))
 		await[lock.PreemptSent](c)

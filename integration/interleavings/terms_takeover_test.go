@@ -193,7 +193,7 @@ func TestPatientRequestWaitsForADecision(t *testing.T) {
 		},
 		"the holder finishes": func(w *world) {
 			h, p, _ := given(w)
-			w.disconnect("P") // it looks again
+			w.disconnect("P") // it reads again
 			w.Pass(short)
 			h.release()
 			p.Granted()

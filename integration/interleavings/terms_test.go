@@ -132,7 +132,7 @@ func TestWaiterMovesToThePlaceOfItsNewPriority(t *testing.T) {
 			u := w.ask("S", at(6), s.under)
 			await[lock.PreemptRequested](h)
 
-			// when the one that asked the holder to go is capped below it
+			// when the one that preempted the holder is capped below it
 			s.change(to(1))
 
 			// then the preemption is withdrawn

@@ -34,7 +34,7 @@ func T4(scope string) zktest.Match {
 // is: From distinguishes them.
 func T5(scope string) zktest.Match { return zktest.Op(zktest.Delete).Path(contenders(scope)) }
 
-// T6 asks a holder to go: check(L/me) · set(L/holder).
+// T6 preempts a holder: check(L/me) · set(L/holder).
 func T6(scope string) zktest.Match {
 	return zktest.Op(zktest.Multi).Containing(zktest.SetData).Path(contenders(scope)).Where(consistsOf(zktest.Check, zktest.SetData))
 }

@@ -302,7 +302,7 @@ func (w *world) leaves(u *user, released bool) {
 	w.mu.Unlock()
 }
 
-// finish ends the scenario: everybody leaves, and nothing may be left.
+// finish ends the scenario: all leave, and nothing may be left.
 func (w *world) finish() {
 	for _, u := range w.users {
 		u.Cancel()

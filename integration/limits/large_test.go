@@ -38,7 +38,7 @@ func TestRequestThatSaysTooMuchIsRefused(t *testing.T) {
 }
 
 // Given a holder whose node a newer program has made almost as long as a request to
-// ZooKeeper may be, when somebody asks it to go, then that is written, up to the
+// ZooKeeper may be, when a request preempts it, then that is written, up to the
 // limit; what is longer is refused before it is sent, and says what is too long: the
 // connection, and with it all that is held, is not at risk.
 func TestRequestUpToTheLimitIsSentAndALongerOneIsRefused(t *testing.T) {

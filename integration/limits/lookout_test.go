@@ -89,7 +89,7 @@ func TestLiveViewOfManyLocksWithManyWaiters(t *testing.T) {
 		_ = b.Heat(time.Now().Add(-time.Hour), time.Time{}, 60)
 	}))
 
-	// and everybody goes
+	// and all leave
 	start = time.Now()
 	cancel()
 	queue.Wait()

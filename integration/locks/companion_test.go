@@ -255,7 +255,7 @@ func TestAdopterHoldsInThePlaceOfTheOther(t *testing.T) {
 	// when a newer attempt adopts the hold
 	second := h.adopt("attempt 2", h.reference(first))
 
-	// then the token, the lease and the request to go are what they were
+	// then the token, the lease and the preemption are what they were
 	second.Granted()
 	require.Equal(t, "boss", harness.Await[lock.PreemptRequested](h, second.Notices).By.Owner)
 	after := h.state(onlooker).Holders
@@ -417,7 +417,7 @@ func TestDeadHoldIsResumedWithItsTokenByItsReferenceAlone(t *testing.T) {
 	}
 }
 
-func TestHoldIsNotResumedAfterAnybodyElseHeldTheLock(t *testing.T) {
+func TestHoldIsNotResumedAfterAnotherHeldTheLock(t *testing.T) {
 	h := share(t)
 	doomed := h.Client()
 	agent := h.Hold(h.lock(doomed), "agent", ofHold)
@@ -480,7 +480,7 @@ func TestLockDelayOfADeadHoldBarsAllButThatHold(t *testing.T) {
 	again := h.adopt("agent again", ref, delayed(5*time.Minute), harness.Cleanup(time.Minute))
 	require.Equal(t, ref.Token, again.Token())
 
-	// and the one that waits asks it to go, and not only when the delay would be over
+	// and the waiter preempts it, and not only when the delay would be over
 	require.Equal(t, "boss", harness.Await[lock.PreemptRequested](h, again.Notices).By.Owner)
 
 	// and the delay of the dead one still counts for that one when the hold ends

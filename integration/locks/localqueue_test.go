@@ -150,7 +150,7 @@ func TestPreemptedHolderLeavesTheLockToItsPreemptor(t *testing.T) {
 	h.NoEphemerals()
 }
 
-// Whatever is written to the holder's node before it is passed on, as a request to go
+// Whatever is written to the holder's node before it is passed on, as a preemption
 // is, keeps it from being passed on.
 func TestNodeThatSomebodyHasWrittenIsNotPassedOn(t *testing.T) {
 	h := share(t)
@@ -286,7 +286,7 @@ func TestTermsThatChangeTakeARequestOutOfTheLine(t *testing.T) {
 	bob.Queued()
 	require.Len(t, h.Ephemerals(), 1)
 
-	// when it gets more important, it asks the holder to go, and is the next one
+	// when it gets more important, it preempts the holder, and is the next one
 	mu.Lock()
 	terms.Priority = 7
 	close(changed)

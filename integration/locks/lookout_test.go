@@ -137,7 +137,7 @@ func holdersAre(names ...string) func(lock.State) bool {
 	return func(s lock.State) bool { return slices.Equal(harness.Owners(s.Holders), names) }
 }
 
-// asked returns a condition on how many ask the one holder to go.
+// asked returns a condition on how many preempt the one holder.
 func asked(by int) func(lock.State) bool {
 	return func(s lock.State) bool { return len(s.Holders) == 1 && len(s.Holders[0].PreemptedBy) == by }
 }
@@ -192,7 +192,7 @@ func TestLookoutSeesEveryStepOfALock(t *testing.T) {
 	require.NoError(t, ann.Granted().Extend(t.Context(), 2*time.Hour))
 	o.sees("ann's lease is longer", func(s lock.State) bool { return s.Holders[0].LeaseTimeout == 2*time.Hour })
 
-	// a request to go, and its end
+	// a preemption, and its end
 	dan := h.Acquire(h.lock(c), "dan", harness.At(9))
 	s = o.sees("ann is preempted", asked(1))
 	require.Equal(t, "dan", s.Holders[0].PreemptedBy[0].Owner)
@@ -308,7 +308,7 @@ func TestLookoutSeesLocksThatAreCollectedAndUsedAgain(t *testing.T) {
 		// when it is collected
 		h.collect(node)
 
-		// then that is seen, unless it is there again before anybody looks
+		// then that is seen, unless it is there again before the next read
 		o.until("the lock is gone", func() bool { _, there := o.states["users"]; return !there })
 	}
 	again := h.Hold(h.lock(c), "again")
@@ -381,7 +381,7 @@ func TestLookoutLosesNothingWithItsConnectionOrItsSession(t *testing.T) {
 
 			// and what happens then, in the nodes that were there, is seen
 			eve := h.Acquire(h.lock(c), "eve", harness.At(9))
-			o.sees("eve asks bob to go", asked(1))
+			o.sees("eve preempts bob", asked(1))
 			eve.Cancel()
 			require.Error(t, eve.Refused())
 			o.sees("she has left", func(s lock.State) bool { return asked(0)(s) && waiting(1)(s) })

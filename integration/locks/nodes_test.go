@@ -113,7 +113,7 @@ func (f *fixture) bucket() string {
 const readOnly = zk.PermRead
 
 // lockUp makes every node from the root to the parent of the lock node read
-// only, for everybody.
+// only, for every client.
 func (f *fixture) lockUp(shell *zk.Conn, lockNode string) {
 	f.Helper()
 	for node := path.Dir(lockNode); node != "/"; node = path.Dir(node) {

@@ -158,7 +158,7 @@ func TestAcquireTimeoutEndsNotEarlierThanItSays(t *testing.T) {
 	}
 }
 
-// A request to go whose author is gone is void; the next author clears it away.
+// A preemption whose author is gone is void; the next author clears it away.
 func TestMailboxKeepsNoRequestsOfTheDead(t *testing.T) {
 	h := share(t)
 

@@ -21,7 +21,7 @@ func TestTokenGrowsWithEveryGrantHoweverItCameAbout(t *testing.T) {
 		h.History.Add("token", "%s after %s", token, how)
 		require.Greater(t, token, last, "after %s", how)
 		last = token
-		require.Equal(t, token, h.state(c).Holders[0].Token, "after %s: everybody agrees on it", how)
+		require.Equal(t, token, h.state(c).Holders[0].Token, "after %s: all clients agree on it", how)
 		return r
 	}
 	slow := harness.Cleanup(time.Hour)

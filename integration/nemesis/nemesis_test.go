@@ -190,7 +190,7 @@ func (w *town) leads(t *testing.T, k nemesis.Kind, tell func() nemesis.Fault) {
 	require.Fail(t, "never aimed at the leader")
 }
 
-// whole: everybody serves, and the clients can write.
+// whole: all servers serve, and the clients can write.
 func (w *town) whole(t *testing.T) {
 	t.Helper()
 	for _, s := range w.Ensemble().Servers() {
@@ -415,7 +415,7 @@ func (w *town) serverKill(t *testing.T, k nemesis.Kind) {
 	require.Equal(t, []string{"server 2"}, fault.Victims())
 }
 
-// leaderGone: whatever happens to a leader, another one takes its place, and everybody can write.
+// leaderGone: whatever happens to a leader, another one takes its place, and all clients can write.
 func (w *town) leaderGone(t *testing.T, k nemesis.Kind) {
 	w.leads(t, k, func() nemesis.Fault {
 		return w.during(t, nemesis.Step{Kind: k}, func() {

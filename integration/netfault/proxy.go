@@ -107,7 +107,7 @@ func (p *Proxy) Addr() string { return p.port.Addr() }
 func (p *Proxy) Target() string { return p.target }
 
 // Pass lets everything through, and delivers what Stall has held back. Connections on which bytes were lost are reset:
-// a stream with a hole in it is of no use to anybody.
+// a stream with a hole in it is of no use.
 func (p *Proxy) Pass() error { return p.become(state{}) }
 
 // Cut resets all connections and refuses new ones.

@@ -265,7 +265,7 @@ func TestPatientProxyWaitsForItsServer(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, proxy.Close()) })
 	near := dial(t, proxy)
-	say(t, near, "anybody there?")
+	say(t, near, "are you there?")
 	hearNothing(t, near)
 
 	listener, err := net.Listen("tcp4", port.Addr())
@@ -274,7 +274,7 @@ func TestPatientProxyWaitsForItsServer(t *testing.T) {
 	far, err := listener.Accept()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = far.Close() })
-	hear(t, far, "anybody there?")
+	hear(t, far, "are you there?")
 }
 
 func TestDelayIsLatencyAndKeepsOrder(t *testing.T) {
@@ -301,7 +301,7 @@ func TestHalfOpenTellsTheServerAlone(t *testing.T) {
 
 	require.NoError(t, proxy.HalfOpen())
 	hearEnd(t, far)
-	say(t, near, "anybody?")
+	say(t, near, "hello?")
 	hearNothing(t, near)
 	mute := dial(t, proxy)
 	hearNothing(t, mute)

@@ -95,7 +95,7 @@ func (a approver) Approve(ctx context.Context, _ lockguard.Pending) (lockguard.D
 
 func TestApprovalIsAboutTheHoldersThatWereShownAlone(t *testing.T) {
 	story(t, func(w *world) {
-		// given a polite request about which somebody is to decide
+		// given a polite request that waits for an approval
 		ana := operator{asked: make(chan lockguard.Pending, 2), say: make(chan error)}
 		batch, critical, vip := w.program("batch"), w.program("critical", lockguard.WithApprover(ana)), w.program("vip")
 		batch.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}, untilCancelled, lasting(30*time.Second))

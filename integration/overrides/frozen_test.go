@@ -16,7 +16,7 @@ func freezeBelow(level priority.Level, id string) override.Override {
 	return incident(override.Freeze, func(o *override.Override) { o.ID, o.Match.PriorityBelow = id, new(level) })
 }
 
-// frozen is what anybody sees.
+// frozen is what every client sees.
 func (w *world) frozen(p *program) []lock.FrozenRequest {
 	w.Helper()
 	all, _, err := p.Client.Frozen(w.Context())

@@ -21,7 +21,7 @@ const (
 	scope = virtual.Scope
 	hour  = time.Hour
 
-	// exact is how exact instants are here: a holder hears of a request to go up to 10ms late.
+	// exact is how exact instants are here: a holder hears of a preemption up to 10ms late.
 	exact = 100 * time.Millisecond
 )
 

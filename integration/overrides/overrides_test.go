@@ -31,7 +31,7 @@ func TestBoostedWaiterGoesFirstAndTheHolderLearnsByWhom(t *testing.T) {
 		w.board.put(boost("low", 9))
 		w.Pass(0)
 
-		// then it is next, says why, and has asked the holder to go
+		// then it is next, says why, and has preempted the holder
 		waiters := holder.Lock(scope).Waiters
 		require.Equal(w, []string{"low", "mid"}, []string{waiters[0].Owner, waiters[1].Owner})
 		require.Equal(w, priority.Level(9), waiters[0].Priority)
@@ -97,7 +97,7 @@ func TestFrozenWaitersLeaveTheQueueAndComeBack(t *testing.T) {
 		waits := batch.Do(lockguard.Requirement{Terms: priority.Terms{AcquireTimeout: new(hour)}}, lasting(0))
 		require.Len(w, holder.Lock(scope).Waiters, 1)
 
-		// when everybody below 5 is frozen
+		// when all below 5 are frozen
 		w.Pass(time.Minute)
 		w.board.put(incident(override.Freeze, func(o *override.Override) { o.Match.PriorityBelow = new(priority.Level(5)) }))
 		w.Pass(0)

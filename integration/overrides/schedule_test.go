@@ -197,7 +197,7 @@ func holdForAWhile(ctx context.Context, t *testing.T, p *program, d *dice, scope
 	require.True(t, err == nil || ctx.Err() != nil || isExpected(err), "%v", err)
 }
 
-// isExpected reports whether it is a lock that was not acquired, or had to go.
+// isExpected reports whether it is a lock that was not acquired, or preempted.
 func isExpected(err error) bool {
 	for _, target := range []any{
 		new(*lock.NotAcquiredError), new(*lock.CleanupPendingError),

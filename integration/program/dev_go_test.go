@@ -80,7 +80,7 @@ func startDev(t *testing.T) devServer {
 	}
 	return devServer{
 		zk: find(`export LOCKKEEPER_ZK=(\S+) `), root: find(`LOCKKEEPER_ROOT=(\S+)`),
-		digest: find(`export LOCKKEEPER_ZK_DIGEST_FILE=(\S+)`), inGo: find(`(?s)  In Go:\n\n(.*recipes\.NewClient\(cfg\))\n`),
+		digest: find(`export LOCKKEEPER_ZK_DIGEST_FILE=(\S+)`), inGo: find(`(?s)  In Go:\n\n(.*lockkeeper\.Connect\([^\n]*\))\n`),
 	}
 }
 
@@ -125,7 +125,6 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper"
-	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 func compact(context.Context, lockkeeper.Token) error { return nil }

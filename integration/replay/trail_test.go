@@ -167,11 +167,11 @@ func (w *world) check() {
 			i := slices.IndexFunc(s.asked[h], func(r opstore.AuditRecord) bool { return r.Requestor.ID == e.By.ID && r.Reason == string(e.Reason) })
 			require.GreaterOrEqual(t, i, 0, "%s was asked to leave %v by %s (%s), and the trail does not tell", f.event.Owner, h, e.By.Owner, e.Reason)
 			if e.Override != nil {
-				require.True(t, s.acted[e.Override.ID], "override %s has asked the holder of %v to go, and the trail does not tell", e.Override.ID, h)
+				require.True(t, s.acted[e.Override.ID], "override %s has preempted the holder of %v, and the trail does not tell", e.Override.ID, h)
 			}
 		case lock.PreemptSent:
 			if f.daemon.counts(f.at) {
-				require.NotEmpty(t, s.asked[h], "%s has asked the holder of %v to go, and the trail does not tell", f.event.Owner, h)
+				require.NotEmpty(t, s.asked[h], "%s has preempted the holder of %v, and the trail does not tell", f.event.Owner, h)
 			}
 		}
 	}

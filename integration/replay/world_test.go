@@ -146,7 +146,7 @@ func (d *daemon) observe(_ context.Context, event lockguard.Event) {
 	}
 }
 
-// crash cuts a daemon off for ever: for everybody else that is its end.
+// crash cuts a daemon off for ever: for all others that is its end.
 func (d *daemon) crash() {
 	d.mu.Lock()
 	if d.crashed == 0 {

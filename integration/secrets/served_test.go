@@ -327,7 +327,7 @@ func TestNoSecretIsShownToThoseWhoLook(t *testing.T) {
 	for path, text := range map[string]string{"/api/v1/overrides": reasonSeen, "/api/v1/locks/town%2Fheld": waiterSeen} {
 		harness.Eventually(t, func() bool { return strings.Contains(person.ask(http.MethodGet, path, ""), text) }, "%s does not show %s", path, text)
 	}
-	pages := person.walk("/", "/jobs/works", "/locks/town/held", "/locks/town/nowhere", "/jobs/nobody", "/waits", "/heat", "/groups", "/groups/none", "/overrides", "/approvals", "/audit", "/events",
+	pages := person.walk("/", "/jobs/works", "/locks/town/held", "/locks/town/nowhere", "/jobs/none", "/waits", "/heat", "/groups", "/groups/none", "/overrides", "/approvals", "/audit", "/events",
 		"/metrics", "/healthz", "/readyz")
 	require.Greater(t, pages, 40)
 	require.Less(t, pages, mostPages, "there are more pages than were looked at")
@@ -399,7 +399,7 @@ func TestNoSecretIsShownToThoseWhoLook(t *testing.T) {
 	require.Greater(t, l.nodes(shell, l.Root), 20)
 	daemon.Stop()
 	l.saw("the log", daemon.String())
-	l.is("the log", "somebody has signed in to the console")
+	l.is("the log", "user signed in to the console")
 	l.saw("telemetry", l.receiver.Text())
 	l.is("telemetry", messageSeen)
 	l.left("keeper", "ana", "wrong", "key.pem", "api.key", "lockkeeper.yaml", "people", "console.key")

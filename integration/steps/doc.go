@@ -1,5 +1,5 @@
 // Package steps breaks something at each step of each recipe, and looks whether
-// everybody can live with it.
+// all users can live with it.
 //
 // The one idea: no person chooses the steps. A scene is a few users who ask, hold and release
 // by themselves; it is played once, every frame that a user sends is written down (writes and
@@ -19,9 +19,8 @@
 //     was released is gone, and of a request that has failed nothing is left.
 //   - At no moment, by what users believe and by what the server says, did two hold
 //     that exclude each other; tokens grew.
-//   - No other user noticed: all others came to their turn, and in time. A wake-up
-//     that is lost shows as a wait of a minute.
+//   - No other user noticed: a wake-up that is lost shows as a wait of a minute.
 //   - Each hold has ended once, released or lost, and what users were told agrees.
 //   - Nothing is left: no node, no watch, no goroutine, nothing in the clients'
-//     tables; and each lock can be taken by everybody, at once.
+//     tables; and each lock can be taken by every user, at once.
 package steps

@@ -90,7 +90,7 @@ type strike struct {
 	session int64 // of the frame
 }
 
-// prepare sets the trap, before anybody plays.
+// prepare sets the trap, before the scene begins.
 func (k *strike) prepare(s *stage) {
 	k.s = s
 	f := s.z.On(zktest.Any().From(k.frame.user).Where(k.hits).Nth(1))

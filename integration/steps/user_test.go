@@ -91,7 +91,7 @@ func (u *user) excuses(err error) bool {
 	case errors.Is(err, lock.ErrClosed):
 		return u.suffer(func(f *fault) bool { return f.closes })
 	case errors.As(err, &lost):
-		switch lost.Reason { //nolint:exhaustive // nobody deletes nodes here
+		switch lost.Reason { //nolint:exhaustive // no step deletes nodes here
 		case lock.LossSession:
 			// A holder that was preempted, and had no time or has taken more, ends as soon as it is cut
 			// off.

@@ -116,20 +116,20 @@ func TestAQuestionOutlivesTheDaemonsThatAskIt(t *testing.T) {
 	p.write("lockkeeper.yaml", p.asking("{deadline: 10m, temporal: {escalation: [{after: 100ms, to: on-call}]}}"))
 	p.stubborn()
 	first := p.daemon()
-	first.says("somebody has to decide", "approval=w-")
+	first.says("an approval is open", "approval=w-")
 	asked := p.asked("lockkeeper.yaml")
 	require.True(t, temporal.IsApprovalID(asked.ID))
 	require.Equal(t, "workflow", asked.Kind)
-	first.says("it is escalated", "to=on-call")
+	first.says("an approval is escalated", "to=on-call")
 	harness.Eventually(t, func() bool { return len(p.entries(opstore.AuditApprovalEscalate)) == 1 }, "that is on record")
 
 	// when that is killed, and another one is stopped
 	require.NoError(t, first.Kill())
 	second := p.daemon()
-	second.says("somebody has to decide", "approval="+asked.ID)
+	second.says("an approval is open", "approval="+asked.ID)
 	second.stop()
 	third := p.daemon()
-	third.says("somebody has to decide", "approval="+asked.ID)
+	third.says("an approval is open", "approval="+asked.ID)
 
 	// then it is the same question, with the same deadline
 	again := p.asked("lockkeeper.yaml")

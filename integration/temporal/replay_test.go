@@ -30,7 +30,7 @@ func (f *fixture) record(workflow, file string) {
 	}
 }
 
-// assemble is a workflow with some of all that is in histories, before anybody thought of locks. Between its parts it
+// assemble is a workflow with some of all that is in histories, from before there were locks. Between its parts it
 // waits for a signal.
 func assemble(ctx workflow.Context) ([]bool, error) { return assembly(ctx, ctx) }
 

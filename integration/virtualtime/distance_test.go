@@ -160,7 +160,7 @@ func TestHandOverThatWasPreparedMindsWhoHasComeSince(t *testing.T) {
 		warm(urgent, "another")
 		warm(higher, "another")
 
-		// given a holder that cleans up for one that has asked it to go
+		// given a holder that cleans up for its preemptor
 		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Hour}}, untilCancelled, lasting(time.Minute))
 		w.Until(time.Minute)
 		first := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, lasting(time.Second))

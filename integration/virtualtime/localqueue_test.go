@@ -78,7 +78,7 @@ func TestLocalQueueHandsOverToAWaiterThatItMayNotPass(t *testing.T) {
 		{"its turns are over", lock.Request{}, turns + 2, 0, turns},
 		{"it is empty before its turns are over", lock.Request{}, turns - 1, 0, turns - 1},
 		{"the waiter is more important", lock.Request{Terms: priority.Terms{Priority: 5, NeverPreempts: true}}, 2, 0, 0},
-		{"the waiter has just asked the holder to go", lock.Request{Terms: priority.Terms{Priority: 5}}, 2, 1, 0},
+		{"the waiter has just preempted the holder", lock.Request{Terms: priority.Terms{Priority: 5}}, 2, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run(t, func(w *world) {

@@ -189,7 +189,7 @@ func TestWaiterThatWasDisplacedAsksWhenTheMinimumRuntimeIsOver(t *testing.T) {
 
 				// then the first one asks as if that one had not been there, or as soon as it has left
 				require.Error(w, held.Returned())
-				require.Equal(w, "boss", virtual.Only[lock.Displaced](first).By.Owner) // it learns of that when it looks again
+				require.Equal(w, "boss", virtual.Only[lock.Displaced](first).By.Owner) // it learns of that at its next read
 				require.Equal(w, c.asked, first.Told()[1])
 				require.True(w, next.Holds())
 			})

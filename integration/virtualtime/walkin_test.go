@@ -63,7 +63,7 @@ func TestRoundTripsOfAReaderThatWalksInAndAsksForNoToken(t *testing.T) {
 	})
 }
 
-// The writer lists who is there, joins, shuts the lock, and looks anew; then it asks one after the other to go, each for a trip.
+// The writer lists who is there, joins, shuts the lock, and looks anew; then it preempts one after the other, each for a trip.
 func TestRoundTripsUntilReadersThatWalkedInHearOfAWriter(t *testing.T) {
 	for _, k := range []int{1, 4, 16} {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {

@@ -87,7 +87,7 @@ func (f *file) open() error {
 	case !info.Mode().IsRegular():
 		err = fmt.Errorf("%s is no regular file", f.name)
 	case info.Mode()&0o002 != 0:
-		err = fmt.Errorf("%s can be written by everybody (%s), so that it shows nothing; save it elsewhere, see who has changed it, then chmod 600 %s", f.name, info.Mode(), f.name)
+		err = fmt.Errorf("%s is writable by all users (%s), so that it shows nothing; save it elsewhere, see who has changed it, then chmod 600 %s", f.name, info.Mode(), f.name)
 	}
 	if err != nil {
 		_ = opened.Close()

@@ -20,9 +20,9 @@ func TestFileThatOthersCanChangeOrChooseIsRefused(t *testing.T) {
 	require.NoError(t, os.Symlink(at("target", 0o600), link))
 	require.NoError(t, os.Symlink(filepath.Join(dir, "nowhere"), dangling))
 	for name, want := range map[string]string{
-		link:                   link + " is a symbolic link: anyone who can change it chooses what is written; name the file that it leads to",
-		dangling:               dangling + " is a symbolic link: anyone who can change it chooses what is written; name the file that it leads to",
-		at("everybody", 0o666): filepath.Join(dir, "everybody") + " can be written by everybody (-rw-rw-rw-), so that it shows nothing; save it elsewhere, see who has changed it, then chmod 600 " + filepath.Join(dir, "everybody"),
+		link:             link + " is a symbolic link: anyone who can change it chooses what is written; name the file that it leads to",
+		dangling:         dangling + " is a symbolic link: anyone who can change it chooses what is written; name the file that it leads to",
+		at("all", 0o666): filepath.Join(dir, "all") + " is writable by all users (-rw-rw-rw-), so that it shows nothing; save it elsewhere, see who has changed it, then chmod 600 " + filepath.Join(dir, "all"),
 	} {
 		_, err := New(Config{Trail: &fakeTrail{}, File: name})
 		require.EqualError(t, err, "audit: the file for records cannot be used: "+want)

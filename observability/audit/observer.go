@@ -20,8 +20,8 @@ const observeTimeout = 2 * time.Second
 
 var errHadGone = errors.New("not needed: the holders have gone by themselves")
 
-// Observe is the lockguard.Observer that puts outcomes on record: the package's
-// documentation has which. It returns when they are, and after 2s at the latest;
+// Observe is the lockguard.Observer that puts outcomes on record: see
+// Auditor. It returns when they are, and after 2s at the latest;
 // then they are written in the background, in their order.
 func (a *Auditor) Observe(ctx context.Context, event lockguard.Event) {
 	entries := a.entries(event)

@@ -119,7 +119,7 @@ func (s *shipping) note(line any, next int64, why error) error {
 	if err := s.file.shipLine(text); err != nil {
 		return err
 	}
-	s.file.logger.Error("the audit trail that is shipped to a file is not whole", "file", s.file.name, "error", why)
+	s.file.logger.Error("the audit trail in the file has gaps", "file", s.file.name, "error", why)
 	s.next, s.prev, s.said = next, "", why.Error()
 	return nil
 }

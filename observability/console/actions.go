@@ -33,7 +33,7 @@ type deed struct {
 	back string // the page to go to when it is done
 }
 
-// deedPatience is how long an act may take. A request to go is waited for no longer
+// deedPatience is how long an act may take. A preemption is waited for no longer
 // than it takes to be sent.
 const deedPatience = 30 * time.Second
 
@@ -193,7 +193,7 @@ func (c *Console) override(p *params, by By) override.Override {
 	switch all := p.flag("all"); {
 	case p.isWrong("all"):
 	case o.ForAll() && !all:
-		p.wrong("all", "is missing: neither a scope nor a job limits this %s, and it would concern everybody; write one of them, or say that all are meant", o.Kind)
+		p.wrong("all", "is missing: neither a scope nor a job limits this %s, and it would concern everything; write one of them, or say that all are meant", o.Kind)
 	case all && !o.ForAll() && o.Match.Scope+o.Match.Job != "":
 		p.wrong("all", "is more than the scope or the job says; leave out one of them")
 	}
@@ -209,7 +209,7 @@ func (c *Console) override(p *params, by By) override.Override {
 	return o
 }
 
-// forAll asks whether an override that concerns everybody is meant.
+// forAll asks whether an override that concerns everything is meant.
 func forAll(ctx context.Context, o Operator, one override.Override) (string, error) {
 	ctx, cancel := withPatience(ctx)
 	defer cancel()
@@ -224,7 +224,7 @@ func forAll(ctx context.Context, o Operator, one override.Override) (string, err
 	if n != 1 {
 		what += "s"
 	}
-	return fmt.Sprintf("%s (%s) concerns everybody: %d %s now, and those to come", one.ID, one.Kind, n, what), nil
+	return fmt.Sprintf("%s (%s) concerns everything: %d %s now, and those to come", one.ID, one.Kind, n, what), nil
 }
 
 // formField is what the form calls a field of an override.
@@ -248,7 +248,7 @@ func formField(field string) string {
 func (c *Console) may(person string) *problem {
 	switch {
 	case c.o.Operator == nil:
-		return &problem{Status: http.StatusForbidden, Title: "This console only looks", Detail: "nothing can be done here", Next: c.o.Refusal}
+		return &problem{Status: http.StatusForbidden, Title: "This console is read-only", Detail: "nothing can be done here", Next: c.o.Refusal}
 	case person == "":
 		return &problem{Status: http.StatusUnauthorized, Title: "Not signed in", Detail: "you are not signed in", Next: c.howToSignIn()}
 	}
@@ -262,10 +262,10 @@ func (c *Console) carryOut(ctx context.Context, person string, d deed) (Done, er
 	done, err := d.do(ctx, c.o.Operator)
 	words := []any{"by", person, "deed", d.verb, "target", clip(d.target), "act", done.Act}
 	if err != nil {
-		c.log.Warn("what somebody wanted at the console was not done", append(words, "error", err)...)
+		c.log.Warn("action of the console failed", append(words, "error", err)...)
 		return done, err
 	}
-	c.log.Info("done at the console", words...)
+	c.log.Info("action of the console done", words...)
 	c.approvals.forget()
 	c.jobs.forget()
 	c.overrides.forget()
@@ -398,7 +398,7 @@ func (v *visit) opened(verbs ...string) (verb, id, token string) {
 	return verb, clip(id), clip(token)
 }
 
-// lockForm asks a holder to go, or breaks its lock.
+// lockForm preempts a holder, or breaks its lock.
 type lockForm struct {
 	Verb  string
 	Token string

@@ -209,7 +209,7 @@ func TestDeedThatMayHaveBeenDoneAllTheSameSaysSo(t *testing.T) {
 	}
 }
 
-func TestOverrideForEverybodyIsConfirmedWithHowManyItMeets(t *testing.T) {
+func TestOverrideForEverythingIsConfirmedWithHowManyItMeets(t *testing.T) {
 	const form = "do=apply&id=INC-1&kind=freeze&for=10s&reason=kept"
 	c, o := signedIn(t)
 	for _, whom := range []string{"", "&scope=*", "&job=*", "&below=10"} {
@@ -219,7 +219,7 @@ func TestOverrideForEverybodyIsConfirmedWithHowManyItMeets(t *testing.T) {
 
 		// then
 		require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
-		require.Contains(t, page, `id="all-wrong">is missing: neither a scope nor a job limits this freeze, and it would concern everybody`)
+		require.Contains(t, page, `id="all-wrong">is missing: neither a scope nor a job limits this freeze, and it would concern everything`)
 
 		// when that is said
 		answer = ask(t, c, http.MethodPost, "/overrides", form+whom+"&all=true", as("ana", "secret"))
@@ -227,7 +227,7 @@ func TestOverrideForEverybodyIsConfirmedWithHowManyItMeets(t *testing.T) {
 
 		// then it is asked
 		require.Equal(t, http.StatusOK, answer.StatusCode)
-		require.Contains(t, page, "INC-1 (freeze) concerns everybody: 17 requests now, and those to come")
+		require.Contains(t, page, "INC-1 (freeze) concerns everything: 17 requests now, and those to come")
 		require.Contains(t, page, `<input type="hidden" name="confirm" value="true">`)
 		require.Contains(t, page, `value="kept"`)
 		require.Empty(t, o.all())
@@ -247,7 +247,7 @@ func TestOverrideForEverybodyIsConfirmedWithHowManyItMeets(t *testing.T) {
 	require.Len(t, o.all(), 1)
 }
 
-func TestOverrideForEverybodyNeedsThatInJSON(t *testing.T) {
+func TestOverrideForEverythingNeedsThatInJSON(t *testing.T) {
 	c, o := signedIn(t)
 	post := func(body string) *http.Response {
 		return ask(t, c, http.MethodPost, "/api/v1/overrides", body, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })

@@ -80,7 +80,7 @@ func (c *Console) routes() []route {
 			method: "GET", path: "/api/v1/locks/{scope}/timeline", summary: "What happened to a lock: who waited and held when. Slashes in the scope may be escaped (%2F).",
 			query: []queryParam{rangeParam}, answer: live.Timeline{}, handler: c.apiTimeline,
 		},
-		{method: "POST", path: "/api/v1/locks/{scope}/preempt", summary: "Ask the holders of a lock to go. Slashes in the scope have to be escaped (%2F).", body: "preempt", answer: Done{}, handler: c.apiDeed("preempt", "scope")},
+		{method: "POST", path: "/api/v1/locks/{scope}/preempt", summary: "Preempt the holders of a lock. Slashes in the scope have to be escaped (%2F).", body: "preempt", answer: Done{}, handler: c.apiDeed("preempt", "scope")},
 		{method: "POST", path: "/api/v1/locks/{scope}/break", summary: "Take a lock from its holder at once; confirm repeats the scope. Slashes in the scope have to be escaped (%2F).", body: "break", answer: Done{}, handler: c.apiDeed("break", "scope")},
 		{method: "GET", path: "/api/v1/waits", summary: "Who waits for whom, and circles.", answer: waitsAnswer{}, handler: c.apiWaits, query: []queryParam{
 			{"limit", "integer", "How many requests at most, 200 unless told, 1000 at most: those of circles in any case, then those that wait for each other over several locks, then the longest queues. hidden is how many are left out."},

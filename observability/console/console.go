@@ -49,7 +49,7 @@ type Options struct {
 	// Now is the servers' clock. Defaults to that of this machine.
 	Now func() time.Time
 
-	// Operator does what people ask for. nil: the console only looks, and says
+	// Operator does what people ask for. nil: the console is read-only, and says
 	// Refusal.
 	Operator Operator
 
@@ -140,7 +140,7 @@ func New(o Options) (*Console, error) {
 	return c, err
 }
 
-const defaultRefusal = "This console only looks. To act here, set console: {actions: true, users_file: FILE} in the configuration of the daemon."
+const defaultRefusal = "This console is read-only. To act here, set console: {actions: true, users_file: FILE} in the configuration of the daemon."
 
 // Close ends the pages that are open, so that a server can be shut down. It may be
 // called more than once.

@@ -12,8 +12,8 @@
 //	server := http.Server{Addr: "127.0.0.1:9480", Handler: c.Handler()}
 //	server.RegisterOnShutdown(c.Close) // pages that are open end
 //
-// It only looks, unless Options.Operator is there and somebody has signed in
-// (Options.Users, Options.Proxy): then it asks holders to go, breaks locks,
+// It is read-only, unless Options.Operator is there and a user has signed in
+// (Options.Users, Options.Proxy): then it preempts holders, breaks locks,
 // applies overrides, decides about approvals, pauses and runs jobs, each with a
 // reason, in the name of that person.
 //

@@ -264,7 +264,7 @@ func busyFacts(now time.Time) Facts {
 		case i%9 == 0:
 			outcome, reason = "failed", "exit status 1"
 		case i%7 == 0:
-			outcome, reason = "preempted", "payments-hotfix asked it to go"
+			outcome, reason = "preempted", "preempted by payments-hotfix"
 		case i%5 == 0:
 			outcome, reason = "skipped", "overlap"
 		}

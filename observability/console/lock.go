@@ -86,7 +86,7 @@ type spellRow struct {
 	End         live.SpellEnd
 }
 
-// A delta is how a request to go went on.
+// A delta is one preemption and its end.
 type delta struct {
 	At       template.HTML
 	From, To string // owners
@@ -324,7 +324,7 @@ func (v *visit) history(t live.Timeline) []spellRow {
 	return sorted
 }
 
-// deltas are the requests to go, the newest first: how long the holder took, and
+// deltas are the preemptions, the newest first: how long the holder took, and
 // how long it was until the next one had the lock.
 func (v *visit) deltas(t live.Timeline) []delta {
 	const most = 20

@@ -56,7 +56,7 @@ func overrideKinds() []kindHelp {
 		override.Cap:        "lowers the priority of matching requests",
 		override.Freeze:     "keeps matching requests from getting locks",
 		override.Hold:       "takes the lock of one scope and keeps it, for a person",
-		override.PreemptNow: "asks the holder of one scope to go, then takes the lock by force",
+		override.PreemptNow: "preempts the holder of one scope, then takes the lock by force",
 		override.Pause:      "skips the ticks of matching jobs",
 		override.Extend:     "gives matching requests more time",
 		override.Bypass:     "lets matching work run without its lock, where the configuration allows it",

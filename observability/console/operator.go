@@ -35,8 +35,8 @@ type Operator interface {
 	// resumes it.
 	Pause(ctx context.Context, job string, until time.Time, by By) (Done, error)
 
-	// Preempt asks the holders of a lock to go. It returns when it has done so:
-	// the rest is to be seen.
+	// Preempt preempts the holders of a lock. It returns when the preemption is
+	// sent: the rest is to be seen.
 	Preempt(ctx context.Context, p Preemption) (Done, error)
 
 	// Resume lets a paused job run again.
@@ -49,7 +49,7 @@ type Operator interface {
 // By is who does something, and why. Neither is empty.
 type By struct{ Name, Reason string }
 
-// A Preemption says whom to ask to go, and how.
+// A Preemption says whom to preempt, and how.
 type Preemption struct {
 	Scope string
 	Token lock.Token // of the holder that is meant; 0: the present holder

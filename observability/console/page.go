@@ -289,7 +289,7 @@ func (v *visit) moment(t time.Time, kind, text string) template.HTML {
 	if kind != "" {
 		data = fmt.Sprintf(` data-%s="%d"`, kind, t.UnixMilli())
 	}
-	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s UTC"%s>%s</time>`, //nolint:gosec // nothing of anybody else is in it
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s UTC"%s>%s</time>`, //nolint:gosec // no foreign text is in it
 		t.Format(time.RFC3339), t.Format("2006-01-02 15:04:05"), data, text))
 }
 

@@ -314,11 +314,11 @@ users:7: the hash of "cleo" has cost 31, and takes too long; write one of 14 or 
 	require.ErrorContains(t, err, "no users in it")
 }
 
-func TestUsersFileThatEverybodyCanWriteIsRefused(t *testing.T) {
+func TestUsersFileThatAllUsersCanWriteIsRefused(t *testing.T) {
 	file := usersFile(t, map[string]string{"ana": "secret"})
 	require.NoError(t, os.Chmod(file, 0o666))
 	_, err := LoadUsers(file, nil, nil)
-	require.EqualError(t, err, file+": can be written by everybody (-rw-rw-rw-), who could then sign in as anybody; look who is in it, then chmod 600 "+file)
+	require.EqualError(t, err, file+": is writable by all users (-rw-rw-rw-), who could then sign in under any name; look who is in it, then chmod 600 "+file)
 }
 
 func TestProxyIsBelievedFromItsAddressAlone(t *testing.T) {

@@ -66,7 +66,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	for _, before := range c.keys(r) {
 		c.sessions.end(before)
 	}
-	c.log.Info("somebody has signed in to the console", "name", name, "from", c.remote(r))
+	c.log.Info("user signed in to the console", "name", name, "from", c.remote(r))
 	http.SetCookie(w, c.cookie(key, c.secure(r), fullTime))
 	http.Redirect(w, r, m.Next, http.StatusSeeOther)
 }

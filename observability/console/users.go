@@ -112,7 +112,7 @@ func readUsers(name string) (map[string]string, error) {
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() && info.Mode()&0o002 != 0 {
-		return nil, fmt.Errorf("%s: can be written by everybody (%s), who could then sign in as anybody; look who is in it, then chmod 600 %s", name, info.Mode(), name)
+		return nil, fmt.Errorf("%s: is writable by all users (%s), who could then sign in under any name; look who is in it, then chmod 600 %s", name, info.Mode(), name)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, maxUsersFile+1))
 	if err != nil {
@@ -228,7 +228,7 @@ func (u *Users) check(ctx context.Context, from, name, password string) (proof s
 	wrong := bcrypt.CompareHashAndPassword([]byte(hash), []byte(password))
 	<-u.hashing
 	if wrong != nil || !known {
-		u.log.Warn("somebody could not sign in to the console", "name", clip(name), "from", from)
+		u.log.Warn("sign-in to the console failed", "name", clip(name), "from", from)
 		return "", &problem{
 			Status: http.StatusUnauthorized, Title: "Not signed in", Detail: "the name or the password is wrong", Next: "try again, or ask who keeps the file of users",
 		}
@@ -285,7 +285,7 @@ const (
 
 // triedLocked returns what was tried for a name from an address, which is refused when
 // it is too much, and what was for the name and from the address, which is only slow
-// then: somebody else's guesses must not keep anybody out.
+// then: the guesses of one must not keep another out.
 func (u *Users) triedLocked(from, name string, now time.Time) [3]*guesses {
 	address := u.guessesLocked("from "+from, now)
 	if !address.names[name] {
@@ -294,7 +294,7 @@ func (u *Users) triedLocked(from, name string, now time.Time) [3]*guesses {
 				address.names = map[string]bool{}
 			}
 			address.names[name] = true
-		} else { // those beyond are one name, whether anybody is called so or not
+		} else { // those beyond are one name, whether a user is called so or not
 			name = "\x00"
 		}
 	}

@@ -190,7 +190,7 @@ func daemonAlerts() []Alert {
 		},
 		{
 			Name: "LockkeeperRunStuck", Query: stuckNow(), Is: "> 0", Severity: Warning, Section: sectionJobs,
-			Summary:     "{{ $labels.job_name }} was told to go, and goes on",
+			Summary:     "{{ $labels.job_name }} was cancelled, and goes on",
 			Description: "Its work ignores its context, and keeps its locks for as long as its session lasts. The log has the stacks of its goroutines.",
 			proof: proof{
 				bad: series{stuck + `{job="lk",job_name="backup"}`: "0x5 1x5"}, good: series{stuck + `{job="lk",job_name="backup"}`: "0x10"}, at: 8 * time.Minute,

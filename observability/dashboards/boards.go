@@ -70,8 +70,8 @@ func class() Dashboard {
 				{Title: "Ends of holds", Kind: Timeseries, Queries: []Query{holdsByEnd()}, stacked: true, narrow: true},
 				{Title: "Leases that are over", Kind: Timeseries, Queries: []Query{leasesOver()}, narrow: true},
 				{Title: "Preemptions", Kind: Timeseries, Queries: []Query{preemptionsOfClass(), preemptionsByClass()}, narrow: true},
-				{Title: "From asking to free", Kind: Timeseries, Queries: []Query{freedQuantile(0.5), freedQuantile(0.99)}, narrow: true},
-				{Title: "How holders went", Kind: Timeseries, Queries: []Query{preemptionsByResult()}, stacked: true, narrow: true},
+				{Title: "From preemption to free", Kind: Timeseries, Queries: []Query{freedQuantile(0.5), freedQuantile(0.99)}, narrow: true},
+				{Title: "How holders ended", Kind: Timeseries, Queries: []Query{preemptionsByResult()}, stacked: true, narrow: true},
 				{Title: "Cleanup", Kind: Timeseries, Queries: []Query{cleanupQuantile(0.5), cleanupQuantile(0.99)}, narrow: true},
 				{Title: "How cleanups ended", Kind: Timeseries, Queries: []Query{cleanupsByResult()}, stacked: true, narrow: true},
 			}},
@@ -82,15 +82,15 @@ func class() Dashboard {
 func preemption() Dashboard {
 	return Dashboard{
 		Name: "preemption", Title: "Preemption and cleanup",
-		About: "Who asks whom to go, how long that takes, and who had to be forced.",
+		About: "Who preempts whom, how long that takes, and who was evicted.",
 		Rows: []Row{
 			{Title: "Who preempts whom", Panels: []Panel{
-				{Title: "Holder and who asked it to go", Kind: Matrix, Queries: []Query{whoPreemptsWhom()}, matrix: [2]string{"victim_class", "preemptor_class"}},
+				{Title: "Holder and preemptor", Kind: Matrix, Queries: []Query{whoPreemptsWhom()}, matrix: [2]string{"victim_class", "preemptor_class"}},
 				{Title: "Reasons", Kind: Timeseries, Queries: []Query{preemptionsByReason()}, stacked: true},
 			}},
 			{Title: "Until the lock is free", Panels: []Panel{
-				{Title: "From asking to free", Kind: Timeseries, Queries: []Query{freedQuantile(0.5), freedQuantile(0.99)}},
-				{Title: "How holders went", Kind: Timeseries, Queries: []Query{preemptionsByResult()}, stacked: true},
+				{Title: "From preemption to free", Kind: Timeseries, Queries: []Query{freedQuantile(0.5), freedQuantile(0.99)}},
+				{Title: "How holders ended", Kind: Timeseries, Queries: []Query{preemptionsByResult()}, stacked: true},
 				{Title: "Forced", Kind: Stat, Queries: []Query{forcedRatio()}, limits: []float64{forcedShare, 2 * forcedShare}, noValue: "none"},
 			}},
 			{Title: "Cleanup", Panels: []Panel{

@@ -67,7 +67,7 @@ func runsNow() Query {
 func stuckNow() Query {
 	return Query{
 		Name: "stuck_now", Legend: "{{job_name}}", Unit: Plain,
-		Means: "Runs that go on although their work was told to go long ago.",
+		Means: "Runs that go on long after their work was cancelled.",
 		text:  `sum by ($per job_name) (` + stuck + `{$jobs})`,
 	}
 }
@@ -75,7 +75,7 @@ func stuckNow() Query {
 func runsStuck() Query {
 	return Query{
 		Name: "runs_stuck", Legend: "{{job_name}}", Unit: Plain,
-		Means: "Runs whose work went on long after it was told to go.",
+		Means: "Runs whose work went on long after it was cancelled.",
 		text:  `sum by ($per job_name) (increase(` + stuckRuns + `{$jobs}[$span]))`,
 	}
 }

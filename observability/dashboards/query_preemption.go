@@ -26,15 +26,15 @@ func preemptionsByReason() Query {
 func preemptionsOfClass() Query {
 	return Query{
 		Name: "preemptions_of_class", Legend: "preempted by {{preemptor_class}}", Unit: PerSec,
-		Means: "Who asks holders of this class to go, per second.",
+		Means: "Preemptions of holders of this class, by the class of the preemptor, per second.",
 		text:  `sum by (preemptor_class) (rate(` + preempted + `{victim_class="$class",$jobs}[$window]))`,
 	}
 }
 
 func preemptionsByClass() Query {
 	return Query{
-		Name: "preemptions_by_class", Legend: "asks {{victim_class}} to go", Unit: PerSec,
-		Means: "Whom requests of this class ask to go, per second.",
+		Name: "preemptions_by_class", Legend: "preempts {{victim_class}}", Unit: PerSec,
+		Means: "Preemptions by requests of this class, by the class of the victim, per second.",
 		text:  `sum by (victim_class) (rate(` + preempted + `{preemptor_class="$class",$jobs}[$window]))`,
 	}
 }
@@ -42,7 +42,7 @@ func preemptionsByClass() Query {
 func preemptionsByResult() Query {
 	return Query{
 		Name: "preemptions_by_result", Legend: "{{result}}", Unit: PerSec,
-		Means: "How holders went that were asked to, per second.",
+		Means: "How preempted holders ended, per second.",
 		text:  `sum by ($per result) (rate(` + freed + `_count{$locks}[$window]))`,
 	}
 }
@@ -59,7 +59,7 @@ func forcedRatio() Query {
 func freedQuantile(q float64) Query {
 	return Query{
 		Name: "freed_" + percent(q), Legend: percent(q) + " {{result}}", Unit: Seconds,
-		Means: "From asking the holder to go until who asked has the lock.",
+		Means: "From the preemption until the preemptor has the lock.",
 		text:  quantile(q, freed, "result, ", placeLocks),
 	}
 }

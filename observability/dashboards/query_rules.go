@@ -13,7 +13,7 @@ func overlapsByClass() Query {
 func clusterSeen() Query {
 	return Query{
 		Name: "cluster_seen", Unit: Plain,
-		Means: "Whether anybody sees who holds and who waits.",
+		Means: "Whether any daemon sees holders and waiters.",
 		text:  `max by ($per ) (` + visible + `{$jobs})`,
 	}
 }

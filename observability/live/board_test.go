@@ -215,7 +215,7 @@ func TestEndsAreClassifiedByWhatTheTreeTells(t *testing.T) {
 	}
 }
 
-// askAt3 lets bob join and ask ann to go at the third second, and time pass to the
+// askAt3 lets bob join and preempt ann at the third second, and time pass to the
 // fourth.
 func (s *script) askAt3(reason priority.Reason) {
 	s.second(3)
@@ -263,7 +263,7 @@ func TestSnapshotSaysWhoWaitsForWhomAndWhy(t *testing.T) {
 		require.False(t, a.InCircle)
 		require.Equal(t, []string{"ann"}, a.Waiters[0].Blockers)
 		require.Equal(t, []string{"bob"}, b.Waiters[0].Blockers)
-		require.Equal(t, "held by bob; preempts bob now; will ask bob to go at 01:00:00 (end of its lease), then force; takes it at 01:00:00, unless it is released before", b.Waiters[0].Why)
+		require.Equal(t, "held by bob; preempts bob now; will preempt bob at 01:00:00 (end of its lease), then force; takes it at 01:00:00, unless it is released before", b.Waiters[0].Why)
 		require.Contains(t, a.Waiters[0].Why, "does not preempt ann: its priority 0 is not above 0")
 		require.Equal(t, s.start.Add(time.Second), a.OldestWait.Local())
 		require.Equal(t, Totals{Locks: 2, Held: 2, Holders: 2, Waiters: 2, OldestWait: a.OldestWait, OldestHold: n.Totals.OldestHold}, n.Totals)
@@ -292,7 +292,7 @@ func TestSnapshotSaysWhoWaitsForWhomAndWhy(t *testing.T) {
 		events := s.events()
 		require.Contains(t, events[len(events)-1], "deadlock")
 		require.Contains(t, events[len(events)-1], "lockkeeper locks break")
-		s.leave("c", "nobody")
+		s.leave("c", "none")
 		s.wait(time.Hour)
 		require.Equal(t, 1, strings.Count(strings.Join(s.events(), "\n"), "deadlock"), "it is reported once")
 	})

@@ -34,7 +34,7 @@ type entrant struct {
 
 	contender lock.Contender // as seen last
 	holds     bool
-	askedBy   string    // owner of the one that asked it to go first
+	askedBy   string    // owner of its first preemptor
 	seenAt    time.Time // of the look that showed it last
 	waited    time.Time // up to when its waiting is in the warmth
 	book      *book

@@ -56,10 +56,10 @@ type Prospect struct {
 	After   int64         `json:"after_ms"`
 	At      *time.Time    `json:"at"` // null with in_line
 	Asks    []ProspectAsk `json:"asks"`
-	Overdue int64         `json:"overdue_ms"` // its waiting timeout is over by this, and somebody is to decide
+	Overdue int64         `json:"overdue_ms"` // its waiting timeout is over by this, and it waits for an approval
 }
 
-// A ProspectAsk is a request to go that is going to be sent.
+// A ProspectAsk is a preemption that is going to be sent.
 type ProspectAsk struct {
 	Holder string    `json:"holder"` // its ID
 	Owner  string    `json:"owner"`
@@ -82,10 +82,10 @@ type Eviction struct {
 type Obstacle struct {
 	Holder Holder `json:"holder"`
 	Bar    string `json:"bar"`  // what keeps the request from preempting it: level, preempt_delta, min_runtime or never_preempts
-	Asks   []Ask  `json:"asks"` // the requests to go that it would be sent
+	Asks   []Ask  `json:"asks"` // the preemptions that it would be sent
 }
 
-// An Ask is a request to go.
+// An Ask is a preemption of a holder.
 type Ask struct {
 	Reason priority.Reason `json:"reason"` // outranked or lease
 	After  int64           `json:"after_ms"`

@@ -43,7 +43,7 @@ func (s *script) expire(session int64, scopes ...string) {
 }
 
 // between lets the holders of two locks go, one after the other, and something happen
-// in both at once, before anybody looks at either.
+// in both at once, before either is read.
 func (s *script) between(before, then func(scope string)) {
 	s.acquire("b", "ann-b", of(1))
 	both := []string{users, "b"}
@@ -418,7 +418,7 @@ func TestBoardThatRunsAgainShowsNothingOldAsNew(t *testing.T) {
 		require.Contains(t, n.Blind.Reason, "watching has stopped")
 		require.Equal(t, "held", n.Locks[0].State)
 
-		// and one lock is collected, and the other changes hands, before somebody looks again
+		// and one lock is collected, and the other changes hands, before the next read
 		s.second(10)
 		s.run()
 		s.settle()

@@ -15,7 +15,7 @@ type Entry struct {
 	ID    string     `json:"id,omitempty"` // of the request
 	Owner string     `json:"owner,omitempty"`
 	Token lock.Token `json:"token,omitempty"`
-	By    string     `json:"by,omitempty"` // owner of the other one: who asked it to go, who took the lock from it, to whom it handed it over
+	By    string     `json:"by,omitempty"` // owner of the other one: who preempted it, who took the lock from it, to whom it handed it over
 	ByID  string     `json:"by_id,omitempty"`
 	Text  string     `json:"text"` // in words
 	Here  bool       `json:"here"` // told by this process; else seen in ZooKeeper
@@ -54,7 +54,7 @@ const (
 	EntryCleanup  EntryKind = "cleanup"  // an interrupted work's hooks begin, have returned, or take too long
 	EntryAtRisk   EntryKind = "at_risk"  // ZooKeeper has been silent for long, a hold ends soon; or it answers again
 	EntryOverride EntryKind = "override" // an override has frozen, thawed, changed or let pass a request
-	EntryApproval EntryKind = "approval" // somebody is to decide, or has decided
+	EntryApproval EntryKind = "approval" // one is needed, or is decided
 	EntrySkipped  EntryKind = "skipped"  // a job did not run
 	EntryStuck    EntryKind = "stuck"    // a work does not return
 )

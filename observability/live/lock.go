@@ -80,7 +80,7 @@ type Waiter struct {
 	Blockers []string `json:"blockers,omitempty"` // IDs of those it waits for directly, holders first; of many, the first
 }
 
-// A Preemptor is one who asks a holder to go.
+// A Preemptor is a request that preempts a holder.
 type Preemptor struct {
 	ID       string          `json:"id"`
 	Owner    string          `json:"owner"`

@@ -168,7 +168,7 @@ func remove(all *[]lock.Contender, id string) (lock.Contender, bool) {
 	return c, true
 }
 
-// leave: a waiter goes, or a holder without anybody to hand over to.
+// leave: a waiter goes, or a holder without a successor.
 func (s *script) leave(scope, id string) {
 	l := s.lock(scope)
 	s.zxid++

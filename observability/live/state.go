@@ -29,7 +29,7 @@ type Request struct {
 
 	Since    time.Time  `json:"since"`    // of the grant, of the wait, or of the freeze
 	Until    *time.Time `json:"until"`    // cleaning up: the end of the grace period; delayed: of the lock-delay; frozen: of the override; null: none is known
-	For      []Blocker  `json:"for"`      // whom it waits for directly, holders first; of many, the first; cleaning up: who asked it to go
+	For      []Blocker  `json:"for"`      // whom it waits for directly, holders first; of many, the first; cleaning up: its preemptor
 	Override *lock.Mark `json:"override"` // frozen: which keeps it out; else for which it was made, or which has changed it
 }
 

@@ -49,6 +49,24 @@ const (
 )
 
 // A SpellEnd is how a Spell ended.
+//
+// A look at a lock comes a tenth of a second after the one before, at the soonest,
+// and holds that began and ended in between are not seen. How a hold ended follows
+// from what the tree tells: the record of evictions (EndTaken), the preemptions that
+// stood in its mailbox (EndPreempted, EndLeaseExpired), and
+//
+//   - EndReleased, if its successor was granted in the transaction in which it went,
+//     if it has a lock-delay and left no note of it, or if its session was granted
+//     a lock later: then it has not ended;
+//   - EndLost, if it left the note of its lock-delay, if its successor found the lock
+//     without its holder, having waited for a second at least, or if its session
+//     left another lock in the same transaction, as all does when a session ends;
+//   - else EndGone: the node of a holder that releases a lock for which no request waits
+//     vanishes as that of one whose process has died, and nothing tells which it was.
+//     It becomes one of the above when something does.
+//
+// Of the holds of this process Board.Observe knows better. What ended while
+// ZooKeeper did not answer, without a trace, is EndUnknown.
 type SpellEnd string
 
 // The ends of spells.
@@ -78,7 +96,7 @@ type MarkKind string
 
 // The kinds of marks.
 const (
-	MarkPreempt  MarkKind = "preempt"  // From asks To to go
+	MarkPreempt  MarkKind = "preempt"  // From preempts To
 	MarkTakeover MarkKind = "takeover" // From takes the lock from To
 	MarkBreak    MarkKind = "break"    // an operator takes it from To
 	MarkHandover MarkKind = "handover" // From gives it to To

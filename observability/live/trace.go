@@ -3,7 +3,7 @@ package live
 import "strings"
 
 // TraceID returns the ID of the trace in a W3C traceparent, 32 hex digits; "" if it
-// is none. Anybody may have written it into a node.
+// is none. Any client may have written it into a node.
 func TraceID(parent string) string {
 	parts := strings.Split(parent, "-")
 	if len(parts) < 4 || len(parts) > 4 && parts[0] == "00" { // later versions may have more

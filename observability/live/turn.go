@@ -401,7 +401,7 @@ func (t *turn) granted(e *entrant, h lock.Contender) {
 	t.sayLater(e, Entry{At: since, Kind: EntryGranted, Token: h.Token, Text: text})
 }
 
-// asks compares who asks a holder to go.
+// asks compares who preempts a holder.
 func (t *turn) asks(e *entrant, h lock.Contender) {
 	had := map[string]bool{}
 	if !e.seenAt.IsZero() {
@@ -413,7 +413,7 @@ func (t *turn) asks(e *entrant, h lock.Contender) {
 	say.State.At = t.seen()
 	for _, n := range h.PreemptedBy {
 		key := n.ID + string(n.Reason)
-		n.ID = words.Clip(n.ID, longName) // anybody may have written it
+		n.ID = words.Clip(n.ID, longName) // any client may have written it
 		if had[key] {
 			delete(had, key)
 			continue

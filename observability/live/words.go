@@ -128,7 +128,7 @@ func CleanupWords(h lock.Contender) string {
 	return fmt.Sprintf("at most %s to clean up", Human(h.CleanupTimeout))
 }
 
-// Asked says who has asked a holder to go, why, until when it may clean up,
+// Asked says who has preempted a holder, why, until when it may clean up,
 // and what then.
 func (v Words) Asked(h lock.Contender, by lock.Preemptor) string {
 	text := fmt.Sprintf("preempted by %s (%s) at %s", by.Owner, LevelWords(by.Priority), v.when(by.At))
@@ -178,7 +178,7 @@ func PatienceOf(w lock.Contender) string {
 	return " of " + Human(*w.AcquireTimeout)
 }
 
-// Bars says what keeps the first in line from asking those in its way.
+// Bars says what keeps the first waiter from preempting the holders in its way.
 func (v Words) Bars(w lock.Contender) []string {
 	plan, ok := inspect.PlanOf(v.State, w.ID)
 	if !ok || plan.Position != 1 {
@@ -211,7 +211,7 @@ func (v Words) Next(p inspect.Prospect) string {
 		parts = append(parts, "waits "+v.behind(w))
 	}
 	if p.Overdue > 0 {
-		parts = append(parts, fmt.Sprintf("its waiting_timeout ended %s and it has not left: somebody is to decide (lockkeeper approvals ls)", v.since(p.Overdue)))
+		parts = append(parts, fmt.Sprintf("its waiting_timeout ended %s and it waits for an approval (lockkeeper approvals ls)", v.since(p.Overdue)))
 	}
 	for _, ask := range p.Asks {
 		parts = append(parts, v.asking(p, ask))
@@ -237,16 +237,12 @@ func (v Words) behind(w lock.Contender) string {
 }
 
 func (v Words) asking(p inspect.Prospect, ask inspect.ProspectAsk) string {
-	verb := "preempts"
-	if ask.Reason == priority.LeaseExpired {
-		verb = "asks"
-	}
-	text := fmt.Sprintf("%s %s now", verb, ask.Holder.Owner)
+	text := fmt.Sprintf("preempts %s now", ask.Holder.Owner)
 	if ask.After > 0 {
-		text = fmt.Sprintf("will %s %s at %s", strings.TrimSuffix(verb, "s"), ask.Holder.Owner, v.when(v.State.At.Add(ask.After)))
+		text = fmt.Sprintf("will preempt %s at %s", ask.Holder.Owner, v.when(v.State.At.Add(ask.After)))
 	}
 	if ask.Reason == priority.LeaseExpired {
-		text = strings.Replace(text, ask.Holder.Owner, ask.Holder.Owner+" to go", 1) + " (end of its lease)"
+		text += " (end of its lease)"
 	}
 	if ask.Reason == priority.Outranked && ask.After > 0 && ask.Holder.MinRuntimeLeft > 0 {
 		text += " (end of its min_runtime)"

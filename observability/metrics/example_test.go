@@ -1,12 +1,20 @@
 package metrics_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
+	"github.com/lockkeeper/lockkeeper/observability/traces"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func Example() {
@@ -35,4 +43,50 @@ func Example() {
 	// lockkeeper_job_ticks_total{job_name="backup",outcome="preempted"} 0
 	// lockkeeper_job_ticks_total{job_name="backup",outcome="ran"} 41
 	// lockkeeper_job_ticks_total{job_name="backup",outcome="taken"} 0
+}
+
+// A Go program shows metrics and traces of its locks.
+func Example_guard() {
+	ctx, mux := context.Background(), http.NewServeMux()
+	logger, provider := slog.New(slog.DiscardHandler), noop.NewTracerProvider()
+	zk, err := zktest.Start()
+	if err != nil {
+		panic(err)
+	}
+	defer zk.Close()
+	client, err := lock.NewClient(lock.Config{Servers: []string{zk.Addr()}})
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close(ctx)
+
+	endpoint, err := metrics.New(logger)
+	if err != nil {
+		panic(err)
+	}
+	locks, err := metrics.NewLocks(endpoint.Meter())
+	if err != nil {
+		panic(err)
+	}
+	tracer := traces.New(provider) // of OpenTelemetry's SDK
+	options := append(tracer.Options(), lockguard.WithObserver(locks.Observer(metrics.API)))
+	guard, err := lockguard.New(client, options...)
+	if err != nil {
+		panic(err)
+	}
+	mux.Handle("/metrics", endpoint.Handler())
+
+	work := func(context.Context) error { return nil }
+	if err := guard.Do(ctx, lockguard.Requirement{Scope: "cluster/orders"}, work); err != nil {
+		panic(err)
+	}
+	answer := httptest.NewRecorder()
+	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for line := range strings.Lines(answer.Body.String()) {
+		if strings.HasPrefix(line, "lockkeeper_lock_hold_duration_seconds_count") {
+			fmt.Print(line)
+		}
+	}
+	// Output:
+	// lockkeeper_lock_hold_duration_seconds_count{end="released",lock_class="_undeclared",lock_mode="exclusive",source="api"} 1
 }

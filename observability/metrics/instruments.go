@@ -138,7 +138,7 @@ func Instruments() []Instrument {
 		{cleanupDuration, Histogram, "s", keys(lockClass, result), "How long the cleanup hooks of an interrupted holder took together.", cleanupBuckets},
 		{
 			preemptionDuration, Histogram, "s", keys(lockClass, result),
-			"How long it took from the first request to a holder to go until the one that asked had the lock, or asked no more.", cleanupBuckets,
+			"How long it took from the first preemption of a holder until the preemptor had the lock, or gave up.", cleanupBuckets,
 		},
 		{
 			preemptionCount, Counter, "{preemption}", keys(victimClass, preemptorClass, reason),
@@ -163,10 +163,10 @@ func Instruments() []Instrument {
 		{ticks, Counter, "{tick}", keys(jobName, outcome, reason), "Ticks and runs by hand that have ended here, by their outcome.", nil},
 		{preemptions, Counter, "{preemption}", keys(jobName), "Preemptions after which a run waited for its locks again.", nil},
 		{retries, Counter, "{retry}", keys(jobName), "Attempts that failed and were followed by another one.", nil},
-		{stuckRuns, Counter, "{run}", keys(jobName), "Runs whose work went on long after it was told to go.", nil},
+		{stuckRuns, Counter, "{run}", keys(jobName), "Runs whose work went on long after it was cancelled.", nil},
 		{jobRunning, Gauge, "{run}", keys(jobName), "Runs that go on here, or wait for their locks.", nil},
 		{jobDiffering, Gauge, "{definition}", keys(jobName), "Other definitions of the job that daemons use now. More than 0 for long: two teams have a job of one name.", nil},
-		{jobStuck, Gauge, "{run}", keys(jobName), "Runs that go on here although their work was told to go long ago.", nil},
+		{jobStuck, Gauge, "{run}", keys(jobName), "Runs that go on here long after their work was cancelled.", nil},
 
 		{lastReloadOK, Gauge, "", nil, "1 when what the configuration file says is in force, 0 when the file was refused.", nil},
 		{configGeneration, Gauge, "", nil, "How many configurations were in force since the start, the present one included.", nil},

@@ -25,7 +25,7 @@ type Job struct {
 
 	Preemptions uint64 // of runs that then waited for their locks again
 	Retries     uint64 // of attempts that failed
-	StuckRuns   uint64 // whose work went on long after it was told to go
+	StuckRuns   uint64 // whose work went on long after it was cancelled
 
 	Running  int // runs of now, those that wait for their locks too
 	StuckNow int // of them, those whose work does not go although it was told to

@@ -14,6 +14,10 @@ import (
 )
 
 // Observer returns what counts the events of a guard, see lockguard.WithObserver.
+//
+// It counts what one process did: how long it waited, held and cleaned up. These values
+// may be added up over processes. There is no counter that goes up and down with the holds
+// of a process: it would stay up when that process dies.
 func (l *Locks) Observer(from Source) lockguard.Observer {
 	l.mu.Lock()
 	if !slices.Contains(l.sources, from) {
@@ -48,7 +52,7 @@ type observer struct {
 
 // A request is what has to be remembered of one.
 type request struct {
-	sent    time.Time     // when it first asked a holder to go; zero: it has not
+	sent    time.Time     // when it first preempted a holder; zero: it has not
 	grace   time.Duration // the longest that it gave
 	forced  bool          // it has taken the lock
 	overran bool          // it was preempted, and has not released in time

@@ -1,5 +1,5 @@
 // Package picture draws what happens to locks: the timeline of one lock (who
-// waited, who held it, who had to go for whom), the graph of who waits for whom,
+// waited, who held it, who preempted whom), the graph of who waits for whom,
 // and the time lost by waiting as a heat map; as SVG, the timeline also as text
 // for terminals.
 //
@@ -10,7 +10,7 @@
 //	timeline := board.Timeline("cluster/orders", from, to)
 //	err := picture.TimelineSVG(file, timeline, picture.Options{Standalone: true})
 //
-// A picture is made for everybody: kinds differ by pattern, outline and form as
+// A picture can be read by all: kinds differ by pattern, outline and form as
 // well as by colour, what it shows is also said in a description for screen
 // readers, and a standalone one is light or dark as its reader's system is. It has
 // no scripts and no style attributes, so that a strict Content-Security-Policy

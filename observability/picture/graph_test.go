@@ -70,7 +70,7 @@ func TestGraph(t *testing.T) {
 	golden(t, "graph.svg", []byte(drawnGraph(t, traffic(), picture.Options{Standalone: true})))
 }
 
-func TestGraphWithoutAnybodyWho(t *testing.T) {
+func TestGraphWithoutARequestThat(t *testing.T) {
 	require.Contains(t, drawnGraph(t, live.Graph{}, picture.Options{}), "No request waits for another.")
 }
 

@@ -214,7 +214,7 @@ func (s *story) words(a act) string {
 	var text string
 	switch a.Kind {
 	case live.MarkPreempt:
-		text = from + " asks " + to + " to go"
+		text = from + " preempts " + to
 		if a.from >= 0 && a.to >= 0 {
 			if high, low := s.rows[a.from].Priority, s.rows[a.to].Priority; high.Outranks(low) {
 				text += " (priority " + level(high) + " over " + level(low) + ")"

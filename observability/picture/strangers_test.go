@@ -160,7 +160,7 @@ func TestTimelineOfAnythingIsHarmless(t *testing.T) {
 func TestGraphAndHeatOfAnythingAreHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var g live.Graph
-		ids := []string{"nobody"}
+		ids := []string{"none"}
 		for i := range rapid.IntRange(0, 30).Draw(t, "nodes") {
 			n := live.GraphNode{
 				ID: fmt.Sprint(i, nasty().Draw(t, "id")), Label: nasty().Draw(t, "label"), Scope: nasty().Draw(t, "scope"),
@@ -201,7 +201,7 @@ func drawnGraphOf(t require.TestingT, g live.Graph, o picture.Options) string {
 	return b.String()
 }
 
-// FuzzTimeline draws what anybody may answer in the place of a console.
+// FuzzTimeline draws what any server may answer in the place of a console.
 func FuzzTimeline(f *testing.F) {
 	seed, err := json.Marshal(contention())
 	require.NoError(f, err)

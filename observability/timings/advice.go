@@ -90,7 +90,7 @@ func (a adviser) lease(cleanup Proposal) Proposal {
 	p.Evidence.Samples += s.Expired
 	var notes []string
 	if s.Expired > 0 {
-		notes = append(notes, fmt.Sprintf("%s told to go because the lease was over, after %s at most", times(s.Expired), round(s.LongestExpired)))
+		notes = append(notes, fmt.Sprintf("%s preempted because the lease was over, after %s at most", times(s.Expired), round(s.LongestExpired)))
 	}
 	need := max(scale(s.Hold.Quantile(0.99), 1.2), scale(s.LongestExpired, 1.2))
 	cleaning := cleanup.effective() // the lease has to be longer

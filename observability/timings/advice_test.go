@@ -57,7 +57,7 @@ func TestAdvice(t *testing.T) {
 		"a lease that fits":               {"lease_timeout", Series{Hold: many(20, time.Minute, time.Minute)}, lease(2 * time.Minute), Keep, 0, ""},
 		"a lease that is much too long":   {"lease_timeout", Series{Hold: many(200, time.Minute, time.Hour)}, lease(10 * time.Minute), Lower, 90 * time.Second, "longer than"},
 		"a lease below the session":       {"lease_timeout", Series{Hold: many(200, time.Second, time.Second)}, lease(10 * time.Minute), Lower, session, ""},
-		"a lease that was over":           {"lease_timeout", Series{Hold: many(19, time.Minute, time.Minute), Expired: 1, LongestExpired: time.Hour}, lease(5 * time.Minute), Raise, 90 * time.Minute, "once told to go because the lease was over, after 1h0m0s"},
+		"a lease that was over":           {"lease_timeout", Series{Hold: many(19, time.Minute, time.Minute), Expired: 1, LongestExpired: time.Hour}, lease(5 * time.Minute), Raise, 90 * time.Minute, "once preempted because the lease was over, after 1h0m0s"},
 		"a lease stays above the cleanup": {"lease_timeout", Series{Hold: many(20, time.Second, time.Second)}, lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: time.Hour, CleanupTimeout: time.Minute}}, Lower, 90 * time.Second, ""},
 		"a cleanup that takes longer":     {"cleanup_timeout", Series{Cleanup: many(100, time.Second, time.Minute), Overran: 1, Preempted: 100}, cleanup(30 * time.Second), Raise, 90 * time.Second, "preempted 100 times; kept its timeout 99 of 100 times"},
 		"a cleanup that was cut off":      {"cleanup_timeout", Series{Cleanup: many(100, time.Second, time.Minute), Unfinished: 2}, cleanup(30 * time.Second), Raise, 90 * time.Second, "2 times the lock was lost before the cleanup was done"},

@@ -27,10 +27,10 @@ type Recorder struct {
 
 // A request is one whose end is yet to come.
 type request struct {
-	sent    time.Time // when it first asked a holder to go
+	sent    time.Time // when it first preempted a holder
 	since   time.Time // the grant
 	grace   time.Time // when it began
-	asked   bool      // to go
+	asked   bool      // to release
 	overran bool
 }
 

@@ -79,14 +79,14 @@ func TestEventsBecomeTimings(t *testing.T) {
 			func(s *story) { s.acquired(time.Second).after(time.Minute).released(time.Minute, nil) },
 			Series{Wait: histogram(time.Second), Hold: histogram(time.Minute)},
 		},
-		"a cleanup within its grace counts from the request to go": {
+		"a cleanup within its grace counts from the preemption": {
 			func(s *story) {
 				s.acquired(0).after(time.Minute).asked(priority.Outranked).after(2*time.Second).cleaning(deadline).
 					after(3*time.Second).released(65*time.Second, stopped)
 			},
 			Series{Wait: histogram(0), Cleanup: histogram(5 * time.Second), Preempted: 1},
 		},
-		"a second request to go is no news": {
+		"a second preemption is no news": {
 			func(s *story) {
 				s.acquired(0).asked(priority.LeaseExpired).after(time.Second).asked(priority.Outranked).after(time.Second).released(2*time.Second, stopped)
 			},
@@ -120,7 +120,7 @@ func TestEventsBecomeTimings(t *testing.T) {
 			},
 			Series{Wait: histogram(0), Cleanup: histogram(time.Second), Expired: 1, LongestExpired: time.Hour},
 		},
-		"a loss without a request to go": {
+		"a loss without a preemption": {
 			func(s *story) { s.acquired(0).after(time.Minute).lost() },
 			Series{Wait: histogram(0), Lost: 1},
 		},

@@ -27,7 +27,7 @@ type Series struct {
 	// or a timeout of its own, with its hooks.
 	Cleanup Histogram `json:"cleanup,omitzero"`
 
-	// GiveWay is how long requests that preempted waited for the holder to go, from
+	// GiveWay is how long requests that preempted waited for the holder's release, from
 	// their first request to it to the grant: that is what waiting_timeout is for.
 	GiveWay Histogram `json:"give_way,omitzero"`
 

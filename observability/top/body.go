@@ -185,7 +185,7 @@ func (t *text) place(c live.Contender, more string) {
 	}
 }
 
-// asked says who has asked a holder to go, and what then.
+// asked says who has preempted a holder, and what then.
 func (v View) asked(by live.Preemptor) string {
 	words := fmt.Sprintf("preempted by %s (%s) %s", by.Owner, live.LevelWords(by.Priority), live.Relative(by.Since, v.seen.At))
 	if by.Reason == priority.LeaseExpired {

@@ -151,7 +151,7 @@ func (t *Tracer) blockedLocked(ctx context.Context, l *life, about lockguard.Sub
 }
 
 // isError reports whether a lock that was not acquired is an error of the wait: not
-// if its caller gave up, or had to go for others before it began, which is policy.
+// if its caller gave up, or was preempted by others before it began, which is policy.
 func isError(outcome lockguard.Outcome) bool {
 	return outcome != lockguard.OutcomeCancelled && outcome != lockguard.OutcomePreempted
 }

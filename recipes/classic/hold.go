@@ -32,7 +32,7 @@ type hold struct {
 	state   grantState
 	loss    *lock.LostError
 	token   lock.Token
-	asked   bool // to go, by Curator's protocol
+	asked   bool // to release, by Curator's protocol
 	looking bool // an inspection is under way
 	anew    bool // and what it sees may be old
 	timer   *time.Timer

@@ -291,7 +291,7 @@ func (l *line) giveUp(e *entry) {
 	switch {
 	case e.place != nil:
 		if err := l.c.DeleteSurely(context.Background(), e.place.path); err != nil && !errors.Is(err, zkclient.ErrNoNode) {
-			l.c.Log().Error("cannot leave the line; delete the node by hand", "node", e.place.path, "error", err)
+			l.c.Log().Error("cannot leave the queue; delete the node by hand", "node", e.place.path, "error", err)
 		}
 	case e.guid != "":
 		l.c.Background(func() { l.removeAttempt(e.guid) })
@@ -301,6 +301,6 @@ func (l *line) giveUp(e *entry) {
 // leave removes the node, however long that takes.
 func (p *stand) leave() {
 	if err := p.s.DeleteSurely(context.Background(), p.path); err != nil {
-		p.l.c.Log().Error("cannot leave the line; the node stays until the session ends", "node", p.path, "error", err)
+		p.l.c.Log().Error("cannot leave the queue; the node stays until the session ends", "node", p.path, "error", err)
 	}
 }

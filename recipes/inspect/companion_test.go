@@ -13,7 +13,7 @@ func member(id string, change ...func(*lock.Contender)) lock.Contender {
 	return aHolder(id, append([]func(*lock.Contender){func(c *lock.Contender) { c.Hold, c.Token = "order-17", 7 }}, change...)...)
 }
 
-// Two exclusive holders are one hold: whoever waits has to wait for both.
+// Two exclusive holders are one hold: a waiter waits for both.
 func TestOutlookBehindCompanions(t *testing.T) {
 	boss := aWaiter("boss")
 	boss.Priority, boss.Forceful = 9, true
@@ -28,7 +28,7 @@ func TestOutlookBehindCompanions(t *testing.T) {
 }
 
 // A companion that waits for another lock under the hold closes a circle like any
-// holder, whoever else is in the hold.
+// holder, with any other members.
 func TestCircleThroughACompanion(t *testing.T) {
 	states := []lock.State{
 		lockNamed("orders", []lock.Contender{member("agent"), member("activity")}, aWaiter("o2", "u2")),

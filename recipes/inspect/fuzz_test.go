@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// Anybody may have written the numbers that a state is made of: what is foreseen ends, and says something of each waiter.
+// Any client may have written the numbers that a state is made of: what is foreseen ends, and says something of each waiter.
 func FuzzOutlook(f *testing.F) {
 	f.Add(int64(60_000), int64(1000), int64(1000), int64(0), int32(5), true)
 	f.Add(int64(-1), int64(1)<<62, int64(-1)<<62, int64(1)<<62, int32(-1), false)

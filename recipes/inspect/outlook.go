@@ -23,7 +23,7 @@ type Prospect struct {
 	Outcome Outcome
 	After   time.Duration
 
-	// Asks are the requests to go that it is going to send, in order, without
+	// Asks are the preemptions that it is going to send, in order, without
 	// those that stand already. Some may be to waiters, who are holders by then.
 	Asks []ProspectAsk
 
@@ -33,7 +33,7 @@ type Prospect struct {
 	Overdue time.Duration
 }
 
-// A ProspectAsk is a request to go that is going to be sent.
+// A ProspectAsk is a preemption that is going to be sent.
 type ProspectAsk struct {
 	Holder lock.Contender
 	PlannedAsk
@@ -50,7 +50,7 @@ func Outlook(state lock.State) []Prospect {
 	prospects := make([]Prospect, len(s.Waiters))
 	start := s.At
 	s.Holders, s.Waiters = slices.Clone(s.Holders), slices.Clone(s.Waiters)
-	asked := map[string]bool{} // who has a request to go in a holder's mailbox
+	asked := map[string]bool{} // who has a preemption in a holder's mailbox
 	for _, h := range s.Holders {
 		for _, n := range h.PreemptedBy {
 			asked[n.ID] = true

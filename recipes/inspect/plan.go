@@ -40,19 +40,19 @@ type Plan struct {
 type Obstacle struct {
 	Holder lock.Contender
 
-	// Bar is what keeps the request now from asking this holder to go for its
+	// Bar is what keeps the request now from preempting this holder for its
 	// priority; priority.NoBar: nothing does. While one obstacle has a bar and a
 	// lease that still runs, the others are not asked for their priority either.
 	Bar priority.Bar
 
-	// Asks are the requests to go that it is going to be sent, in order: at
+	// Asks are the preemptions that it is going to be sent, in order: at
 	// most one for each reason, without those that stand already
 	// (Holder.PreemptedBy). None with OutcomeInLine and OutcomeRefused, for
 	// only the first in line asks, and a try never does.
 	Asks []PlannedAsk
 }
 
-// PlannedAsk is a request to a holder to go that is going to be sent.
+// PlannedAsk is a preemption of a holder that is going to be sent.
 type PlannedAsk struct {
 	Reason priority.Reason
 	After  time.Duration // from Plan.At on; 0: at once

@@ -240,7 +240,7 @@ var errHolderGone = fmt.Errorf("the holder is gone: %w", zkclient.ErrNoNode)
 // its note out of G with it: a note that stays tells of an unclean end. A
 // member of a hold takes its guid out: one that stays can be resumed (T16), and
 // of two that leave at once, each taking the other for alive, one fails and
-// looks again. It returns the version from which on the lock has had no holder,
+// reads again. It returns the version from which on the lock has had no holder,
 // or -1: after a hold, if G names no member any more.
 func (g *Grant) vacate(ctx context.Context, line succession, sent *zkclient.Parcel) (version int32, err error) {
 	remove := func() error {

@@ -141,7 +141,7 @@ type (
 	// and has lost its place.
 	Requeued struct{ Cause error }
 
-	// PreemptSent: the request asked a holder to go.
+	// PreemptSent: the request preempted a holder.
 	PreemptSent struct {
 		Holder Contender
 		Reason priority.Reason

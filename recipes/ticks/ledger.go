@@ -110,7 +110,7 @@ const (
 	SkipOverlap   OnOverlap = iota // record the tick as skipped
 	TellOverlap                    // only tell; the claim can be repeated
 	BufferOverlap                  // let it wait, if fewer than Max do; else skip it
-	CancelOverlap                  // ask the runs to go, skip what waits, and wait
+	CancelOverlap                  // cancel the runs, skip what waits, and wait
 	AllowOverlap                   // run beside them, if fewer than Max go on; else skip it
 )
 

@@ -63,7 +63,7 @@ type Run struct {
 	PID       int
 	ClaimedAt time.Time // server's clock
 
-	// Cancel is the tick that has asked the run to go (CancelOverlap). Zero: none.
+	// Cancel is the tick that has cancelled the run (CancelOverlap). Zero: none.
 	Cancel time.Time
 
 	// ClockAhead is how far the clock of its machine was ahead of ZooKeeper's

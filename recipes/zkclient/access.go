@@ -171,7 +171,7 @@ func (cfg *Config) checkAccess(bad func(field, format string, args ...any)) {
 	own, err := cfg.OperatorID()
 	self, _ := parseOperator(own)
 	switch {
-	case err != nil || !sound, slices.Contains(a.contenders, anybody): // said already, or welcome
+	case err != nil || !sound, slices.Contains(a.contenders, anyone): // said already, or welcome
 	case own == "":
 		bad("auth", "contenders or readers are named, and this client has no credentials to be one of them by; give those of one")
 	case !slices.Contains(a.operators, self) && !slices.Contains(a.contenders, self) && !slices.Contains(a.readers, self):

@@ -60,7 +60,7 @@ type ListsError struct {
 
 func (e *ListsError) Error() string { return e.Node + ": " + e.Why }
 
-// RefusalPoll is how soon one that waits looks again whether it may.
+// RefusalPoll is how often a refused client polls the lists.
 const RefusalPoll = time.Second
 
 // IsRefusal reports whether Introduce has found out that the client must make no
@@ -148,7 +148,7 @@ func (c *Client) learnIdentities(ctx context.Context, s *Session) (*standing, er
 	}
 	switch {
 	case !posted.named(), posted.has(c.self):
-	case !slices.Contains(posted.contenders, anybody):
+	case !slices.Contains(posted.contenders, anyone):
 		return nil, &ListsError{Node: node, Why: fmt.Sprintf("%s is in none of the lists (%s); check that these are the right credentials, or let an operator add it and run lockkeeper init", c.self.named(), posted.known())}
 	case c.self != (aclID{}) && len(c.given.operators) == 0:
 		// The first client can have made them without knowing who this client is.
@@ -267,13 +267,13 @@ func (a access) has(id aclID) bool {
 	return slices.Contains(a.operators, id) || slices.Contains(a.contenders, id) || slices.Contains(a.readers, id)
 }
 
-// anybody may be a contender, and nothing else.
-var anybody = aclID{"world", "anyone"}
+// anyone may be a contender, and nothing else.
+var anyone = aclID{"world", "anyone"}
 
 // parseContender reads one of Config.Contenders.
 func parseContender(s string) (aclID, error) {
-	if s == anybody.String() {
-		return anybody, nil
+	if s == anyone.String() {
+		return anyone, nil
 	}
 	return parseOperator(s)
 }
@@ -332,7 +332,7 @@ func (c *Client) explain(ctx context.Context, s *Session) (*standing, error) {
 	for _, e := range acl {
 		id := aclID{e.Scheme, e.ID}
 		switch {
-		case id == anybody && e.Perms&makesNodes != 0:
+		case id == anyone && e.Perms&makesNodes != 0:
 			return c.given, nil // open to all: that is reported elsewhere
 		case !id.proven(), c.self.mayBe(id), slices.ContainsFunc(slices.Concat(a.operators, a.contenders, a.readers), id.mayBe):
 			continue

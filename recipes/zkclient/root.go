@@ -260,7 +260,7 @@ func (k *initiation) differs(st *standing, node string, has []zk.ACL) string {
 			w = k.c.self.may(w.Perms)
 		}
 		if !slices.ContainsFunc(has, func(e zk.ACL) bool { return sameEntry(e, w) }) {
-			if world := (aclID{w.Scheme, w.ID}) == anybody; world && !st.access.named() {
+			if world := (aclID{w.Scheme, w.ID}) == anyone; world && !st.access.named() {
 				continue // a client without credentials, where others have some
 			}
 			wrong = append(wrong, describeACL(w)+" is missing")

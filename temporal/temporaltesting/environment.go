@@ -20,6 +20,11 @@ const testTimeout = time.Minute
 
 // NewActivityEnvironment returns an environment for activities whose worker has the
 // plugin, with what the options declare. Its time is real time; it logs nothing.
+//
+// [Locks.SetUpActivities] installs the plugin in an environment that is there. SetWorkerOptions can
+// be called once for each, and that is what both do. There is no server behind it: an attempt
+// that fails is not made again, HeartbeatTimeout is 0, and activities yield
+// with BusyRetry alone.
 func (l *Locks) NewActivityEnvironment(options ...temporal.PluginOption) *testsuite.TestActivityEnvironment {
 	l.t.Helper()
 	env := quiet().NewTestActivityEnvironment()
@@ -30,6 +35,25 @@ func (l *Locks) NewActivityEnvironment(options ...temporal.PluginOption) *testsu
 
 // NewWorkflowEnvironment returns an environment for workflows whose worker has the
 // plugin, with what the options declare. It logs nothing.
+//
+// In it temporal.WithLock has a real lock, which activities in scope join. Its clock is virtual, and stands
+// still while a lock is on its way: a grant, a preemption or a loss takes no time there.
+// So things are put on its clock as ever:
+//
+//	env.RegisterDelayedCallback(func() { locks.Preempt(lockguard.Requirement{Scope: "orders"}) }, 10*time.Minute)
+//	env.RegisterDelayedCallback(rival.Release, time.Hour) // the lock is busy until then
+//
+// An AcquireTimeout of WithLock passes on that clock. Real time is what passes for
+// everything that a Guard measures: leases, minimum runtimes, cleanup timeouts, MaxHold,
+// and the waiting of activities that declare locks of their own, for which let
+// [Locks.WhenWaiting] release the rival. A hook of OnPreempt that is to overrun its
+// grace can be had with [Locks.Lose] within it.
+//
+// Activities that are mocked with values (OnActivity(…).Return(1, nil)) do not pass
+// interceptors: they take no locks, join no holds, and During does not see them. Those
+// that are mocked with functions do. Unlike in the SDK's environment alone, activities
+// with WaitForCancellation, which all in scope of a lock have, get the cancellation
+// and are waited for, as on a server.
 func (l *Locks) NewWorkflowEnvironment(options ...temporal.PluginOption) *testsuite.TestWorkflowEnvironment {
 	l.t.Helper()
 	env := quiet().NewTestWorkflowEnvironment()

@@ -3,6 +3,7 @@ package temporaltesting_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"os"
 	"strings"
 	"testing"
@@ -10,10 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/temporal"
 	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
 )
@@ -21,7 +24,7 @@ import (
 // tables are what the activity of the example changes.
 var tables = map[string]string{}
 
-// Import is an activity that puts right what it has begun when it has to go.
+// Import is an activity that puts right what it has begun when it is preempted.
 func Import(ctx context.Context, table string) error {
 	hold, _ := lockguard.FromContext(ctx)
 	tables[table] = "half imported"
@@ -55,6 +58,29 @@ func TestImportPutsTheTableBack(t *testing.T) {
 	require.Equal(t, "as before", tables["orders"])
 }
 
+// A program registers the same activity with its worker.
+func Example_worker() {
+	client, err := lock.NewClient(lock.Config{Servers: []string{"localhost:2181"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	guard, err := lockguard.New(client)
+	if err != nil {
+		log.Fatal(err)
+	}
+	service, err := temporal.NewClient(temporal.Options{Address: "temporal.example.com:7233", Namespace: "orders"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	plugin, err := temporal.NewPlugin(guard, temporal.Declare("Import", importLock))
+	if err != nil {
+		log.Fatal(err)
+	}
+	w := worker.New(service, "orders", worker.Options{Plugins: []worker.Plugin{plugin}})
+	w.RegisterActivity(Import)
+	log.Fatal(w.Run(worker.InterruptCh()))
+}
+
 func TestDocumentationShowsThisTest(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
@@ -62,7 +88,7 @@ func TestDocumentationShowsThisTest(t *testing.T) {
 	require.NoError(t, err)
 	_, shown, ok := strings.Cut(string(doc), "//\tfunc TestImport")
 	require.True(t, ok)
-	shown, _, _ = strings.Cut(shown, "//\n// # One idea")
+	shown, _, _ = strings.Cut(shown, "//\n// The one idea")
 	var lines []string
 	for line := range strings.Lines("//\tfunc TestImport" + shown) {
 		line = strings.TrimPrefix(strings.TrimPrefix(line, "//"), "\t")
@@ -71,7 +97,7 @@ func TestDocumentationShowsThisTest(t *testing.T) {
 	require.Contains(t, string(code), strings.Join(lines, ""))
 }
 
-// An activity has to go when somebody more important asks for its lock, and puts
+// An activity is preempted when a more important request wants its lock, and puts
 // things right before that one gets it.
 func Example_activity() {
 	t := &fakeT{} // *testing.T, in a test
@@ -113,7 +139,7 @@ func Move(ctx workflow.Context) error {
 	}))
 }
 
-// A workflow has to go after ten minutes, and compensates under its lock. The hour
+// A workflow is preempted after ten minutes, and compensates under its lock. The hour
 // that it waits takes no time.
 func Example_workflow() {
 	t := &fakeT{} // *testing.T, in a test

@@ -218,7 +218,7 @@ func (l *Locks) await(scope, what string, condition func() bool) {
 // settle waits until nothing is on its way.
 func (l *Locks) settle(scope string) {
 	l.t.Helper()
-	l.await(scope, fmt.Sprintf("everybody knows who has the lock %q", scope), func() bool { return l.tracker.isSettledLocked(scope) })
+	l.await(scope, fmt.Sprintf("all processes know who has the lock %q", scope), func() bool { return l.tracker.isSettledLocked(scope) })
 }
 
 // story is all events, a line each.

@@ -27,7 +27,7 @@ const (
 type request struct {
 	about lockguard.Subject
 	phase phase
-	asked bool // to go
+	asked bool // to release
 	rival bool
 }
 

@@ -73,7 +73,7 @@ func (c *Change) Read(name string) ([]Record, error) {
 	return content.records, nil
 }
 
-// Write replaces what is in a segment, at once and for everybody to see.
+// Write replaces what is in a segment, at once and for all readers.
 func (c *Change) Write(name string, records []Record) error {
 	data := segment{generation: c.old.Generation + 1, records: records}.encode()
 	err := c.set.fenced(c.token, func() error { return os.WriteFile(c.set.path(dataDir, name), data, 0o644) })

@@ -16,7 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// WorldACL lets everybody do everything with a node.
+// WorldACL lets every client do everything with a node.
 var WorldACL = zk.WorldACL(zk.PermAll)
 
 // Fixture is a server, a root of its own on it, and the history of a test.

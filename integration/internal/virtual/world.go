@@ -86,14 +86,14 @@ func (w *World) Begin() {
 	w.start = time.Now()
 }
 
-// Until lets time pass up to an instant, and everybody do what is to be done by then.
+// Until lets time pass up to an instant, and all clients do what is due by then.
 func (w *World) Until(at time.Duration) {
 	w.Helper()
 	require.GreaterOrEqual(w, at, w.Now(), "that is over")
 	w.Pass(at - w.Now())
 }
 
-// Pass lets time pass, and everybody do what is to be done by then.
+// Pass lets time pass, and all clients do what is due by then.
 func (w *World) Pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()

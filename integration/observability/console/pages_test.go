@@ -134,7 +134,7 @@ func (w *town) jobs() {
 		{Outcome: ticks.Ran, Took: 58 * time.Second, Waited: 1200 * time.Millisecond, Token: 7301200},
 		{Outcome: ticks.Ran, Took: 61 * time.Second, Token: 7301300},
 		{Outcome: ticks.Failed, Reason: "exit status 3: the oven is <cold>", Took: 2 * time.Second, Attempts: 3},
-		{Outcome: ticks.Preempted, Reason: "payments-hotfix asked it to go", Took: 20 * time.Second},
+		{Outcome: ticks.Preempted, Reason: "preempted by payments-hotfix", Took: 20 * time.Second},
 	}
 	_, err := ledger.Begin(ctx, "bake", first)
 	require.NoError(w, err)
@@ -199,9 +199,9 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
 	scope := w.busy()
-	anybody, ana := open(t, w.url), open(t, w.url)
+	guest, ana := open(t, w.url), open(t, w.url)
 	signIn(ana)
-	anybody.allow("status of 404")
+	guest.allow("status of 404")
 	pages := append(pagesOf(scope), leaf{"nothing", "/nothing/here"})
 	least, texts := 21., 0
 	look := func(b *tab, pages []leaf, scheme string, width int64) {
@@ -225,7 +225,7 @@ func TestPages(t *testing.T) {
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{1280, 390} {
-			look(anybody, pages, scheme, width)
+			look(guest, pages, scheme, width)
 			look(ana, append(formsOf(w, scope), leaf{"lock-operator", "/locks/" + scope}, leaf{"overrides-operator", "/overrides"}, leaf{"approvals-operator", "/approvals"}), scheme, width)
 		}
 	}

@@ -288,7 +288,7 @@ func (h hand) Pause(ctx context.Context, job string, until time.Time, by console
 	return console.Done{Text: job + " is paused.", Act: act}, err
 }
 
-// Preempt returns when the request to go is on record: the rest goes on.
+// Preempt returns when the preemption is on record: the rest goes on.
 func (h hand) Preempt(ctx context.Context, p console.Preemption) (console.Done, error) {
 	state, err := h.client.Lock(ctx, p.Scope)
 	if err != nil {

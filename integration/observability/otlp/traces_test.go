@@ -196,7 +196,7 @@ func TestAPreemptedJobIsOneTraceAndEachSideLinksToTheOther(t *testing.T) {
 
 	// and the log is part of the trace
 	records := receiver.Records()
-	i := slices.IndexFunc(records, func(r otlp.Record) bool { return r.Body == "asked to give the lock away" })
+	i := slices.IndexFunc(records, func(r otlp.Record) bool { return r.Body == "preempted, the lock is to be released" })
 	require.GreaterOrEqual(t, i, 0)
 	require.Equal(t, run.Trace, records[i].Trace)
 	require.Contains(t, holder.out.String(), `"trace_id":"`+run.Trace+`"`)

@@ -98,7 +98,7 @@ func (p *play) value(expr string) float64 {
 	return lines[0].last()
 }
 
-// settle waits until everybody was scraped once more, with success.
+// settle waits until every target was scraped once more, with success.
 func (p *play) settle() {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`count(timestamp(up) > %s and up == 1) == 4`, moment(time.Now())))

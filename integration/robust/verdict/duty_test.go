@@ -51,7 +51,7 @@ func line(who string, n int) *book {
 	return new(book).add(1, history.Queued, who, nil).others(n).grant(who, 0, 6000, 100).release(who, 6001)
 }
 
-func TestHistoriesInWhichEverybodyDoesTheirDuty(t *testing.T) {
+func TestHistoriesInWhichAllDoTheirDuty(t *testing.T) {
 	lease := history.Request{Lease: time.Second, Cleanup: 50 * ms}
 	force := history.Request{Lease: time.Second, Forceful: true}
 	evict := func(by history.Request, level int32) *book {

@@ -73,12 +73,12 @@ func (c *chronicle) evicted(holds []*Hold) (found []Violation) {
 	return found
 }
 
-// outranks reports whether a request may ask a holder to go for its priority.
+// outranks reports whether a request may preempt a holder for its priority.
 func (h *Hold) outranks(o *Hold) bool {
 	return !h.request.Never && h.Priority >= o.Priority+int32(max(1, h.request.Delta))
 }
 
-// grace is what a holder has when that request asks it to go.
+// grace is what a holder has when that request preempts it.
 func (h *Hold) grace(by *Hold) time.Duration {
 	if by.request.Forceful && by.request.Waiting != nil {
 		return min(h.request.Cleanup, *by.request.Waiting)

@@ -28,7 +28,7 @@ type Figures struct {
 	Writes       int            // that the resource accepted
 	Reads        int
 	RefusedLate  int // writes that the resource refused to those who had lost
-	AcceptedLate int // writes of those who had lost, before anybody newer had written
+	AcceptedLate int // writes of those who had lost, before a newer holder had written
 	Scopes       int
 
 	// Overlaps are by how much the end of one hold, as its holder was told, came
@@ -78,7 +78,7 @@ const (
 	OverlapLost     = "lost, told before"                      // cut off: the promise
 	OverlapKilled   = "process killed"                         // told nothing any more
 	OverlapTaken    = "taken over, had been asked"             // by force, after a grace
-	OverlapUnasked  = "taken over, had not heard"              // cut off from the request to go, or without a grace
+	OverlapUnasked  = "taken over, had not heard"              // cut off from the preemption, or without a grace
 	OverlapPaused   = "process stopped or starved"             // only the token protects
 	OverlapExpired  = "session closed by others"               // likewise
 	OverlapEarly    = "taken over before the told grace ended" // by how much; a part of those who had been asked

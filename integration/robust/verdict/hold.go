@@ -32,10 +32,10 @@ type Hold struct {
 	Loose  time.Duration
 	Excuse Excuse
 
-	Evicts  []string // who had to go for this grant
+	Evicts  []string // who was evicted for this grant
 	taker   *Hold    // by whom it was evicted
 	seized  bool     // somebody said that it had taken over from it
-	undone  bool     // by an attempt that died before anybody was told that it held
+	undone  bool     // by an attempt that died before its client learned that it held
 	request *history.Request
 
 	queued   time.Duration   // it was told that it stands in the queue, for the last time; 0: never
@@ -141,8 +141,8 @@ func (c *chronicle) evict(victim *Hold, token int64, taker *Hold, at time.Durati
 		return // it was another attempt of that request, which its client never learned of
 	}
 	if taker.Granted == 0 || at <= taker.requeued && taker.requeued != 0 {
-		// The attempt that has taken it died, or was given up, before anybody was
-		// told that it held: the lock may have been others' since then.
+		// The attempt that has taken it died, or was given up, before its client
+		// learned that it held: the lock may have been others' since then.
 		if victim.Ended != 0 {
 			victim.Loose = min(victim.Loose, max(victim.Granted, taker.Invoked))
 		}

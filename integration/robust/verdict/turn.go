@@ -9,7 +9,7 @@ import (
 )
 
 // Times of the checks of the queue. They are generous: what is looked for goes on
-// for as long as the queue lasts, or until clients look again on their own, which
+// for as long as the queue lasts, or until clients read again on their own, which
 // they do once a minute.
 const (
 	settled  = 500 * time.Millisecond // a hand-over under way when somebody joined the queue, or to several at a time

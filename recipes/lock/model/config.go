@@ -184,7 +184,7 @@ const (
 	DelayKeptByT16
 	TokenOfHold
 	TokenOfReference
-	NewTokenNamesNobody
+	NewTokenNamesNone
 	DelayOfCompanion
 	SyncBeforeSeeking
 	SeekingSameVersion
@@ -295,7 +295,7 @@ var guardNames = [guards]string{
 	DelayKeptByT16:         "T16 keeps the delays of the dead",
 	TokenOfHold:            "the token of the hold in T14, T15 and T16",
 	TokenOfReference:       "T14 by a reference of this very grant",
-	NewTokenNamesNobody:    "a T16 by a new token names no other",
+	NewTokenNamesNone:      "a T16 by a new token names no other",
 	DelayOfCompanion:       "T14, T15 and T16 write the own delay",
 	SyncBeforeSeeking:      "sync before a reference is looked for",
 	SeekingSameVersion:     "G and list of one version before a reference is given up",

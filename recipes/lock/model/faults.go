@@ -193,7 +193,7 @@ func (x *explorer) operator(s *state) {
 				}
 				x.commit(&t, &after)
 			} else {
-				t.breaks++ // it looks again
+				t.breaks++ // it reads again
 			}
 			t.operator = agent{}
 			x.give(&t, action{kind: actOperatorBreaks, who: uint8(j), env: true, yes: ok})

@@ -104,7 +104,7 @@ func (x *explorer) accompany(t *state, h *snapshot, i int, o op) bool {
 	switch {
 	case o == opT16 && !x.on(AloneInT16):
 		names &^= l.list
-	case o == opT16 && r.Blind && x.on(NewTokenNamesNobody):
+	case o == opT16 && r.Blind && x.on(NewTokenNamesNone):
 		names = 0
 	case r.Shared || !x.on(DeadStayNamed) && o != opT16:
 		names &= l.list
@@ -136,7 +136,7 @@ func (x *explorer) accompany(t *state, h *snapshot, i int, o op) bool {
 	h.v++
 	x.joinHold(t, h, i, m, o)
 	if r.Role != Joins && o != opT16 && mail&^h.nodes[i].mail != 0 {
-		x.fail("%s comes to hold, and has forgotten who has asked its hold to go", i)
+		x.fail("%s comes to hold, and has forgotten the preemptor of its hold", i)
 	}
 	return true
 }

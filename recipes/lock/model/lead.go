@@ -1,6 +1,6 @@
 package model
 
-// asks reports whether i has to ask j to go, and may.
+// asks reports whether i has to preempt j, and may.
 //
 //go:norace
 func (x *explorer) asks(s *state, i, j int) bool {

@@ -128,7 +128,7 @@ func Mutations() []Mutation {
 		one(DelayKeptByT16, resumed),
 		one(TokenOfHold, followed),
 		one(TokenOfReference, heldAgain),
-		one(NewTokenNamesNobody, "a hold is resumed by a new token"),
+		one(NewTokenNamesNone, "a hold is resumed by a new token"),
 		one(DelayOfCompanion, resumed),
 		one(SyncBeforeSeeking, "a hold is adopted"),
 		one(SeekingSameVersion, resumed),

@@ -6,7 +6,7 @@ const maxLag = 2
 type node struct {
 	bits    uint8
 	version uint8
-	mail    uint8 // who has asked it to go
+	mail    uint8 // its preemptors
 	token   uint8
 }
 

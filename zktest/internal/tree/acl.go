@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
-// OpenACL lets everybody do everything.
+// OpenACL lets every client do everything.
 var OpenACL = []zkwire.ACL{{Perms: zkwire.PermAll, ID: zkwire.ID{Scheme: "world", Name: "anyone"}}}
 
 var readACL = []zkwire.ACL{{Perms: zkwire.PermRead, ID: zkwire.ID{Scheme: "world", Name: "anyone"}}}

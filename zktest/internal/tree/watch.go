@@ -127,7 +127,7 @@ func (t *table[W]) fire(path string, event zkwire.EventType) []W {
 }
 
 // Tell is called with each event: who may see it by its access control list
-// is the callee's to decide; nil allows everybody.
+// is the callee's to decide; nil allows every watcher.
 type Tell[W comparable] func(to W, event zkwire.EventType, path string, acl []zkwire.ACL)
 
 // Fire tells the watchers of an effect.

@@ -122,7 +122,7 @@ final class Stage {
                 .defaultData(bytes("default"))
                 .build();
         clients.add(client);
-        // The news of the first connection must have reached everybody before a recipe listens: listeners read all
+        // The news of the first connection must have reached every listener before a recipe listens: listeners read all
         // their state once more.
         CompletableFuture<Thread> teller = new CompletableFuture<>();
         client.getConnectionStateListenable().addListener((c, state) -> teller.complete(Thread.currentThread()));

@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
 )
 
-// CheckRefusal looks at an error about data, which come from anybody.
+// CheckRefusal looks at an error about data, which any client may have written.
 func CheckRefusal(t *testing.T, data []byte, err error) {
 	t.Helper()
 	CheckRefusalUpTo(t, znode.RecordFormat, data, err)

@@ -1,0 +1,60 @@
+package docs
+
+import (
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// banned are phrases without a right use, and what to write instead. A space also stands for the
+// end of a line, with the sign of a comment on the next one.
+var banned = []struct{ phrase, instead string }{
+	{`[Ww]ho(?:m|)ever`, "name the subject: the waiter, the holder, a client that …"},
+	{`(?:[Nn]o|[Aa]ny)body`, "name the subject: no client, any request, all users …"},
+	{`(?:is|are) told`, "say what it learns, and from what: its context ends, it reads …"},
+	{`(?:[Aa]sk|[Tt]ell|[Tt]old)(?:s|ed|ing|)(?: [\w%{}]+){0,4} to go`, "preempt a holder, cancel work"},
+	{`requests? to go`, "preemption"},
+	{`looks (?:again)`, "reads, lists, judges or polls again"},
+}
+
+// allowed are the phrases that stay in a file: a value of audit records, a recorded run, a user of the system.
+var allowed = map[string]string{
+	"emergency/duty.go": none, "emergency/executor_test.go": none, "emergency/operator.go": none,
+	"integration/robust/report.txt":       none,
+	"integration/secrets/secrets_test.go": none, "jobs/identity_linux_test.go": none,
+}
+
+const none = "no" + "body"
+
+func TestWordsArePlain(t *testing.T) {
+	t.Parallel()
+	skipped := []string{".git", "bin", "dist", "node_modules", "go.sum"}
+	var phrases []*regexp.Regexp
+	for _, b := range banned {
+		phrases = append(phrases, regexp.MustCompile(`\b`+strings.ReplaceAll(b.phrase, " ", `\s+(?:(?://|#|\*)\s+)?`)+`\b`))
+	}
+	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		switch skip := slices.Contains(skipped, entry.Name()); {
+		case err != nil || entry.IsDir() && !skip:
+			return err
+		case entry.IsDir():
+			return fs.SkipDir
+		case skip || !entry.Type().IsRegular():
+			return nil
+		}
+		text, file := read(t, path), strings.TrimPrefix(filepath.ToSlash(path), "../")
+		for i, phrase := range phrases {
+			for _, at := range phrase.FindAllStringIndex(text, -1) {
+				if found := text[at[0]:at[1]]; allowed[file] != found && !strings.Contains(text, "\x00") {
+					t.Errorf("%s:%d: %q: %s", file, 1+strings.Count(text[:at[0]], "\n"), found, banned[i].instead)
+				}
+			}
+		}
+		return nil
+	}))
+}
