@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup unit test test-full test-rest flaky packages test-temporal-next diff model lint vuln fmt bench bench-compare bench-peers soak clocks fuzz robust robust-sum robust-bugs simulate steps limits deadlines bench-temporal demo demo-temporal pictures clean
+.PHONY: help setup unit test test-full test-rest flaky packages release publish release-check test-temporal-next diff model lint vuln fmt bench bench-compare bench-peers soak clocks fuzz robust robust-sum robust-bugs simulate steps limits deadlines bench-temporal demo demo-temporal deb pictures image manifests manifests-check clean
 
 # To change for one run: make test RACE= TESTFLAGS='-run Preempt -v'
 RACE ?= -race
@@ -10,6 +10,8 @@ TIMEOUT ?= 10m
 BENCH ?= .
 BENCHFLAGS ?=
 RELEASE ?= working
+VERSION ?=
+ARCH ?= amd64
 COUNT ?= 1
 OLD ?= next
 NEW ?= working
@@ -33,7 +35,9 @@ JOBS ?= 1000 10000 100000 1000000
 SIMULATE ?=
 SEED ?= $(shell echo $$RANDOM)
 N ?= 20
+CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
 PKG ?=
+DIRTY ?=
 
 # What would be kept in a home directory that cannot be written is kept in bin.
 ifeq ($(shell mkdir -p "$${XDG_CACHE_HOME:-$$HOME/.cache}" 2>/dev/null && test -w "$${XDG_CACHE_HOME:-$$HOME/.cache}" && echo yes),)
@@ -54,6 +58,11 @@ RESULTS := integration/bench/results
 BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+ACTIONLINT := go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+# The newest that Go 1.26 builds from modules alone. GORELEASER=FILE names one that is built already.
+export GORELEASER ?= go run -ldflags=-w github.com/goreleaser/goreleaser/v2@v2.16.0
+export CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,12 +102,23 @@ fuzz: ## Put anything into all that is parsed, one target after the other (FUZZT
 	@scripts/fuzz.sh '$(FUZZTIME)' '$(FUZZ)'
 
 lint: ## Check style, import table and formatting (the first run builds the linter: minutes)
+	$(ACTIONLINT)
 	$(GOLANGCI) run ./...
 	cd adapters/gocron && $(GOLANGCI) run -c ../../.golangci.yml ./...
 	cd integration/schedulers && $(GOLANGCI) run -c ../../.golangci.yml ./...
 	cd integration/peers && $(GOLANGCI) run -c ../../.golangci.yml ./...
+	cd packaging/container && $(GOLANGCI) run -c ../../.golangci.yml ./...
 	cd integration/observability/prometheus && $(GOLANGCI) run -c ../../../.golangci.yml ./...
 	cd integration/observability/console && $(GOLANGCI) run -c ../../../.golangci.yml ./...
+
+release: ## Build a release into dist/release, publish nothing: archives, packages, SBOMs, checksums (VERSION=0.1.0; DIRTY=1: with changes in no commit); builds GoReleaser: minutes
+	@DIRTY='$(DIRTY)' scripts/release.sh build '$(VERSION)'
+
+publish: ## Build the release of a tag and publish it on GitHub: the workflow release does it (VERSION=0.1.0)
+	@scripts/release.sh publish '$(VERSION)'
+
+release-check: ## Build the release of the last commit twice, in two places, and compare each byte; look at archives and SBOMs (VERSION=0.1.0); a quarter of an hour
+	@scripts/release-check.sh '$(VERSION)'
 
 vuln: ## Look for known vulnerabilities in what the code calls (GOVULNDB=url for a mirror of the database)
 	@scripts/vuln.sh
@@ -155,8 +175,23 @@ demo: ## Show it at work for half a minute: two daemons, jobs that preempt each 
 demo-temporal: setup ## Show a workflow under a lock and an emergency, on a Temporal server with its web interface, until Ctrl-C
 	go run ./examples/temporal --ui
 
+deb: OUT := $(if $(filter command line environment,$(origin OUT)),$(OUT),dist/deb)
+deb: ## Build the Debian package, the same bytes for the same commit (VERSION=0.1.0 ARCH=amd64|arm64 OUT=dist/deb)
+	@scripts/deb.sh '$(VERSION)' '$(ARCH)' '$(OUT)'
+
 pictures: ## Draw the timeline at the top of the README anew, from a run of the demo; look at it before it is committed
 	@scripts/pictures.sh
+
+image: ## Build the container image for linux/amd64 and arm64 from the Dockerfile, without Docker (VERSION=0.1.0 OUT=file CERTIFICATES=file); two builds are equal
+	cd packaging/container && go run ./cmd/image -root '$(CURDIR)' -version '$(or $(VERSION),0.0.0-devel)' -certificates '$(CERTIFICATES)' \
+	  -revision "$$(git rev-parse HEAD 2>/dev/null || echo unknown)" -time "$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)}" \
+	  $(if $(filter file,$(origin OUT)),,-out '$(abspath $(OUT))')
+
+manifests: ## Write the manifests for Kubernetes that are made from other files
+	cd packaging/container && go test . -run PrometheusRule -update
+
+manifests-check: ## Validate what kustomize makes of the manifests against the schemas of Kubernetes (the first run builds the validator: minutes)
+	@scripts/manifests.sh
 
 clean: ## Remove what builds, tests and benchmarks leave behind
 	rm -rf bin dist coverage.out

@@ -171,10 +171,14 @@ func Load(name string, opts Options) (*Config, error) {
 	if err != nil {
 		seen := contents{}
 		seen.add(name, nil, err)
-		p := Problem{File: name, What: fmt.Sprintf("the file cannot be read: %v", plainCause(err)), Instead: anotherFile(err)}
-		return nil, &Errors{Problems: []Problem{p}, read: seen}
+		return nil, &Errors{Problems: []Problem{unreadFile(name, err)}, read: seen}
 	}
 	return Parse(name, data, opts)
+}
+
+// unreadFile is what is wrong with a file that cannot be read.
+func unreadFile(name string, err error) Problem {
+	return Problem{File: name, What: fmt.Sprintf("the file cannot be read: %v", plainCause(err)), Instead: anotherFile(err)}
 }
 
 // Parse reads a configuration from data. Files that it names are looked for in

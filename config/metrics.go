@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -12,6 +14,40 @@ type Metrics struct {
 	// Listen is the address, host:port. Port 0 stands for a free one. Empty: it
 	// shows none, which is the default.
 	Listen string
+}
+
+// LoadMetrics reads the section metrics of a file, whatever else is wrong with the
+// file: a daemon goes on with what it has read before. The error is an *Errors, with all that
+// prevents that the section is read.
+func LoadMetrics(name string, opts Options) (Metrics, error) {
+	data, err := readFile(name)
+	if err != nil {
+		return Metrics{}, &Errors{Problems: []Problem{unreadFile(name, err)}}
+	}
+	if opts.Env == nil {
+		opts.Env = os.LookupEnv
+	}
+	src := readSource(data)
+	r := &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), read: contents{}}
+	var m Metrics
+	if src.root != nil {
+		if o, ok := r.object(r.use(src.root, "", value{}), &fileShape); ok {
+			r.section(o.get("metrics"), &metricsShape, &m)
+		}
+	}
+	if m.Listen != "" {
+		return m, nil
+	}
+	problems, _ := r.collect(name)
+	for _, p := range src.problems {
+		p.File = name
+		problems = append(problems, p)
+	}
+	if len(problems) > 0 {
+		sortProblems(problems)
+		return Metrics{}, &Errors{Problems: problems}
+	}
+	return m, nil
 }
 
 // exampleListen has the port that exporters of OpenTelemetry have.

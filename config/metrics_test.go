@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,4 +43,37 @@ func TestAnotherAddressNeedsARestart(t *testing.T) {
 	diff := Compare(mustParse(t, file("")), mustParse(t, file("metrics: {listen: ':1'}\n")))
 	require.Equal(t, "~ metrics.listen (nothing → :1)", diff.String())
 	require.ErrorContains(t, diff.needsRestart(nil), "metrics.listen (nothing → :1) cannot change while the daemon runs")
+}
+
+func TestAddressOfMetricsIsReadFromAFileThatHasBecomeWrongElsewhere(t *testing.T) {
+	env := func(name string) (string, bool) { return "9464", name == "PORT" }
+	for text, want := range map[string]string{
+		file("metrics: {listen: '127.0.0.1:${PORT}'}\n"):                               "127.0.0.1:9464",
+		"metrics: {listen: ':1'}\njobs: {a: {schedule: never}}\n":                      ":1",
+		"metrics: {listen: ':1'}\nzookeeper: {servers: '${UNSET}'}\nunknown: true\n":   ":1",
+		"metrics: {listen: ':1'}\njobs:\n  a: {schedule: [\n  b: {schedule: manual}\n": ":1",
+		file(""): "",
+	} {
+		name := filepath.Join(t.TempDir(), "lockkeeper.yaml")
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		m, err := LoadMetrics(name, Options{Env: env})
+		require.NoError(t, err, text)
+		require.Equal(t, want, m.Listen, text)
+	}
+}
+
+func TestAddressOfMetricsThatCannotBeReadIsAnError(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lockkeeper.yaml")
+	_, err := LoadMetrics(name, Options{})
+	require.ErrorContains(t, err, "the file cannot be read")
+	for text, want := range map[string]string{
+		"metrics: {listen: '${UNSET}:1'}\n": "1:19 metrics.listen: the environment variable UNSET is not set",
+		"metrics: {listen: '1'}\n":          "1:19 metrics.listen: \"1\" is not an address",
+		"metrics: [":                        "1:",
+	} {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		_, err := LoadMetrics(name, Options{Env: func(string) (string, bool) { return "", false }})
+		require.ErrorContains(t, err, name+":", text)
+		require.ErrorContains(t, err, want[2:], text)
+	}
 }

@@ -79,8 +79,9 @@ type Reloader struct {
 type reloadState struct {
 	trigger chan struct{}
 
-	mu     sync.Mutex
-	status Status
+	mu      sync.Mutex
+	status  Status
+	waiting []chan error // of Reload, for a reading that has not begun
 }
 
 func newReloadState(at time.Time) reloadState {
@@ -100,6 +101,23 @@ func (r *reloadState) Trigger() {
 	select {
 	case r.trigger <- struct{}{}:
 	default: // it is about to
+	}
+}
+
+// Reload lets Run read the file now, like Trigger, and waits until what it says
+// is in force or refused: the error is then that of Status. It returns the cause
+// of ctx if that ends first.
+func (r *Reloader) Reload(ctx context.Context) error {
+	done := make(chan error, 1)
+	r.mu.Lock()
+	r.waiting = append(r.waiting, done)
+	r.mu.Unlock()
+	r.Trigger()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -166,7 +184,10 @@ func (r *Reloader) watch(ctx context.Context, w *watcher) {
 // reload reads the file and puts in force what it says, if that is possible.
 // It returns what it has read.
 func (r *Reloader) reload(ctx context.Context, w *watcher) contents {
-	current := r.Config()
+	r.mu.Lock()
+	current, waiting := r.current, r.waiting
+	r.waiting = nil
+	r.mu.Unlock()
 	options := r.Options
 	options.previous = current
 	next, err := Load(current.File, options)
@@ -196,6 +217,9 @@ func (r *Reloader) reload(ctx context.Context, w *watcher) contents {
 		next.client = current.client // runs that go on have it
 	}
 	r.finish(next, diff, err)
+	for _, done := range waiting {
+		done <- err
+	}
 	return seen
 }
 

@@ -418,3 +418,29 @@ func TestReloaderRefusesWhatCannotWork(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+func TestReloadReturnsWhenTheFileIsInForceOrRefused(t *testing.T) {
+	t.Parallel()
+	r := reload(t, file("jobs: {a: {schedule: manual, run: [a]}}\n"))
+	for n := range 20 {
+		job := fmt.Sprintf("b%d", n)
+		require.NoError(t, os.WriteFile(r.file, []byte(file("jobs: {"+job+": {schedule: manual, run: [b]}}\n")), 0o600))
+		require.NoError(t, r.Reload(t.Context()))
+		require.Equal(t, job, r.Config().Jobs[0].Name)
+	}
+	require.NoError(t, os.WriteFile(r.file, []byte("version: 2\n"), 0o600))
+	err := r.Reload(t.Context())
+	require.ErrorContains(t, err, "version")
+	require.Equal(t, err, r.Status().Err)
+}
+
+func TestReloadEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "lockkeeper.yaml")
+	require.NoError(t, os.WriteFile(name, []byte(file("jobs: {a: {schedule: manual, run: [a]}}\n")), 0o600))
+	r := newReloading(t, name) // which does not run
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	require.Equal(t, gone, r.Reload(ctx))
+}

@@ -22,9 +22,9 @@ var banned = []struct{ phrase, instead string }{
 	{`looks (?:again)`, "reads, lists, judges or polls again"},
 }
 
-// allowed are the phrases that stay in a file: a value of audit records, a recorded run, a user of the system.
+// allowed are the phrases that stay in a file: a value of audit records, a recorded run, a user of the system, a log text of before.
 var allowed = map[string]string{
-	"emergency/duty.go": none, "emergency/executor_test.go": none, "emergency/operator.go": none,
+	"emergency/duty.go": none, "emergency/executor_test.go": none, "emergency/operator.go": none, "docs/howto/upgrade.md": "asked the " + "holder to go",
 	"integration/robust/report.txt":       none,
 	"integration/secrets/secrets_test.go": none, "jobs/identity_linux_test.go": none,
 }

@@ -108,7 +108,7 @@ func (s *Scheduler) drain() error {
 	}
 	s.tellOverdue()
 	s.stopWork(lockguard.ErrShutdown)
-	if s.phase(done, s.cfg.Drain.Cancel+s.longestCleanup()+s.cfg.Drain.Release) {
+	if s.phase(done, s.afterFinish()) {
 		return nil
 	}
 	running, unrecorded := s.unfinished()
@@ -117,6 +117,14 @@ func (s *Scheduler) drain() error {
 	}
 	return nil
 }
+
+// afterFinish is how long the phases last that follow Drain.Finish.
+func (s *Scheduler) afterFinish() time.Duration {
+	return s.cfg.Drain.Cancel + s.longestCleanup() + s.cfg.Drain.Release
+}
+
+// DrainLimit returns how long a drain that begins now can take.
+func (s *Scheduler) DrainLimit() time.Duration { return s.cfg.Drain.Finish + s.afterFinish() }
 
 // phase reports whether all has ended before its time.
 func (s *Scheduler) phase(done <-chan struct{}, limit time.Duration) bool {

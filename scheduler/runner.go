@@ -3,6 +3,7 @@ package scheduler
 import (
 	"container/heap"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,6 +28,8 @@ type runner struct {
 	poked  chan struct{}
 	done   chan struct{} // closed by stop
 	poking sync.WaitGroup
+	born   time.Time
+	turned atomic.Int64 // how long after that the last turn began; 0: none has
 
 	// Of the turns alone.
 	due      []*alarm
@@ -116,6 +119,7 @@ func (r *runner) start() {
 		r.machine = r.wall
 	}
 	r.seen, r.seenMono = [2]time.Time{r.wall().Round(0), r.machine().Round(0)}, time.Now()
+	r.born = r.seenMono
 	r.waker.start()
 	r.poking.Go(func() {
 		// A wake must not wait for a turn, and the library has no poke that
@@ -139,6 +143,18 @@ func (r *runner) stop() {
 	r.waker.stop()
 }
 
+// turning reports whether the runner looks at its clock: false if it has not for
+// three times as long as it sleeps. It is true before start and after stop.
+func (r *runner) turning() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+	}
+	turned := time.Duration(r.turned.Load())
+	return turned == 0 || time.Since(r.born)-turned < 3*r.longest
+}
+
 func (r *runner) poke() {
 	select {
 	case r.poked <- struct{}{}:
@@ -148,6 +164,7 @@ func (r *runner) poke() {
 
 // turn calls all that is due and returns how long to sleep.
 func (r *runner) turn() time.Duration {
+	r.turned.Store(max(1, int64(time.Since(r.born))))
 	now := r.wall().Round(0) // functions compare wall clocks
 	wall, machine := r.drift(now)
 	if machine.Abs() > maxDrift && r.stepped != nil {

@@ -272,3 +272,30 @@ func TestAlarmsComeAndGoFromManySides(t *testing.T) {
 	require.Empty(t, r.alarms)
 	require.Empty(t, r.asleep)
 }
+
+func TestRunnerThatStandsStillSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(nil)
+		require.True(t, r.turning(), "before the start")
+		r.start()
+		time.Sleep(time.Hour)
+		require.True(t, r.turning(), "nothing is due")
+
+		// A function that does not return holds up all others.
+		stuck := make(chan struct{})
+		r.add(func(time.Time) time.Time { <-stuck; return time.Time{} })
+		time.Sleep(2 * wakeEvery)
+		require.True(t, r.turning(), "it may only be slow")
+		time.Sleep(2 * wakeEvery)
+		require.False(t, r.turning())
+
+		close(stuck)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		require.True(t, r.turning(), "it goes on")
+		r.stop()
+		time.Sleep(time.Hour)
+		require.True(t, r.turning(), "after the end")
+	})
+}

@@ -319,6 +319,16 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return errors.Join(refused, abandoned)
 }
 
+// Alive reports whether the loop that fires ticks still runs: false when it has
+// stood still for 15 seconds. It is true before that loop begins, while ZooKeeper
+// does not answer and while the scheduler drains. It waits for the scheduler's lock,
+// so it does not return if that is never released.
+func (s *Scheduler) Alive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clock.turning()
+}
+
 // open begins to fire the ticks of all jobs.
 func (s *Scheduler) open() {
 	s.reconciling.Lock() // else a lane might be opened twice

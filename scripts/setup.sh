@@ -3,7 +3,8 @@
 # installed when it is missing. So are Kazoo and Curator, the other people's clients that integration/clients plays on
 # real servers and on ours: with ZooKeeper there they take 3 MB to fetch, 9 MB of disk, and 7 seconds. And libfaketime, by
 # which integration/nemesis steps the servers' clocks. And Prometheus and Chromium, with which integration/observability
-# looks at dashboards, rules and the console: they are started by tests alone, no service runs afterwards.
+# looks at dashboards, rules and the console: they are started by tests alone, no service runs afterwards. And systemd, which
+# integration/packages starts in namespaces of its own.
 # Says nothing when there is nothing to do. Run it as `make setup`. With "packages" it installs, and with "temporal" it
 # builds: the tests need the servers first, and Temporal, which takes minutes to build, last.
 set -euo pipefail
@@ -68,6 +69,10 @@ chromium_found() {
   command -v chromium >/dev/null
 }
 
+systemd_found() {
+  [[ -x /usr/lib/systemd/systemd || -x /lib/systemd/systemd ]] && command -v systemd-analyze >/dev/null
+}
+
 as_root() {
   if [[ $(id -u) -eq 0 ]]; then
     "$@"
@@ -128,13 +133,14 @@ find_packages() {
   faketime_found || clients+=(libfaketime)
   prometheus_found || clients+=(prometheus)
   chromium_found || clients+=(chromium)
+  systemd_found || clients+=(systemd)
   if [[ ${#clients[@]} -gt 0 ]]; then
     if command -v apt-get >/dev/null; then
       packages+=("${clients[@]}")
     else
       # Most of the tests, the benchmarks and the demonstration do without.
       printf 'setup: %s\n' "${clients[*]} not found, and this system has no apt-get to install it with: the tests in" \
-        "integration/clients, zkserver, nemesis and observability that need it will fail, and say so." >&2
+        "integration/clients, zkserver, nemesis, observability and packages that need it will fail, and say so." >&2
     fi
   fi
 
@@ -153,6 +159,7 @@ find_packages() {
     faketime_found || fail "the package libfaketime is installed, but there is no /usr/lib/*/faketime/libfaketimeMT.so.1."
     prometheus_found || fail "the package prometheus is installed, but there is no prometheus or no promtool on PATH."
     chromium_found || fail "the package chromium is installed, but there is no chromium on PATH."
+    systemd_found || fail "the package systemd is installed, but there is no systemd or no systemd-analyze."
     compiler_found || fail "the package libeclipse-jdt-core-java is installed, but there is no $debian_compiler."
   fi
 }

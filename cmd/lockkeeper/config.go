@@ -17,10 +17,10 @@ const defaultFile = "lockkeeper.yaml"
 func (p *program) config() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
-		Short: "Check and explain configuration files",
+		Short: "Write, check and explain configuration files",
 	}
 	p.group(c)
-	c.AddCommand(p.configValidate(), p.configExplain(), p.configSchema(), p.configOperator())
+	c.AddCommand(p.configInit(), p.configValidate(), p.configExplain(), p.configSchema(), p.configOperator())
 	return c
 }
 

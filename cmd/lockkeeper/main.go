@@ -11,10 +11,21 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	_ "time/tzdata" // schedules name time zones, and small images have none
+
+	"github.com/lockkeeper/lockkeeper/internal/pid1"
 )
 
 func main() {
+	// In a container no other process reaps the orphans of jobs.
+	code, ended, err := pid1.Run(os.Args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lockkeeper:", err)
+	}
+	if ended {
+		os.Exit(code)
+	}
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -50,7 +50,7 @@ releases it.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	c.CompletionOptions.HiddenDefaultCmd = true
+	c.CompletionOptions.DisableDefaultCmd = true // completion.go has ours
 	c.SetOut(p.stdout)
 	c.SetErr(p.stderr)
 	c.SetUsageTemplate(usage)
@@ -69,7 +69,8 @@ releases it.`,
 	}{
 		{"Run something under locks:", []*cobra.Command{p.exec(), p.run(), p.lockGroup(), p.dev()}},
 		{"See what happens, and change it:", []*cobra.Command{p.top(), p.locks(), p.jobs(), p.override(), p.approvals(), p.audit()}},
-		{"Check, before it happens:", []*cobra.Command{p.config(), p.initRoot(), p.doctor(), p.bench(), p.gc(), p.dashboards(), p.version()}},
+		{"Check, before it happens:", []*cobra.Command{p.config(), p.initRoot(), p.doctor(), p.healthcheck(), p.bench(), p.gc(), p.dashboards(), p.version()}},
+		{"Set up your shell:", []*cobra.Command{p.completion()}},
 	} {
 		c.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
 		for _, command := range part.commands {
@@ -77,6 +78,8 @@ releases it.`,
 			c.AddCommand(command)
 		}
 	}
+	c.AddCommand(p.man())
+	p.complete(c)
 	return c
 }
 

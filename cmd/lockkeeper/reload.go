@@ -18,7 +18,7 @@ type reloads struct {
 }
 
 // reload keeps the jobs up to date with the file until ctx ends.
-func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *scheduler.Scheduler, operators *operations, exposed *metricsServer, hangup <-chan os.Signal, logger *slog.Logger) (*reloads, error) {
+func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *scheduler.Scheduler, operators *operations, exposed *metricsServer, hangup <-chan os.Signal, manager *serviceManager, logger *slog.Logger) (*reloads, error) {
 	reloader, err := config.NewReloader(config.ReloadConfig{
 		Apply: func(_ context.Context, next *config.Config, _ config.Diff) error {
 			_, err := schedule.Reconcile(ownJobs(next))
@@ -55,7 +55,7 @@ func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *sche
 		for {
 			select {
 			case <-hangup:
-				reloader.Trigger()
+				manager.reloading(func() error { return reloader.Reload(ctx) })
 			case <-ctx.Done():
 				return
 			}

@@ -101,6 +101,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	for _, warning := range cfg.Warnings {
 		logger.Warn("configuration", "problem", warning.String())
 	}
+	manager := newServiceManager(logger)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
@@ -140,7 +141,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	guard, schedule, err := newScheduler(router, cfg, logger, exports.tracer(logger), measured, operators, slices.Concat(exposed.options(), pages.options())...)
 	var reloaded *reloads
 	if err == nil {
-		reloaded, err = p.reload(ctx, cfg, schedule, operators, exposed, hangup, logger)
+		reloaded, err = p.reload(ctx, cfg, schedule, operators, exposed, hangup, manager, logger)
 	}
 	if err == nil {
 		err = exposed.serve(ctx, cfg, client, schedule, reloaded.Reloader, operators)
@@ -164,9 +165,19 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 
 	drained := make(chan error, 1)
 	go func() { drained <- schedule.Run(ctx) }()
-	hurried := false
+	manager.ready(&runningDaemon{ctx: ctx, client: client, reloader: reloaded.Reloader, schedule: schedule, alive: schedule.Alive})
+	tell, beat, silence := manager.ticks()
+	defer silence()
+	hurried, draining := false, ctx.Done()
 	for {
 		select {
+		case <-tell:
+			manager.tell()
+		case <-beat:
+			manager.beat()
+		case <-draining:
+			manager.stopping(schedule.DrainLimit())
+			draining = nil
 		case err := <-drained:
 			stop()
 			if errors.As(err, new(*scheduler.AbandonedError)) {

@@ -33,6 +33,10 @@ func (p *program) version() *cobra.Command {
 	})
 }
 
+// release is the version of a release build, such as v0.1.0: the linker sets it. Without it, the version is
+// that of the module, which go install knows.
+var release string
+
 // versionView is what is known of a build.
 type versionView struct {
 	Version  string `json:"version"`
@@ -47,9 +51,10 @@ func buildVersion() versionView {
 	v := versionView{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
+		v.Version = cmp.Or(release, v.Version)
 		return v
 	}
-	v.Version = cmp.Or(info.Main.Version, v.Version)
+	v.Version = cmp.Or(release, info.Main.Version, v.Version)
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":

@@ -35,12 +35,12 @@ const (
 	embeddedAtOnce = 3
 )
 
-// servers are the packages that start processes: real ZooKeeper and Temporal servers, programs, browsers.
+// servers are the packages that start processes: real ZooKeeper and Temporal servers, programs, browsers, builds.
 var servers = []string{
 	"integration/certificates", "integration/clients", "integration/daemons", "integration/deadlines", "integration/doctor",
-	"integration/leaders", "integration/nemesis", "integration/netfault", "integration/observability", "integration/polyglot",
-	"integration/program", "integration/robust", "integration/secrets", "integration/temporal", "integration/upgrade", "integration/zkdiff",
-	"integration/zkserver",
+	"integration/leaders", "integration/nemesis", "integration/netfault", "integration/observability", "integration/packages",
+	"integration/polyglot", "integration/program", "integration/release", "integration/robust", "integration/secrets",
+	"integration/temporal", "integration/upgrade", "integration/zkdiff", "integration/zkserver",
 }
 
 // conformance are the packages whose tests run on the embedded server and on a real one.
@@ -95,6 +95,7 @@ func restParts() []*part {
 		},
 		{name: "gocron", dir: "adapters/gocron", packages: []string{"./..."}},
 		{name: "peers", dir: "integration/peers", packages: []string{"./..."}},
+		{name: "container", dir: "packaging/container", packages: []string{"./..."}},
 		{name: "schedulers", dir: "integration/schedulers", packages: []string{"./..."}},
 		{name: "prometheus", dir: "integration/observability/prometheus", alone: true, packages: []string{"./..."}},
 		{name: "console", dir: "integration/observability/console", alone: true, packages: []string{"./..."}},
