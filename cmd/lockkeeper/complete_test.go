@@ -51,8 +51,19 @@ func TestEveryArgumentHasCompletions(t *testing.T) {
 func TestCompletionOffersOnlyWordsThatAShellTakesAsTheyAre(t *testing.T) {
 	from := func(*completer) []candidate {
 		return []candidate{
-			{"b/2", "two"}, {"b/1", "one\nmore"}, {"b/1", "again"}, {"a", ""}, {"b/taken", ""},
-			{"b/$(reboot)", ""}, {"b/`reboot`", ""}, {"b/x;y", ""}, {"b/x y", ""}, {"b/x\ty", ""}, {"b/'", ""}, {"b/\x1b[2J", ""}, {"b/*", ""},
+			{"b/2", "two"},
+			{"b/1", "one\nmore"},
+			{"b/1", "again"},
+			{"a", ""},
+			{"b/taken", ""},
+			{"b/$(reboot)", ""},
+			{"b/`reboot`", ""},
+			{"b/x;y", ""},
+			{"b/x y", ""},
+			{"b/x\ty", ""},
+			{"b/'", ""},
+			{"b/\x1b[2J", ""},
+			{"b/*", ""},
 		}
 	}
 	p := &program{}

@@ -124,8 +124,7 @@ func askHealth(ctx context.Context, base *url.URL, ready bool) (string, error) {
 		if ctx.Err() != nil {
 			return "", fmt.Errorf("%s: no answer in time", where)
 		}
-		var of *url.Error
-		if errors.As(err, &of) {
+		if of, ok := errors.AsType[*url.Error](err); ok {
 			err = of.Err
 		}
 		return "", fmt.Errorf("%s: no answer: %w", where, err)

@@ -28,7 +28,7 @@ type notifySocket struct {
 
 func listenForNotices(t *testing.T) *notifySocket {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "notify") // t.TempDir may be too long for a socket
+	dir, err := os.MkdirTemp("", "notify") //nolint:usetesting // t.TempDir may be too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := &notifySocket{t: t, path: filepath.Join(dir, "s")}
