@@ -29,7 +29,7 @@ type runner struct {
 	done   chan struct{} // closed by stop
 	poking sync.WaitGroup
 	born   time.Time
-	turned atomic.Int64 // how long after that the last turn began; 0: none has
+	turned atomic.Int64 // how long after that the last turn began, or ended; 0: none has begun
 
 	// Of the turns alone.
 	due      []*alarm
@@ -155,6 +155,9 @@ func (r *runner) turning() bool {
 	return turned == 0 || time.Since(r.born)-turned < 3*r.longest
 }
 
+// looked keeps when that was, for turning.
+func (r *runner) looked() { r.turned.Store(max(1, int64(time.Since(r.born)))) }
+
 func (r *runner) poke() {
 	select {
 	case r.poked <- struct{}{}:
@@ -164,7 +167,8 @@ func (r *runner) poke() {
 
 // turn calls all that is due and returns how long to sleep.
 func (r *runner) turn() time.Duration {
-	r.turned.Store(max(1, int64(time.Since(r.born))))
+	r.looked()
+	defer r.looked() // one that took long is over
 	now := r.wall().Round(0) // functions compare wall clocks
 	wall, machine := r.drift(now)
 	if machine.Abs() > maxDrift && r.stepped != nil {

@@ -76,17 +76,17 @@ func (p *program) problem(err error) {
 // exportErrors gets the errors of exports. The log has it once a minute,
 // and is not exported itself.
 func (p *program) exportErrors() otel.ErrorHandler {
+	own := p.logging // as it is before logs are exported: an exporter may call while that is set up
+	own.export = nil
 	var mu sync.Mutex
 	var last time.Time
 	return otel.ErrorHandlerFunc(func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if !p.logging.on() || time.Since(last) < time.Minute {
+		if !own.on() || time.Since(last) < time.Minute {
 			return
 		}
 		last = time.Now()
-		own := p.logging
-		own.export = nil
 		own.logger(p.stderr, slog.LevelInfo, "text").Warn("telemetry is not exported", "error", err)
 	})
 }
