@@ -39,7 +39,8 @@ func (t Template) Text() ([]byte, error) {
 	}
 	w.option(&zookeeperShape, "  ", "session_timeout", "")
 	w.line("")
-	w.option(&fileShape, "", "console", "{listen: "+quote(exampleListen)+"}")
+	w.option(&fileShape, "", "metrics", "{listen: "+quote(exampleListen)+"}")
+	w.option(&fileShape, "", "console", "{listen: "+quote(exampleConsole)+"}")
 	w.line("")
 	w.section(&fileShape, "", "jobs")
 	w.line("  " + asScalar(t.Job) + ":")

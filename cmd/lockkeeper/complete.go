@@ -168,7 +168,7 @@ func (p *program) candidates(c *cobra.Command, from lookup, begun string, taken 
 	all = slices.CompactFunc(all, func(a, b candidate) bool { return a.word == b.word })
 	var offered []cobra.Completion
 	for _, one := range all {
-		if strings.HasPrefix(one.word, begun) && !slices.Contains(taken, one.word) && plainWord.MatchString(one.word) {
+		if strings.HasPrefix(one.word, begun) && !strings.HasPrefix(one.word, "-") && !slices.Contains(taken, one.word) && plainWord.MatchString(one.word) {
 			offered = append(offered, cobra.CompletionWithDesc(one.word, printable(one.about)))
 		}
 	}
@@ -179,14 +179,28 @@ func (p *program) completer(ctx context.Context, c *cobra.Command) *completer {
 	s := &completer{ctx: ctx, file: &config.Config{}}
 	flag := cmp.Or(c.Flag("config"), c.Flag("file")) // --file is another file where --config is
 	if flag != nil {
-		if file, err := config.Load(cmp.Or(flag.Value.String(), defaultFile), config.Options{}); err == nil {
-			s.file = file
-		}
+		s.load(cmp.Or(flag.Value.String(), defaultFile))
 	}
 	s.zk = s.file.Client
 	p.applyZooKeeper(&s.zk)
 	s.zk.Logger = slog.New(slog.DiscardHandler)
 	return s
+}
+
+// load reads the file, if that does not take longer than there is: it may be a pipe, or on a server that is gone.
+func (s *completer) load(name string) {
+	loaded := make(chan *config.Config, 1)
+	go func() {
+		file, _ := config.Load(name, config.Options{}) // nil with an error
+		loaded <- file
+	}()
+	select {
+	case file := <-loaded:
+		if file != nil {
+			s.file = file
+		}
+	case <-s.ctx.Done():
+	}
 }
 
 // ask lets look read from the ensembles that have what is looked for: home, or all of them.

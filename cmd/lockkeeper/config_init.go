@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -29,8 +31,8 @@ under one lock. FILE is lockkeeper.yaml unless it is given; - prints the file
 instead. A file that is there stays as it is.
 
 On a terminal it asks for what no flag says; elsewhere it takes the defaults. Of
-the flags about ZooKeeper, --zk and --root go into the file; LOCKKEEPER_ZK is the
-default of --zk.
+the flags about ZooKeeper, --zk and --root go into the file; LOCKKEEPER_ZK and
+LOCKKEEPER_ROOT are their defaults.
 
 Exit code 78 if FILE is there, or for an answer that cannot be in a file.`,
 		Example: `  lockkeeper config init
@@ -73,6 +75,10 @@ func (p *program) writeFirstConfig(c *cobra.Command, f configInitFlags, file str
 	if err != nil {
 		return err
 	}
+	p.unwritable(template)
+	if err := p.usage(c); err != nil {
+		return err
+	}
 	text, err := template.Text()
 	if broken, ok := errors.AsType[*config.Errors](err); ok {
 		return p.refusedAnswers(c, template, broken)
@@ -107,7 +113,10 @@ func writeNew(name string, text []byte) error {
 		return err
 	}
 	_, err = file.Write(text)
-	return errors.Join(err, file.Close())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(name)) // half a file is no file, and would be in the way of the next try
+	}
+	return nil
 }
 
 // firstConfig returns the answers: of flags, of the user at the terminal, and the defaults.
@@ -123,9 +132,23 @@ func (p *program) firstConfig(f configInitFlags) (config.Template, error) {
 	schedule := questions.answer(f.schedule, "When it runs", firstSchedule)
 	scope := questions.answer(f.scope, "What its lock protects", "job/"+job)
 	return config.Template{
-		Servers: servers, Root: p.zookeeper.root,
+		Servers: servers, Root: cmp.Or(p.zookeeper.root, os.Getenv("LOCKKEEPER_ROOT")),
 		Job: job, Schedule: schedule, Run: []string{"sh", "-c", command}, Scope: scope,
 	}, questions.err
+}
+
+// unwritable says which answers have characters that a file is better without: what a key of a terminal sends, for example.
+func (p *program) unwritable(t config.Template) {
+	for _, one := range []struct{ flag, answer string }{
+		{"--zk", t.Servers}, {"--root", t.Root}, {"--job", t.Job}, {"--schedule", t.Schedule}, {"--command", strings.Join(t.Run, " ")}, {"--scope", t.Scope},
+	} {
+		bad := strings.IndexFunc(one.answer, func(r rune) bool {
+			return r == utf8.RuneError || unicode.IsControl(r) && (one.flag != "--command" || r != '\n' && r != '\t')
+		})
+		if bad >= 0 {
+			p.problems.add(fmt.Sprintf("%s: %q has a character that cannot be printed; write it without", one.flag, one.answer))
+		}
+	}
 }
 
 // questions are asked on a terminal, if there is one.

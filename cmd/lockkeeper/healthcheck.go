@@ -44,8 +44,8 @@ flags or a file without metrics.listen.`,
   lockkeeper healthcheck --ready
   lockkeeper healthcheck --ready --url http://10.0.0.7:9464`,
 	}, nil, func(c *cobra.Command, _ []string) error {
-		base := healthURL(address)
-		if c.Flags().Changed("url") && base == nil {
+		bases := []*url.URL{healthURL(address)}
+		if c.Flags().Changed("url") && bases[0] == nil {
 			p.problems.add(fmt.Sprintf("--url: %q is not the address of a daemon; write it like http://127.0.0.1:9464", address))
 		}
 		if c.Flags().Changed("url") && c.Flags().Changed("file") {
@@ -54,18 +54,26 @@ flags or a file without metrics.listen.`,
 		if err := p.usage(c); err != nil {
 			return err
 		}
-		if base == nil {
+		if bases[0] == nil {
 			m, err := config.LoadMetrics(file, config.Options{})
 			if err != nil {
 				return err
 			}
-			if base = loopback(m.Listen); base == nil {
+			if bases = loopback(m.Listen); len(bases) == 0 {
 				return &codeError{code: exitConfig, text: file + ": metrics.listen is missing or has no port of its own, so there is nothing to ask; write metrics: {listen: \"127.0.0.1:9464\"}, or give --url"}
 			}
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout.or(healthPatience))
 		defer cancel()
-		said, err := askHealth(ctx, base, ready.is)
+		said, err := askHealth(ctx, bases[0], ready.is)
+		for _, base := range bases[1:] {
+			if !unreachable(err) {
+				break
+			}
+			if s, e := askHealth(ctx, base, ready.is); !unreachable(e) {
+				said, err = s, e
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -88,21 +96,26 @@ func healthURL(address string) *url.URL {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}
 }
 
-// loopback is where a daemon of this machine that listens at an address is found; nil if
+// loopback is where a daemon of this machine that listens at an address may be found; nowhere if
 // that cannot be known.
-func loopback(listen string) *url.URL {
+func loopback(listen string) (bases []*url.URL) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil || port == "0" {
 		return nil
 	}
-	ip, _ := netip.ParseAddr(host)
-	switch {
-	case host == "" || ip.IsUnspecified() && ip.Is4():
-		host = "127.0.0.1"
-	case ip.IsUnspecified():
-		host = "::1"
+	hosts := []string{host}
+	if ip, _ := netip.ParseAddr(host); host == "" || ip.IsUnspecified() {
+		hosts = []string{"127.0.0.1", "::1"} // [::] takes both, where there are both
 	}
-	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}
+	for _, host := range hosts {
+		bases = append(bases, &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)})
+	}
+	return bases
+}
+
+func unreachable(err error) bool {
+	of, ok := errors.AsType[*net.OpError](err)
+	return ok && of.Op == "dial"
 }
 
 // askHealth returns what the daemon says for yes.

@@ -44,7 +44,10 @@ from, so that they are the same whenever they are written.`,
 			Source:  "Lockkeeper " + buildVersion().Version,
 			Manual:  "Lockkeeper Manual",
 		}
-		return doc.GenManTree(manRoot(), header, dir)
+		if err := doc.GenManTree(manRoot(), header, dir); err != nil {
+			return &codeError{exitConfig, fmt.Sprintf("the pages cannot be written: %v; name a directory that you may write to", err)}
+		}
+		return nil
 	})
 }
 

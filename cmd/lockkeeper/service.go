@@ -22,6 +22,9 @@ const (
 	// statusEvery is how often the service manager gets a status line, if it has changed.
 	statusEvery = 5 * time.Second
 
+	// sendPatience bounds a message to a service manager that reads none: the daemon goes on without.
+	sendPatience = time.Second
+
 	// stopMargin is what closing the session and the servers may take after the drain.
 	stopMargin = 30 * time.Second
 )
@@ -37,6 +40,7 @@ type serviceManager struct {
 	mu      sync.Mutex
 	status  string // as it was told last
 	failing bool   // the last message was not sent
+	still   bool   // no sign of life was due at the last beat
 }
 
 // runningDaemon is what its status is made of.
@@ -52,15 +56,15 @@ type runningDaemon struct {
 // for this process and not for the jobs.
 func newServiceManager(logger *slog.Logger) *serviceManager {
 	name := os.Getenv("NOTIFY_SOCKET")
+	_ = os.Unsetenv("NOTIFY_SOCKET")
+	interval, err := sd.SdWatchdogEnabled(true)
 	if name == "" {
 		return nil
 	}
-	_ = os.Unsetenv("NOTIFY_SOCKET")
-	interval, err := sd.SdWatchdogEnabled(true)
 	if err != nil {
 		logger.Warn("the watchdog of the service manager is not served", "error", err)
 	}
-	return &serviceManager{log: logger, socket: &net.UnixAddr{Name: name, Net: "unixgram"}, watchdog: interval}
+	return &serviceManager{log: logger, socket: &net.UnixAddr{Name: name, Net: "unixgram"}, watchdog: max(interval, 0)} // a huge one overflows
 }
 
 // send sends one message. The library's SdNotify reads the name of the socket from the environment each time.
@@ -78,6 +82,9 @@ func (m *serviceManager) write(message string) error {
 		return err
 	}
 	defer conn.Close()
+	if err := conn.SetWriteDeadline(time.Now().Add(sendPatience)); err != nil {
+		return err
+	}
 	_, err = conn.Write([]byte(message))
 	return err
 }
@@ -137,12 +144,16 @@ func (m *serviceManager) tell() {
 
 // beat is a sign of life. The caller is the daemon's main loop; that which fires ticks has to run as well.
 func (m *serviceManager) beat() {
-	if !m.daemon.alive() {
-		m.log.Error("the loop that fires ticks stands still; the service manager gets no sign of life")
-		return
-	}
+	alive := m.daemon.alive()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if !alive && !m.still {
+		m.log.Error("the loop that fires ticks stands still; the service manager gets no sign of life")
+	}
+	m.still = !alive
+	if !alive {
+		return
+	}
 	m.send(sd.SdNotifyWatchdog)
 }
 
@@ -151,8 +162,10 @@ func (m *serviceManager) ticks() (tell, beat <-chan time.Time, stop func()) {
 	if m == nil {
 		return nil, nil, func() {}
 	}
-	telling, beating := time.NewTicker(statusEvery), time.NewTicker(cmp.Or(m.watchdog/2, time.Hour))
-	if m.watchdog > 0 {
+	// So often that one short stall, such as a suspended machine's, costs no more than a beat.
+	interval := m.watchdog / 6
+	telling, beating := time.NewTicker(statusEvery), time.NewTicker(cmp.Or(interval, time.Hour))
+	if interval > 0 {
 		beat = beating.C
 	}
 	return telling.C, beat, func() {

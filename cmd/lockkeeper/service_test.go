@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -159,6 +160,32 @@ func TestLoopThatStandsStillGivesNoSignOfLife(t *testing.T) {
 	alive = true
 	m.beat()
 	s.next("^WATCHDOG=1$")
+}
+
+func TestServiceManagerThatReadsNothingHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	s := listenForNotices(t)
+	m := &serviceManager{log: slog.New(slog.DiscardHandler), socket: &net.UnixAddr{Name: s.path, Net: "unixgram"}}
+	// It has room for some hundred messages.
+	for !m.failing {
+		m.send("STATUS=once more")
+	}
+}
+
+func TestSignsOfLifeComeSoOftenThatOneMayFail(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for watchdog, want := range map[time.Duration]time.Duration{time.Minute: 10 * time.Second, 5: 0, 0: 0} {
+			begin := time.Now()
+			_, beat, stop := (&serviceManager{watchdog: watchdog}).ticks()
+			if want == 0 {
+				require.Nil(t, beat, "%d", watchdog)
+			} else {
+				require.Equal(t, want, (<-beat).Sub(begin))
+			}
+			stop()
+		}
+	})
 }
 
 func TestServiceManagerThatIsGoneIsLoggedOnce(t *testing.T) {

@@ -164,6 +164,8 @@ func eachStep(t *testing.T, disturb func(at *zktest.Fault) *zktest.Rule, reached
 				}
 				happened = rule.Fired() > 0
 				rule.Remove()
+				_, err := mine.Stat(t.Context(), "/")
+				require.NoError(t, err, "what was held is executed before this")
 
 				// then neither nodes nor watches are left
 				harness.Eventually(t, func() bool { return len(f.left()) == 0 }, "something is left behind at step %d", step)

@@ -16,7 +16,7 @@ import (
 // has ended: with its exit code, or 128+n if signal n has ended it.
 //
 // The child leads a process group of its own, which gets the terminal if this process
-// has it: the kernel sends what keys mean to the child alone. All other signals are
+// has it: the kernel sends what keys mean to the child alone. All other standard signals are
 // passed on, but for those that are about a process itself.
 //
 // With an error nothing was started, and the program can go on as it is.
@@ -46,11 +46,17 @@ func runInit(args []string) (code int, ended bool, err error) {
 	go func() {
 		for sig := range received {
 			_ = child.Signal(sig) // it may have ended; no other process has its pid before it is reaped
+			if slices.Contains(ending, sig) {
+				_ = child.Signal(unix.SIGCONT) // a stopped one would not act on it
+			}
 		}
 	}()
 	code, err = reapUntil(child.Pid)
 	return code, true, err
 }
+
+// ending are the signals that ask a process to end or to begin anew.
+var ending = []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM}
 
 // aboutOneself are the signals that say something about the process that gets them,
 // and those that cannot be caught.

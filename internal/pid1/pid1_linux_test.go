@@ -276,6 +276,17 @@ func TestProcessOnePassesAStopOnAndContinues(t *testing.T) {
 	require.Equal(t, 0, c.exitCode(t), c.String())
 }
 
+// A key or an operator may have stopped it. It has to act on the signal that ends it all the same.
+func TestStoppedChildOfProcessOneEnds(t *testing.T) {
+	c := start(t, "signals")
+	c.await(t, "ready")
+	child := childOf(t, c.cmd.Process.Pid)
+	require.NoError(t, unix.Kill(child, unix.SIGSTOP))
+	require.Eventually(t, func() bool { return state(child) == "T" }, patience, time.Millisecond, "the child is not stopped: %s", state(child))
+	c.signal(t, unix.SIGTERM)
+	require.Equal(t, 143, c.exitCode(t), c.String())
+}
+
 func childOf(t *testing.T, pid int) int {
 	t.Helper()
 	for _, stat := range processes() {
