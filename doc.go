@@ -17,6 +17,6 @@
 //	})
 //
 // This package has no behaviour of its own: aliases and constructors of lockguard
-// (guards, holds, events), priority (terms, levels), jobs, scheduler and recipes (the
-// ZooKeeper client). Values of both names mix freely.
+// (guards, holds, events), priority (terms, levels), jobs, scheduler and recipes/lock
+// (the ZooKeeper client). Values of both names mix freely.
 package lockkeeper

@@ -72,7 +72,7 @@ const settling = 30 * time.Second
 
 // Measure measures. It loads the ensemble as much as it can bear, for as long as
 // the options say and a moment before and after. When ctx ends first it cleans
-// up and returns the cause. The errors are those of recipes.
+// up and returns the cause. The errors are those of recipes/lock.
 func Measure(ctx context.Context, o Options) (result Result, err error) {
 	began := time.Now()
 	if err := o.complete(); err != nil {

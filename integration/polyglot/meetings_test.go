@@ -61,13 +61,15 @@ type host struct {
 	mu     sync.Mutex
 	counts map[string]int // by line
 	fouls  []string
+	begun  map[int]chan struct{} // by round, closed when all are inside
 }
 
 func newHost(t *testing.T, members int) *host {
 	t.Helper()
-	h := &host{members: members, counts: map[string]int{}}
+	h := &host{members: members, counts: map[string]int{}, begun: map[int]chan struct{}{}}
 	h.port = listen(t, func(lines *bufio.Scanner, answer func(string) error) {
 		for lines.Scan() {
+			h.await(lines.Text())
 			h.hear(lines.Text())
 			if answer("ok") != nil {
 				return
@@ -88,6 +90,9 @@ func (h *host) hear(line string) {
 	if _, err := fmt.Sscan(line, &what, &round); err != nil {
 		h.fouls = append(h.fouls, line)
 	}
+	if n := h.counts[line]; what == "inside" && n == h.members {
+		close(h.begunLocked(round))
+	}
 	for after, before := range map[string]string{"inside": "arrive", "out": "leaving"} {
 		if n := h.counts[fmt.Sprint(before, " ", round)]; what == after && n < h.members {
 			h.fouls = append(h.fouls, fmt.Sprintf("round %d: %s after %d of %d %s", round, after, n, h.members, before))
@@ -99,6 +104,33 @@ func (h *host) count(line string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.counts[line]
+}
+
+// await lets no member leave before all are inside. Curator's enter() looks how many there are and then waits for "ready":
+// one that looks late, when "ready" is there and another has already left, waits for ever.
+func (h *host) await(line string) {
+	var round int
+	if _, err := fmt.Sscanf(line, "leaving %d", &round); err != nil || h.members == 0 {
+		return
+	}
+	select {
+	case <-h.all(round):
+	case <-time.After(patience): // the others say what is wrong
+	}
+}
+
+// all is closed when all are inside.
+func (h *host) all(round int) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.begunLocked(round)
+}
+
+func (h *host) begunLocked(round int) chan struct{} {
+	if h.begun[round] == nil {
+		h.begun[round] = make(chan struct{})
+	}
+	return h.begun[round]
 }
 
 // Curator's DistributedDoubleBarrier and ours.
@@ -123,6 +155,7 @@ func TestJavaAndGoBeginAndEndTogether(t *testing.T) {
 					return fmt.Errorf("round %d: enter: %w", round, err)
 				}
 				h.hear(fmt.Sprint("inside ", round))
+				h.await(fmt.Sprint("leaving ", round))
 				h.hear(fmt.Sprint("leaving ", round))
 				if err := m.Leave(ctx); err != nil {
 					return fmt.Errorf("round %d: leave: %w", round, err)
@@ -135,7 +168,7 @@ func TestJavaAndGoBeginAndEndTogether(t *testing.T) {
 	g.play()
 	require.Empty(t, h.fouls)
 	for round := range rounds {
-		require.Equal(t, threads, h.count(fmt.Sprint("out ", round)), "round %d", round)
+		require.Equal(t, threads, h.count(fmt.Sprint("out ", round)), "round %d: %v", round, h.counts)
 		require.Equal(t, threads, h.count(fmt.Sprint("away ", round)), "round %d", round)
 	}
 }

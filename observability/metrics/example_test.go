@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 
-	"go.opentelemetry.io/otel/trace/noop"
+	"go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
@@ -48,7 +48,7 @@ func Example() {
 // A Go program shows metrics and traces of its locks.
 func Example_guard() {
 	ctx, mux := context.Background(), http.NewServeMux()
-	logger, provider := slog.New(slog.DiscardHandler), noop.NewTracerProvider()
+	logger := slog.New(slog.DiscardHandler)
 	zk, err := zktest.Start()
 	if err != nil {
 		panic(err)
@@ -64,12 +64,18 @@ func Example_guard() {
 	if err != nil {
 		panic(err)
 	}
-	locks, err := metrics.NewLocks(endpoint.Meter())
+	classes := []string{"cluster/{name}"}
+	locks, err := metrics.NewLocks(endpoint.Meter(), metrics.WithClasses(classes...))
 	if err != nil {
 		panic(err)
 	}
-	tracer := traces.New(provider) // of OpenTelemetry's SDK
-	options := append(tracer.Options(), lockguard.WithObserver(locks.Observer(metrics.API)))
+	if err := metrics.Client(endpoint.Meter(), client); err != nil {
+		panic(err)
+	}
+	provider := trace.NewTracerProvider() // give it an exporter: trace.WithBatcher
+	defer provider.Shutdown(ctx)
+	tracer := traces.New(provider)
+	options := append(tracer.Options(), lockguard.WithClasses(classes...), lockguard.WithObserver(locks.Observer(metrics.API)))
 	guard, err := lockguard.New(client, options...)
 	if err != nil {
 		panic(err)
@@ -83,10 +89,10 @@ func Example_guard() {
 	answer := httptest.NewRecorder()
 	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for line := range strings.Lines(answer.Body.String()) {
-		if strings.HasPrefix(line, "lockkeeper_lock_hold_duration_seconds_count") {
+		if strings.HasPrefix(line, "lockkeeper_lock_hold_duration_seconds_count") && strings.HasSuffix(line, " 1\n") {
 			fmt.Print(line)
 		}
 	}
 	// Output:
-	// lockkeeper_lock_hold_duration_seconds_count{end="released",lock_class="_undeclared",lock_mode="exclusive",source="api"} 1
+	// lockkeeper_lock_hold_duration_seconds_count{end="released",lock_class="cluster/{name}",lock_mode="exclusive",source="api"} 1
 }
