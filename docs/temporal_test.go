@@ -14,7 +14,7 @@ import (
 // that there are, where it says that they are.
 func TestTableOfTemporalScenariosNamesOnlyTestsThatThereAre(t *testing.T) {
 	t.Parallel()
-	_, table, found := strings.Cut(read(t, "temporal.md"), "\n## What is tested\n")
+	_, table, found := strings.Cut(read(t, "../integration/temporal/README.md"), "\n## What is tested\n")
 	require.True(t, found)
 	suites := map[string]map[string]bool{
 		"integration": testsIn(t, path.Join("..", "integration", "temporal")),

@@ -107,7 +107,7 @@ func flagsOf(dir string) (flags uintptr, err error) {
 		unix.ST_NODEV: unix.MS_NODEV, unix.ST_NOEXEC: unix.MS_NOEXEC, unix.ST_NOSUID: unix.MS_NOSUID,
 		unix.ST_NOATIME: unix.MS_NOATIME, unix.ST_NODIRATIME: unix.MS_NODIRATIME, unix.ST_RELATIME: unix.MS_RELATIME,
 	} {
-		if int64(is.Flags)&st != 0 {
+		if is.Flags&st != 0 {
 			flags |= ms
 		}
 	}
