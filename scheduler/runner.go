@@ -168,7 +168,7 @@ func (r *runner) poke() {
 // turn calls all that is due and returns how long to sleep.
 func (r *runner) turn() time.Duration {
 	r.looked()
-	defer r.looked() // one that took long is over
+	defer r.looked()         // one that took long is over
 	now := r.wall().Round(0) // functions compare wall clocks
 	wall, machine := r.drift(now)
 	if machine.Abs() > maxDrift && r.stepped != nil {

@@ -7,8 +7,9 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/internal/words"
 )
 
 func TestHealthcheckAsksOnThisMachineWhereTheFileListens(t *testing.T) {
