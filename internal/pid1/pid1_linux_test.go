@@ -28,6 +28,9 @@ const patience = time.Minute
 func TestMain(m *testing.M) {
 	role := os.Getenv("PID1_TEST_ROLE")
 	if role == "" {
+		// Under nohup, or in the background of a script, this program ignores some signals, and so would what it starts. What is
+		// caught is not ignored there.
+		signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
 		os.Exit(m.Run())
 	}
 	if os.Getpid() == 1 {
@@ -190,6 +193,8 @@ func (c *container) signal(t *testing.T, sig syscall.Signal) {
 
 func (c *container) exitCode(t *testing.T) int {
 	t.Helper()
+	stuck := time.AfterFunc(patience, func() { _ = c.cmd.Process.Kill() })
+	defer stuck.Stop()
 	_ = c.cmd.Wait()
 	require.True(t, c.cmd.ProcessState.Exited(), c.cmd.ProcessState)
 	return c.cmd.ProcessState.ExitCode()
