@@ -215,7 +215,11 @@ func start(t *testing.T, role string, options ...func(*exec.Cmd)) *container {
 	for _, option := range options {
 		option(c.cmd)
 	}
-	require.NoError(t, c.cmd.Start())
+	err := c.cmd.Start()
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("process 1 needs a PID namespace, which cannot be made here: give the container the capability SYS_ADMIN")
+	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = c.cmd.Process.Kill() // and with it all of the namespace
 		_ = c.cmd.Wait()
