@@ -44,8 +44,8 @@ flags or a file without metrics.listen.`,
   lockkeeper healthcheck --ready
   lockkeeper healthcheck --ready --url http://10.0.0.7:9464`,
 	}, nil, func(c *cobra.Command, _ []string) error {
-		bases := []*url.URL{healthURL(address)}
-		if c.Flags().Changed("url") && bases[0] == nil {
+		base := healthURL(address)
+		if c.Flags().Changed("url") && base == nil {
 			p.problems.add(fmt.Sprintf("--url: %q is not the address of a daemon; write it like http://127.0.0.1:9464", address))
 		}
 		if c.Flags().Changed("url") && c.Flags().Changed("file") {
@@ -54,26 +54,18 @@ flags or a file without metrics.listen.`,
 		if err := p.usage(c); err != nil {
 			return err
 		}
-		if bases[0] == nil {
+		if base == nil {
 			m, err := config.LoadMetrics(file, config.Options{})
 			if err != nil {
 				return err
 			}
-			if bases = loopback(m.Listen); len(bases) == 0 {
+			if base = loopback(m.Listen); base == nil {
 				return &codeError{code: exitConfig, text: file + ": metrics.listen is missing or has no port of its own, so there is nothing to ask; write metrics: {listen: \"127.0.0.1:9464\"}, or give --url"}
 			}
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout.or(healthPatience))
 		defer cancel()
-		said, err := askHealth(ctx, bases[0], ready.is)
-		for _, base := range bases[1:] {
-			if !unreachable(err) {
-				break
-			}
-			if s, e := askHealth(ctx, base, ready.is); !unreachable(e) {
-				said, err = s, e
-			}
-		}
+		said, err := askHealth(ctx, base, ready.is)
 		if err != nil {
 			return err
 		}
@@ -96,26 +88,17 @@ func healthURL(address string) *url.URL {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}
 }
 
-// loopback is where a daemon of this machine that listens at an address may be found; nowhere if
+// loopback is where a daemon of this machine that listens at an address is found; nil if
 // that cannot be known.
-func loopback(listen string) (bases []*url.URL) {
+func loopback(listen string) *url.URL {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil || port == "0" {
 		return nil
 	}
-	hosts := []string{host}
 	if ip, _ := netip.ParseAddr(host); host == "" || ip.IsUnspecified() {
-		hosts = []string{"127.0.0.1", "::1"} // [::] takes both, where there are both
+		host = "127.0.0.1" // a listener of Go at [::] takes it, too, and IPv6 may be off
 	}
-	for _, host := range hosts {
-		bases = append(bases, &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)})
-	}
-	return bases
-}
-
-func unreachable(err error) bool {
-	of, ok := errors.AsType[*net.OpError](err)
-	return ok && of.Op == "dial"
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}
 }
 
 // askHealth returns what the daemon says for yes.
