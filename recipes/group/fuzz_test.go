@@ -66,7 +66,7 @@ func FuzzGroupRecords(f *testing.F) {
 
 func FuzzNames(f *testing.F) {
 	guid := znode.NewGUID()
-	for _, name := range []string{memberNode("node%2F1", guid) + "0000000003", memberNode("a-b", guid) + "-000000003", "a-0000000012", "0000000012", "a%", ""} {
+	for _, name := range []string{memberNode("node%2F1", guid) + "0000000003", memberNode("a-b", guid) + "-000000003", memberNode("a", guid) + "-000000000", "a-0000000012", "0000000012", "a%", ""} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

@@ -127,6 +127,7 @@ func FuzzNames(f *testing.F) {
 	guid := znode.NewGUID()
 	for _, name := range []string{
 		contenderName(7, priority.Shared, guid) + "-2147483648", contenderName(0, priority.Exclusive, guid) + "0000000001", contenderName(0, priority.Exclusive, guid) + "+000000001",
+		contenderName(0, priority.Exclusive, guid) + "-000000000",
 		"a-0000000012", "a--000000012", "0000000012", "cluster%2Forders", "%2E.", "zookeeper", "%7Aookeeper", "é", "a%", "scratch-" + guid, "",
 	} {
 		f.Add(name)

@@ -88,7 +88,7 @@ func FuzzAudit(f *testing.F) {
 }
 
 func FuzzNames(f *testing.F) {
-	for _, name := range []string{"a-0000000012", "a--000000012", "a-000000012", "0000000012", "-000000012", "a-", ""} {
+	for _, name := range []string{"a-0000000012", "a--000000012", "a-000000012", "a--000000000", "0000000012", "-000000012", "a-", ""} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

@@ -125,10 +125,11 @@ func IsGUID(s string) bool {
 }
 
 // ParseSequence reads the sequence number of a node as ZooKeeper writes it: ten
-// places, the sign included if there is room; negative after a wrap.
+// places, the sign included if there is room; negative after a wrap. It reports
+// false for any other spelling, so that two names never have one number.
 func ParseSequence(digits string) (int32, bool) {
 	n, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil || len(digits) < 10 || digits[0] == '+' {
+	if err != nil || len(digits) < 10 || digits[0] == '+' || n == 0 && digits[0] == '-' {
 		return 0, false
 	}
 	return int32(n), len(digits) == 10 || n <= -1_000_000_000 && len(digits) == 11

@@ -1,6 +1,8 @@
 package znode
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -95,4 +97,22 @@ func TestForeignLockNodesAreNotTakenForScopes(t *testing.T) {
 		_, ok := UnescapeScope(name)
 		require.False(t, ok, name)
 	}
+}
+
+func TestSequenceIsReadOnlyAsZooKeeperWritesIt(t *testing.T) {
+	for _, n := range []int32{0, 1, -1, 999_999_999, 1_000_000_000, math.MaxInt32, -999_999_999, -1_000_000_000, math.MinInt32} {
+		got, ok := ParseSequence(fmt.Sprintf("%010d", n))
+		require.True(t, ok, n)
+		require.Equal(t, n, got)
+	}
+	for _, other := range []string{"", "-", "7", "000000007", "00000000007", "+000000007", "-000000000", "-0000000007", "2147483648", "-2147483649", "000000000a", " 000000007"} {
+		_, ok := ParseSequence(other)
+		require.False(t, ok, other)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		digits := rapid.StringMatching(`[-+0][0-9]{8,10}|-?0{9,11}`).Draw(t, "digits")
+		if n, ok := ParseSequence(digits); ok {
+			require.Equal(t, digits, fmt.Sprintf("%010d", n))
+		}
+	})
 }
