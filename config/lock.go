@@ -33,7 +33,7 @@ var lockKeys = []key{
 	inherits("acquire_timeout", aLimit, unset, "How long to wait for the lock in all; unset: until the next tick; 0: try once, never preempt.", func(s *lockSettings) *setting[*time.Duration] { return &s.acquire }),
 	inherits("forceful", yesOrNo, "false", "Takes the lock when the holder's grace is over.", func(s *lockSettings) *setting[bool] { return &s.forceful }),
 	inherits("min_runtime", aTerm, "0s", "How long the holder is not preempted for a higher priority.", func(s *lockSettings) *setting[time.Duration] { return &s.minimum }),
-	inherits(lockDelay, aTerm, "0s", "How long the lock is not granted after a holder has gone without releasing it; "+words.Duration(priority.MaxLockDelay)+" at most.", func(s *lockSettings) *setting[time.Duration] { return &s.delay }),
+	inherits(lockDelay, aTerm, "0s", "How long the lock is not granted after a holder ended without releasing it; "+words.Duration(priority.MaxLockDelay)+" at most.", func(s *lockSettings) *setting[time.Duration] { return &s.delay }),
 }
 
 var (

@@ -126,7 +126,7 @@ type (
 		Lease time.Duration // from now on
 	}
 
-	// Downgraded: the holder shares the lock from now on.
+	// Downgraded: the holder holds it in shared mode from now on.
 	Downgraded struct{}
 
 	// Released: work and hooks have returned and the lock is given away.

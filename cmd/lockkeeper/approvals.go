@@ -145,7 +145,7 @@ var (
 	approveVerb = verb{
 		use: "approve", short: "Let the request take the lock by force, when the grace of the holder is over",
 		long: `Let the request take the lock by force, as soon as the cleanup timeout of the
-holder is over: nothing that it was promised is cut short. If that is over, at once.` + decideCodes,
+holder is over, or at once if it is over already.` + decideCodes,
 		example: `  lockkeeper approvals approve a-0000000012 --reason 'payments are stuck'`,
 		why:     "the lock may be taken", decision: opstore.Decision{Approved: true},
 	}

@@ -23,7 +23,7 @@ func (p *program) jobsPause() *cobra.Command {
 		Use:   "pause JOB...",
 		Short: "Keep jobs from running, in the whole cluster",
 		Long: `Keep jobs from running, in the whole cluster, until they are resumed or until a
-time: their ticks are recorded as skipped. What runs goes on to its end.
+time: their ticks are recorded as skipped. Runs that have started finish.
 
 A job that is paused already gets the new reason and the new end; who had paused
 it, and why, is said. All jobs are looked up before any is paused. Each pause is on

@@ -98,7 +98,7 @@ func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) erro
 	p.checkScope(args)
 	f.check(p)
 	if !f.token.given && !p.unclear {
-		p.problems.add("--token is missing; write that of the holder that is meant, see lockkeeper locks why")
+		p.problems.add("--token is missing; write the token of the holder, see lockkeeper locks why")
 	}
 	cfg, reach, err := p.jobsConfig(c, f.file)
 	if err != nil {

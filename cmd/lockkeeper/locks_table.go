@@ -124,7 +124,7 @@ func writeLock(w io.Writer, s lock.State, ensemble string, frozen []live.Request
 			line(w, "        not preempted for a higher priority %s", until)
 		}
 		if h.Behind > 0 {
-			line(w, "        %s stood behind it in its process when it was granted", words.Count(h.Behind, "more request"))
+			line(w, "        %s waited behind it in its process when it was granted", words.Count(h.Behind, "more request"))
 		}
 		details(w, h, wide)
 		for _, by := range h.PreemptedBy {
@@ -210,18 +210,18 @@ func demand(s lock.State, by lock.Preemptor) string {
 	if by.Reason == priority.LeaseExpired {
 		why = "asks, and its lease is over"
 	}
-	return fmt.Sprintf("must go: %s (%s) %s; %s; %s", by.Owner, live.LevelWords(by.Priority), why, grace(s, by), patience(s, by))
+	return fmt.Sprintf("preempted: %s (%s) %s; %s; %s", by.Owner, live.LevelWords(by.Priority), why, grace(s, by), patience(s, by))
 }
 
 func grace(s lock.State, by lock.Preemptor) string {
 	end := by.At.Add(by.Grace)
 	switch left := end.Sub(s.At); {
 	case by.Grace <= 0:
-		return "it has no time to clean up"
+		return "it has no grace period"
 	case left <= 0:
-		return fmt.Sprintf("its %s to clean up ended %s ago", human(by.Grace), human(-left))
+		return fmt.Sprintf("its grace period of %s ended %s ago", human(by.Grace), human(-left))
 	default:
-		return fmt.Sprintf("it may clean up until %s, %s more", clock(end), human(left))
+		return fmt.Sprintf("its grace period ends at %s, %s more", clock(end), human(left))
 	}
 }
 
@@ -232,8 +232,8 @@ func patience(s lock.State, by lock.Preemptor) string {
 	}
 	i := slices.IndexFunc(s.Waiters, func(c lock.Contender) bool { return c.ID == by.ID })
 	if i < 0 || s.Waiters[i].WaitingTimeout == nil {
-		return "its release is waited for"
+		return "polite: the waiter waits for the release"
 	}
 	end := by.At.Add(*s.Waiters[i].WaitingTimeout)
-	return fmt.Sprintf("its release is waited for until %s, %s more", clock(end), human(end.Sub(s.At)))
+	return fmt.Sprintf("polite: the waiter waits for the release until %s, %s more", clock(end), human(end.Sub(s.At)))
 }

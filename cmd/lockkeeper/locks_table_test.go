@@ -50,8 +50,8 @@ holder  reindex  priority 40  host h3  pid 811
         token 7301444
         it is cleaning up
         message: nightly
-        must go: hotfix (priority 90) outranks it; it may clean up until 2026-11-21 12:00:19 UTC, 19s more; then the lock is taken
-        must go: rollup (priority 50) outranks it; its 1m to clean up ended 11s ago; its release is waited for until 2026-11-21 12:03:49 UTC, 3m49s more
+        preempted: hotfix (priority 90) outranks it; its grace period ends at 2026-11-21 12:00:19 UTC, 19s more; then the lock is taken
+        preempted: rollup (priority 50) outranks it; its grace period of 1m ended 11s ago; polite: the waiter waits for the release until 2026-11-21 12:03:49 UTC, 3m49s more
 
 waiter  1. hotfix  priority 90  host h1  pid 12
         waiting since 2026-11-21 11:59:18 UTC, 42s ago; forceful
@@ -95,7 +95,7 @@ holder  reindex  priority 40  host h3  pid 811
         it is cleaning up
         message: nightly
         id aaa, session 0x1f, cleanup timeout 1m
-        must go: next (priority 0) asks, and its lease is over; it has no time to clean up; then the lock is taken
+        preempted: next (priority 0) asks, and its lease is over; it has no grace period; then the lock is taken
 `, out.String())
 }
 

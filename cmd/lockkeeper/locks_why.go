@@ -35,7 +35,7 @@ func (p *program) locksWhy() *cobra.Command {
 waits for it in which order, whom an override keeps out of the queue, and what
 happens next and when, by itself: who is preempted, who takes the lock by force, who gives up. Then
 which overrides play a part, which approvals are open, who lost the lock lately,
-and who waits for each other in a circle, with the command that ends it.
+and who waits for each other in a cycle, with the command that ends it.
 
 With the name of a job (the owner of requests) instead: what each of its requests
 waits for, what that waits for, and so on to the end. A lock of that name goes

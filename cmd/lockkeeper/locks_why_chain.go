@@ -120,7 +120,7 @@ func writeObstacles(pg page, f *whyFacts, n inspect.WaitNode, margin string, see
 			pg.paragraph(margin, "whose work itself waits for %s as number %d, since %s", e.To.Scope, e.To.Position, short(e.To.Joined, s.At))
 		}
 		if seen[e.To.ID] {
-			pg.paragraph(margin+"  ", "and so on, in a circle")
+			pg.paragraph(margin+"  ", "and so on, in a cycle")
 			continue
 		}
 		seen[e.To.ID] = true
@@ -132,7 +132,7 @@ func writeObstacles(pg page, f *whyFacts, n inspect.WaitNode, margin string, see
 func writeCircles(pg page, f *whyFacts) {
 	for _, c := range f.circles() {
 		pg.line("")
-		what := "circle"
+		what := "cycle"
 		if c.Deadlock() {
 			what = "deadlock"
 		}

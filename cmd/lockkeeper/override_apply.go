@@ -73,7 +73,7 @@ and none is applied.
   bypass       lets matching work run without its lock, where the configuration
                of the daemons has emergency.allow_bypass: true
 
-Without --scope, --job and --label an override concerns everything and needs
+Without --scope, --job and --label an override matches everything and needs
 --all. On a terminal the command asks before it applies such an override, from
 flags or from a file, unless --yes is given.
 
@@ -97,7 +97,7 @@ be used, or without the credentials of an operator.`,
 	flags.StringVarP(&f.one.scope, "scope", "s", "", "`scope` that it concerns; * stands for any text, ? for one character")
 	flags.StringVar(&f.one.job, "job", "", "`job` that it concerns, or another owner; a pattern as well")
 	flags.Var(&f.one.labels, "label", "`name=value` that the jobs that it concerns have; several times for several labels")
-	flags.VarPF(&f.one.all, "all", "", "it concerns everything; needed without --scope, --job and --label").NoOptDefVal = "true"
+	flags.VarPF(&f.one.all, "all", "", "it matches everything; needed without --scope, --job and --label").NoOptDefVal = "true"
 	flags.Var(&f.one.below, "below", "it concerns requests with a priority below this `level`")
 	flags.Var(&f.one.above, "above", "it concerns requests with a priority above this `level`")
 	f.one.forHow.positive = "2h"
@@ -207,7 +207,7 @@ func (p *program) addFlagsOf(f *overrideFlags, args []string) {
 	switch forAll := probe.ForAll(); {
 	case p.unclear:
 	case forAll && !f.all.is:
-		p.problems.add(fmt.Sprintf("--all is missing: neither --scope nor --job nor --label limits this %s, and it would concern everything; give one of them, or --all", probe.Kind))
+		p.problems.add(fmt.Sprintf("--all is missing: neither --scope nor --job nor --label limits this %s, and it would match everything; give one of them, or --all", probe.Kind))
 	case !forAll && f.all.is && (f.scope != "" || f.job != "" || len(f.labels.is) > 0):
 		p.problems.add("--all: --scope, --job or --label says that it concerns less; leave that out, or --all")
 	}
@@ -387,12 +387,12 @@ func (s surroundings) concerns(all []override.Override, cfg *config.Config) [][]
 	return concerns
 }
 
-// whetherForAll asks whether an override that concerns everything is meant; "" when none does.
+// whetherForAll asks whether an override that matches everything is meant; "" when none does.
 func whetherForAll(all []appliedView) string {
 	var parts []string
 	for _, v := range all {
 		if v.Override().ForAll() {
-			parts = append(parts, fmt.Sprintf("%s (%s) concerns everything: %s", v.ID, v.Kind, meets(v.Kind, len(v.Concerns))))
+			parts = append(parts, fmt.Sprintf("%s (%s) matches everything: %s", v.ID, v.Kind, meets(v.Kind, len(v.Concerns))))
 		}
 	}
 	if len(parts) == 0 {
@@ -404,9 +404,9 @@ func whetherForAll(all []appliedView) string {
 // meets says how many an override meets.
 func meets(kind override.Kind, n int) string {
 	if kind == override.Pause {
-		return words.Count(n, "job") + ", and those to come"
+		return words.Count(n, "job") + ", and later ones"
 	}
-	return words.Count(n, "request") + " now, and those to come"
+	return words.Count(n, "request") + " now, and later ones"
 }
 
 // apply puts overrides on record and in force, all of them or none.

@@ -69,7 +69,7 @@ func TestOverrideForEverythingIsAppliedWhenThatIsSaid(t *testing.T) {
 				code, out, errs := f.lockkeeper(t, append(append(args, whom...), more...)...)
 				require.Equal(t, exitConfig, code, args)
 				require.Empty(t, out)
-				require.Contains(t, errs, "lockkeeper: --all is missing: neither --scope nor --job nor --label limits this "+kind[0]+", and it would concern everything; give one of them, or --all\n")
+				require.Contains(t, errs, "lockkeeper: --all is missing: neither --scope nor --job nor --label limits this "+kind[0]+", and it would match everything; give one of them, or --all\n")
 			}
 			code, out, errs := f.lockkeeper(t, append(append(args, whom...), "--all", "--dry-run")...)
 			require.Zero(t, code, errs)
@@ -114,8 +114,8 @@ func TestQuestionNamesHowManyAnOverrideForEverythingMeets(t *testing.T) {
 		return appliedView{Record: override.Override{ID: id, Kind: kind, Match: override.Match{Scope: scope}}.Record(), Concerns: make([]concern, n)}
 	}
 	require.Empty(t, whetherForAll([]appliedView{view("A", override.Freeze, "db/*", 3), view("B", override.Hold, "db", 1)}))
-	require.Equal(t, "A (freeze) concerns everything: 12 requests now, and those to come. Apply it?", whetherForAll([]appliedView{view("A", override.Freeze, "", 12)}))
-	require.Equal(t, "A (freeze) concerns everything: 1 request now, and those to come; B (pause) concerns everything: 0 jobs, and those to come. Apply it?",
+	require.Equal(t, "A (freeze) matches everything: 12 requests now, and later ones. Apply it?", whetherForAll([]appliedView{view("A", override.Freeze, "", 12)}))
+	require.Equal(t, "A (freeze) matches everything: 1 request now, and later ones; B (pause) matches everything: 0 jobs, and later ones. Apply it?",
 		whetherForAll([]appliedView{view("A", override.Freeze, "*", 1), view("C", override.Freeze, "db", 2), view("B", override.Pause, "", 0)}))
 }
 

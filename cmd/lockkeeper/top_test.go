@@ -54,7 +54,7 @@ func TestTopShowsWhatChangesAsItChanges(t *testing.T) {
 	t.Parallel()
 	r := newRush(t)
 	s := r.watch(t, 100, 24)
-	s.shows(t, "ZooKeeper answers", "3 locks · 3 held · 2 waiting", "1 preempting · 0 circles", "> db/orders", "preempting nightly-reindex")
+	s.shows(t, "ZooKeeper answers", "3 locks · 3 held · 2 waiting", "1 preempting · 0 cycles", "> db/orders", "preempting nightly-reindex")
 
 	// when the holder gives way, then its successor is there
 	require.NoError(t, r.grants["db/orders"].Release(t.Context()))

@@ -100,7 +100,7 @@ func TestLeaseIsMeasuredOnTheServersClock(t *testing.T) {
 
 // 17: a polite preemptor's grace ends; it withdraws its request and the holder
 // finishes cleaning at the same moment. The preemptor gets an error and never
-// becomes owner later; the lock goes to the next in line.
+// becomes owner later; the lock goes to the next waiter.
 func TestPolitePreemptorThatGivesUpNeverHolds(t *testing.T) {
 	// given a holder that cleans up, a polite preemptor whose patience is at an
 	// end, and another behind it

@@ -103,7 +103,7 @@ func TestTheDrainLetsRunsFinishThenCancelsCleansUpAndReleases(t *testing.T) {
 				if c.outcome == "interrupted" {
 					require.ErrorIs(t, w.worked("a")[0].cause, lockguard.ErrShutdown)
 				}
-				require.InDelta(t, w.released(owner).Seconds(), (<-granted).Seconds(), 0.1, "the next in line has the lock at once")
+				require.InDelta(t, w.released(owner).Seconds(), (<-granted).Seconds(), 0.1, "the next waiter has the lock at once")
 
 				// and the next tick runs elsewhere
 				w.Until(2*time.Minute + time.Second)

@@ -93,7 +93,7 @@ func (c *Console) deed(verb, target, person string, p *params) deed {
 		d.back = scopePath(target)
 		token := p.token()
 		if token == 0 && !p.isWrong("token") {
-			p.wrong("token", "is missing; write that of the holder that is meant")
+			p.wrong("token", "is missing; write the token of the holder")
 		}
 		if p.text("confirm") != target {
 			p.wrong("confirm", "is not the name of the lock; write %s", quoted(target))
@@ -193,7 +193,7 @@ func (c *Console) override(p *params, by By) override.Override {
 	switch all := p.flag("all"); {
 	case p.isWrong("all"):
 	case o.ForAll() && !all:
-		p.wrong("all", "is missing: neither a scope nor a job limits this %s, and it would concern everything; write one of them, or say that all are meant", o.Kind)
+		p.wrong("all", "is missing: neither a scope nor a job limits this %s, and it would match everything; write one of them, or set all", o.Kind)
 	case all && !o.ForAll() && o.Match.Scope+o.Match.Job != "":
 		p.wrong("all", "is more than the scope or the job says; leave out one of them")
 	}
@@ -209,7 +209,7 @@ func (c *Console) override(p *params, by By) override.Override {
 	return o
 }
 
-// forAll asks whether an override that concerns everything is meant.
+// forAll asks whether an override that matches everything is meant.
 func forAll(ctx context.Context, o Operator, one override.Override) (string, error) {
 	ctx, cancel := withPatience(ctx)
 	defer cancel()
@@ -224,7 +224,7 @@ func forAll(ctx context.Context, o Operator, one override.Override) (string, err
 	if n != 1 {
 		what += "s"
 	}
-	return fmt.Sprintf("%s (%s) concerns everything: %d %s now, and those to come", one.ID, one.Kind, n, what), nil
+	return fmt.Sprintf("%s (%s) matches everything: %d %s now, and later ones", one.ID, one.Kind, n, what), nil
 }
 
 // formField is what the form calls a field of an override.

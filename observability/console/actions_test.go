@@ -185,7 +185,7 @@ func TestDeedThatMayHaveBeenDoneAllTheSameSaysSo(t *testing.T) {
 		{"nothing was begun", "", silent, http.StatusServiceUnavailable, "ZooKeeper does not answer", "try again"},
 		{"no answer", "act-9", silent, http.StatusServiceUnavailable, "Perhaps done", "it is on record as act-9"},
 		{"out of time", "act-9", fmt.Errorf("clearing: %w", context.DeadlineExceeded), http.StatusServiceUnavailable, "Perhaps done", "it is on record as act-9"},
-		{"ZooKeeper has said no", "act-9", &opstore.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, "Not there any more", ""},
+		{"ZooKeeper has said no", "act-9", &opstore.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, "Gone", ""},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			c, o := signedIn(t)
@@ -219,7 +219,7 @@ func TestOverrideForEverythingIsConfirmedWithHowManyItMeets(t *testing.T) {
 
 		// then
 		require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
-		require.Contains(t, page, `id="all-wrong">is missing: neither a scope nor a job limits this freeze, and it would concern everything`)
+		require.Contains(t, page, `id="all-wrong">is missing: neither a scope nor a job limits this freeze, and it would match everything`)
 
 		// when that is said
 		answer = ask(t, c, http.MethodPost, "/overrides", form+whom+"&all=true", as("ana", "secret"))
@@ -227,7 +227,7 @@ func TestOverrideForEverythingIsConfirmedWithHowManyItMeets(t *testing.T) {
 
 		// then it is asked
 		require.Equal(t, http.StatusOK, answer.StatusCode)
-		require.Contains(t, page, "INC-1 (freeze) concerns everything: 17 requests now, and those to come")
+		require.Contains(t, page, "INC-1 (freeze) matches everything: 17 requests now, and later ones")
 		require.Contains(t, page, `<input type="hidden" name="confirm" value="true">`)
 		require.Contains(t, page, `value="kept"`)
 		require.Empty(t, o.all())

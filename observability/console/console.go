@@ -209,7 +209,7 @@ func stillKnown(ctx context.Context) bool {
 
 // demandSignIn says that one has to sign in to see anything.
 func (c *Console) demandSignIn(w http.ResponseWriter, r *http.Request) {
-	p := problem{Status: http.StatusUnauthorized, Title: "Sign in", Detail: "this is shown to those alone who have signed in", Next: c.howToSignIn()}
+	p := problem{Status: http.StatusUnauthorized, Title: "Sign in", Detail: "this page needs a sign-in", Next: c.howToSignIn()}
 	if c.o.Users != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) && !strings.HasPrefix(r.URL.Path, "/api/") && r.URL.Query().Get("live") == "" {
 		http.Redirect(w, r, "/sign-in?next="+template.URLQueryEscaper(r.URL.RequestURI()), http.StatusSeeOther)
 		return
@@ -224,5 +224,5 @@ func (c *Console) howToSignIn() string {
 	if c.o.Users != nil {
 		return "sign in at /sign-in, or send name and password (basic authentication) with each request to /api/"
 	}
-	return "come by the proxy that knows who you are"
+	return "use the proxy that signs you in"
 }

@@ -102,7 +102,7 @@ func drawWaits(v *visit) (any, error) {
 }
 
 // waitWords say why one request waits for another.
-var waitWords = map[string]string{"held": "holds the lock", "ahead": "is before it in line", "under": "is what its own work waits for"}
+var waitWords = map[string]string{"held": "holds the lock", "ahead": "is before it in the queue", "under": "its own work waits here"}
 
 // heatModel is where time is lost.
 type heatModel struct {

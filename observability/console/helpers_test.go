@@ -237,7 +237,7 @@ func busyBoard(now time.Time) *scripted {
 	for i, e := range []live.Entry{
 		{At: ago(14 * time.Minute), Kind: live.EntryGranted, Scope: "cluster/orders/resource/users", ID: "h-compaction", Owner: "nightly-compaction", Text: "nightly-compaction has the lock, token 7301444"},
 		{At: ago(11 * time.Minute), Kind: live.EntryWaiting, Scope: "cluster/orders/resource/users", ID: "w-export", Owner: "billing-export", Text: "billing-export waits"},
-		{At: ago(4 * time.Minute), Kind: live.EntryLost, Scope: "tenant/4711/sync", ID: "gone", Owner: "sync-4711", Text: "sync-4711 has gone without releasing the lock"},
+		{At: ago(4 * time.Minute), Kind: live.EntryLost, Scope: "tenant/4711/sync", ID: "gone", Owner: "sync-4711", Text: "sync-4711 ended without releasing the lock"},
 		{At: ago(3 * time.Minute), Kind: live.EntryOverride, Scope: "archive/2026", Owner: "archive", Text: "INC-4411 freezes requests"},
 		{At: ago(13 * time.Second), Kind: live.EntryWaiting, Scope: "cluster/orders/resource/users", ID: "w-hotfix", Owner: "payments-hotfix", Text: "payments-hotfix waits"},
 		{At: ago(12 * time.Second), Kind: live.EntryPreempted, Scope: "cluster/orders/resource/users", ID: "h-compaction", Owner: "nightly-compaction", By: "payments-hotfix", Text: "payments-hotfix asks nightly-compaction to go: 30s to clean up"},

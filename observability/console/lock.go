@@ -226,7 +226,7 @@ func (v *visit) summary(l *live.Lock) string {
 	case l.Damage != "":
 		return "Damaged: " + l.Damage
 	case n == 0 && len(l.Delays) > 0:
-		return fmt.Sprintf("Free, and not granted yet: %s has gone without releasing it; %s.", l.Delays[0].Owner, waiting)
+		return fmt.Sprintf("Free, and not granted yet: %s ended without releasing it; %s.", l.Delays[0].Owner, waiting)
 	case n == 0 && len(l.Waiters) > 0:
 		return fmt.Sprintf("Free; %s is about to get it.", l.Waiters[0].Owner)
 	case n == 0 && len(l.Frozen) > 0:

@@ -33,13 +33,13 @@ func (p *problem) Error() string {
 
 func badFields(all []fieldProblem) *problem {
 	return &problem{
-		Status: http.StatusUnprocessableEntity, Title: "Not as it should be", Problems: all,
+		Status: http.StatusUnprocessableEntity, Title: "Invalid input", Problems: all,
 		Detail: all[0].Field + ": " + all[0].Detail, Next: "correct that, and send it again",
 	}
 }
 
 func notFound(detail, next string) *problem {
-	return &problem{Status: http.StatusNotFound, Title: "Not there", Detail: detail, Next: next}
+	return &problem{Status: http.StatusNotFound, Title: "Not found", Detail: detail, Next: next}
 }
 
 // problemOf makes an answer of an error. Errors of ours say what to do next
@@ -48,7 +48,7 @@ func problemOf(err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
 	}
-	p := &problem{Status: http.StatusInternalServerError, Title: "It did not work", Detail: err.Error()}
+	p := &problem{Status: http.StatusInternalServerError, Title: "Failed", Detail: err.Error()}
 	if fields := fieldsOf(err); len(fields) > 0 {
 		p = badFields(fields)
 		return p
@@ -58,20 +58,20 @@ func problemOf(err error) *problem {
 		p.Status, p.Title = http.StatusServiceUnavailable, "ZooKeeper does not answer"
 		p.Next = "try again; lockkeeper doctor says what is wrong"
 	case is[*lock.StaleTokenError](err), is[*lock.NotHeldError](err):
-		p.Status, p.Title = http.StatusConflict, "Somebody else has it by now"
+		p.Status, p.Title = http.StatusConflict, "The holder has changed"
 		p.Next = "look at the lock as it is now"
 	case is[*NotKnownError](err):
-		p.Status, p.Title = http.StatusNotFound, "Not there"
+		p.Status, p.Title = http.StatusNotFound, "Not found"
 	case is[*opstore.NoOverrideError](err), is[*opstore.NoApprovalError](err):
-		p.Status, p.Title = http.StatusNotFound, "Not there any more"
+		p.Status, p.Title = http.StatusNotFound, "Gone"
 	case is[*lock.IdentityError](err), is[*lock.UntrustedError](err), is[*lock.AccessError](err), is[*lock.EmergencyError](err):
-		p.Status, p.Title = http.StatusForbidden, "Not allowed to this daemon"
+		p.Status, p.Title = http.StatusForbidden, "The daemon lacks the permission"
 		p.Next = "give the daemon the credentials of an operator: zookeeper: {auth: ..., operators: [...]} in its configuration"
 	case is[*lock.RequestError](err):
-		p.Status, p.Title = http.StatusUnprocessableEntity, "Not as it should be"
+		p.Status, p.Title = http.StatusUnprocessableEntity, "Invalid input"
 		p.Next = "correct that, and send it again"
 	case is[*http.MaxBytesError](err):
-		p.Status, p.Title = http.StatusRequestEntityTooLarge, "Too much"
+		p.Status, p.Title = http.StatusRequestEntityTooLarge, "Too large"
 		p.Next = "send less than 64 KiB"
 	}
 	return p

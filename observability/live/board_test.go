@@ -74,15 +74,15 @@ func TestTimelineOfHandOverPreemptionAndTakeover(t *testing.T) {
 			"3s released users ann has released it, after 2s",
 			"3s granted users bob has the lock after 1s",
 			"4s waiting users cid waits, priority 5",
-			"5s preempted users bob is preempted by cid (priority 5) at 00:00:05; it may clean up until 00:00:07; no force: it goes when it is ready",
-			"6s released users bob has released it, as cid had asked, after 3s",
+			"5s preempted users bob is preempted by cid (priority 5) at 00:00:05; its grace period ends at 00:00:07; polite: it is not evicted",
+			"6s released users bob released it, preempted by cid, after 3s",
 			"6s granted users cid has the lock after 2s",
 			"7s waiting users dan waits, priority 9",
-			"7s preempted users cid is preempted by dan (priority 9) at 00:00:07; it may clean up until 00:00:08; then force",
-			"8s takeover users cid lost it at 00:00:08, to dan, who outranked it, after its time to clean up",
+			"7s preempted users cid is preempted by dan (priority 9) at 00:00:07; its grace period ends at 00:00:08; then it is evicted",
+			"8s takeover users cid lost it at 00:00:08, to dan, who outranked it, after its grace period",
 			"8s granted users dan has the lock after 1s",
 			"9s waiting users eve waits, priority 0",
-			"10s left users eve waits no more, after 1s",
+			"10s left users eve left the queue after 1s",
 			"11s break users dan lost it at 00:00:11, broken by op: it hangs",
 			"12s granted users fay has the lock",
 		}, s.events())
@@ -263,7 +263,7 @@ func TestSnapshotSaysWhoWaitsForWhomAndWhy(t *testing.T) {
 		require.False(t, a.InCircle)
 		require.Equal(t, []string{"ann"}, a.Waiters[0].Blockers)
 		require.Equal(t, []string{"bob"}, b.Waiters[0].Blockers)
-		require.Equal(t, "held by bob; preempts bob now; will preempt bob at 01:00:00 (end of its lease), then force; takes it at 01:00:00, unless it is released before", b.Waiters[0].Why)
+		require.Equal(t, "held by bob; preempts bob now; will preempt bob at 01:00:00 (end of its lease), then evicts it; takes it at 01:00:00, unless it is released before", b.Waiters[0].Why)
 		require.Contains(t, a.Waiters[0].Why, "does not preempt ann: its priority 0 is not above 0")
 		require.Equal(t, s.start.Add(time.Second), a.OldestWait.Local())
 		require.Equal(t, Totals{Locks: 2, Held: 2, Holders: 2, Waiters: 2, OldestWait: a.OldestWait, OldestHold: n.Totals.OldestHold}, n.Totals)

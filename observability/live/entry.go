@@ -34,11 +34,11 @@ const (
 	EntryWithdrawn    EntryKind = "withdrawn"     // the preemption was withdrawn
 	EntryLeaseExpired EntryKind = "lease_expired" // a holder is preempted because its lease is over
 	EntryExtended     EntryKind = "extended"      // a holder has a new lease
-	EntryDowngraded   EntryKind = "downgraded"    // a holder shares the lock from now on
-	EntryRevised      EntryKind = "revised"       // a waiter asks for something else
+	EntryDowngraded   EntryKind = "downgraded"    // a holder holds it in shared mode from now on
+	EntryRevised      EntryKind = "revised"       // a waiter has changed its terms
 	EntryTakeover     EntryKind = "takeover"      // a request has taken the lock from a holder
 	EntryBreak        EntryKind = "break"         // an operator has taken the lock from a holder
-	EntryLost         EntryKind = "lost"          // a holder has gone without releasing the lock
+	EntryLost         EntryKind = "lost"          // a holder ended without releasing the lock
 	EntryGone         EntryKind = "gone"          // a holder has gone: ZooKeeper does not tell whether it has released the lock
 	EntryCollected    EntryKind = "collected"     // the lock was not used for long and is listed no more
 	EntryDamaged      EntryKind = "damaged"       // the lock's node cannot be read

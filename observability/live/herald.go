@@ -14,15 +14,15 @@ func herald(event lockguard.Event) (EntryKind, string) {
 	who := event.Owner
 	switch e := event.Notice.(type) {
 	case lockguard.NotAcquired:
-		return EntryRefused, fmt.Sprintf("%s has not got the lock after %s: %v", who, Human(e.Waited), e.Err)
+		return EntryRefused, fmt.Sprintf("%s did not get the lock after %s: %v", who, Human(e.Waited), e.Err)
 	case lock.Requeued:
-		return EntryRefused, fmt.Sprintf("%s has lost its place and queues again: %v", who, e.Cause)
+		return EntryRefused, fmt.Sprintf("%s lost its position and queues again: %v", who, e.Cause)
 	case lockguard.Frozen:
 		return EntryOverride, fmt.Sprintf("%s is kept out by override %s: %s", who, e.Override.ID, e.Override.Reason)
 	case lockguard.Thawed:
 		return EntryOverride, fmt.Sprintf("%s asks again: no override keeps it out any more", who)
 	case lockguard.Overridden:
-		return EntryOverride, fmt.Sprintf("overrides have changed what %s asks for", who)
+		return EntryOverride, fmt.Sprintf("overrides have changed the terms of %s", who)
 	case lockguard.Bypassed:
 		return EntryOverride, fmt.Sprintf("%s runs without the lock, by override %s: %s", who, e.Override.ID, e.Override.Reason)
 	case lockguard.ApprovalPending:
@@ -44,15 +44,15 @@ func herald(event lockguard.Event) (EntryKind, string) {
 		}
 		return EntryCleanup, fmt.Sprintf("%s has cleaned up in %s", who, Human(e.Took))
 	case lockguard.CleanupOverrun:
-		what := "its hooks run still"
+		what := "its hooks still run"
 		if e.WorkRunning {
 			what = "its work has not returned"
 		}
-		return EntryCleanup, fmt.Sprintf("%s has had its %s to clean up: %s", who, Human(e.Grace), what)
+		return EntryCleanup, fmt.Sprintf("the grace period of %s, %s, is over: %s", who, Human(e.Grace), what)
 	case lockguard.Skipped:
 		return EntrySkipped, fmt.Sprintf("%s did not run at %s: %s", e.Job, Clock(e.Instant), e.Reason)
 	case lockguard.Stuck:
-		return EntryStuck, fmt.Sprintf("%s was told to stop %s ago and has not returned: %v", e.Job, Human(e.For), e.Cause)
+		return EntryStuck, fmt.Sprintf("%s was cancelled %s ago and has not returned: %v", e.Job, Human(e.For), e.Cause)
 	}
 	return "", ""
 }

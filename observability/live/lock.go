@@ -93,7 +93,7 @@ type Preemptor struct {
 	Override *lock.Mark      `json:"override"` // for which it asks; null: of its own accord
 }
 
-// A Delay is a holder that has gone without releasing the lock, which for that
+// A Delay is a holder that ended without releasing the lock, which for that
 // reason is not granted yet.
 type Delay struct {
 	ID        string        `json:"id"`

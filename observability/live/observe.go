@@ -62,7 +62,7 @@ func releasedEnd(e lockguard.Released) knownEnd {
 	case e.Cause == nil:
 		return knownEnd{EndReleased, "has released it"}
 	case c.Kind == priority.KindPreempted:
-		return knownEnd{EndPreempted, fmt.Sprintf("has released it, as %s had asked", c.By)}
+		return knownEnd{EndPreempted, fmt.Sprintf("released it, preempted by %s", c.By)}
 	case c.Kind == priority.KindLeaseExpired:
 		return knownEnd{EndLeaseExpired, "has released it, as its lease was over"}
 	}
@@ -77,7 +77,7 @@ func lostEnd(e lockguard.Lost) knownEnd {
 	case e.Err.Reason == lock.LossTaken || e.Err.Reason == lock.LossBroken || e.Err.Reason == lock.LossOverridden:
 		end = EndTaken
 	case e.Err.Reason == lock.LossSuperseded:
-		return knownEnd{EndReleased, "has it no more: another process has adopted the hold"}
+		return knownEnd{EndReleased, "no longer holds it: another process has adopted the hold"}
 	}
 	return knownEnd{end, "has lost it: " + words.Clip(e.Err.Error(), longText)}
 }

@@ -167,7 +167,7 @@ func (t *turn) waiterGone(e *entrant) {
 	}
 	at := e.close(t.now, end)
 	t.b.warm(e, at)
-	t.say(e, Entry{At: at, Kind: EntryLeft, Text: fmt.Sprintf("%s waits no more, after %s", e.row.Owner, Human(at.Sub(e.joined)))})
+	t.say(e, Entry{At: at, Kind: EntryLeft, Text: fmt.Sprintf("%s left the queue after %s", e.row.Owner, Human(at.Sub(e.joined)))})
 }
 
 // unsure reports whether a request that is missing now may have gone long ago: the
@@ -246,27 +246,27 @@ func (t *turn) holderGone(e *entrant) {
 	if handed {
 		at = heir.Since
 	}
-	end, why := EndGone, "has it no more: it has released it, or its session has ended"
+	end, why := EndGone, "no longer holds it: it released it, or its session ended"
 	known, isKnown := t.b.knownEnds.take(holdOf(e))
 	i := slices.IndexFunc(t.is.Delays, func(d lock.Delay) bool { return d.ID == e.id })
 	switch {
 	case i >= 0:
-		end, why = EndLost, "has gone without releasing it"
+		end, why = EndLost, "ended without releasing it"
 		if d := t.is.Delays[i]; !d.Since.IsZero() {
 			at = earliest(at, d.Since)
 		}
 	case isKnown:
 		end, why = known.end, known.why
 	case t.direct && !handed && t.abandoned(*heir, e):
-		end, why, at = EndLost, "has gone without releasing it", heir.Since
+		end, why, at = EndLost, "ended without releasing it", heir.Since
 	case t.unsure() && !handed:
-		end, why = EndUnknown, "has it no more; its end was not watched"
+		end, why = EndUnknown, "no longer holds it; its end was not observed"
 	case e.leaving() != "":
-		end, why = e.leaving(), fmt.Sprintf("has released it, as %s had asked", e.askedBy)
+		end, why = e.leaving(), fmt.Sprintf("released it, preempted by %s", e.askedBy)
 	case handed, t.noNote(e):
 		end, why = EndReleased, "has released it"
 	case t.over:
-		end, why = EndLost, "has gone without releasing it: its session has ended"
+		end, why = EndLost, "ended without releasing it: its session has ended"
 	}
 	before, last := t.beforeNext(e)
 	at = e.close(earliest(at, before), end)
@@ -354,7 +354,7 @@ func (t *turn) holder(h lock.Contender) {
 	}
 	if h.Mode != e.row.Mode {
 		e.row.Mode = h.Mode
-		t.say(e, Entry{At: t.now, Kind: EntryDowngraded, Text: e.row.Owner + " shares the lock from now on"})
+		t.say(e, Entry{At: t.now, Kind: EntryDowngraded, Text: e.row.Owner + " holds it in shared mode from now on"})
 	}
 	t.asks(e, h)
 	if was := e.contender; e.holds && !e.seenAt.IsZero() && was.Token == h.Token {
@@ -374,7 +374,7 @@ func (t *turn) passedOn(e *entrant, h lock.Contender) {
 	h.Joined = h.Since
 	next := newEntrant(t.k, h)
 	next.row.ID += "-" + h.Token.String()
-	e.mark(Mark{At: at, Kind: MarkHandover, From: e.row.ID, To: next.row.ID, Text: fmt.Sprintf("%s passes it on to %s, in its process", e.row.Owner, next.row.Owner)})
+	e.mark(Mark{At: at, Kind: MarkHandover, From: e.row.ID, To: next.row.ID, Text: fmt.Sprintf("%s hands it over to %s, in its process", e.row.Owner, next.row.Owner)})
 	t.say(e, Entry{
 		At: at, Kind: EntryReleased, By: next.row.Owner, ByID: next.row.ID,
 		Text: fmt.Sprintf("%s has released it, after %s", e.row.Owner, Human(at.Sub(e.contender.Since))),
@@ -460,7 +460,7 @@ func (t *turn) waiter(w lock.Contender) {
 		e.waited = e.close(t.now, EndUnknown)
 		e.open(SpellWaiting, e.waited, 0)
 	case !sameRequest(e.contender, w):
-		t.sayLater(e, Entry{At: t.now, Kind: EntryRevised, Text: fmt.Sprintf("%s asks for something else%s", w.Owner, markWords(w.Override))})
+		t.sayLater(e, Entry{At: t.now, Kind: EntryRevised, Text: fmt.Sprintf("%s has changed its terms%s", w.Owner, markWords(w.Override))})
 	}
 	e.contender, e.seenAt = w, t.seen()
 }

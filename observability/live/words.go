@@ -42,7 +42,7 @@ func (v Words) Summary(now time.Time) string {
 	switch {
 	case len(v.State.Holders) == 0 && len(v.State.Delays) > 0:
 		d := v.State.Delays[0]
-		until := fmt.Sprintf("for %s from when somebody asks for it", Human(d.LockDelay))
+		until := fmt.Sprintf("for %s from the next request on", Human(d.LockDelay))
 		if !d.Until.IsZero() {
 			until = "until about " + v.when(d.Until)
 		}
@@ -140,16 +140,16 @@ func (v Words) Asked(h lock.Contender, by lock.Preemptor) string {
 	}
 	switch end := by.At.Add(by.Grace); {
 	case by.Grace <= 0:
-		text += "; it has no time to clean up"
+		text += "; it has no grace period"
 	case end.After(v.State.At):
-		text += fmt.Sprintf("; it may clean up until %s", v.when(end))
+		text += fmt.Sprintf("; its grace period ends at %s", v.when(end))
 	default:
-		text += fmt.Sprintf("; its %s to clean up ended at %s", Human(by.Grace), v.when(end))
+		text += fmt.Sprintf("; its grace period of %s ended at %s", Human(by.Grace), v.when(end))
 	}
 	if by.Forceful || by.Reason == priority.LeaseExpired {
-		return text + "; then force"
+		return text + "; then it is evicted"
 	}
-	return text + "; no force: it goes when it is ready"
+	return text + "; polite: it is not evicted"
 }
 
 // MannerOf is how a waiter deals with those in its way.
@@ -248,7 +248,7 @@ func (v Words) asking(p inspect.Prospect, ask inspect.ProspectAsk) string {
 		text += " (end of its min_runtime)"
 	}
 	if p.Waiter.Forceful || ask.Reason == priority.LeaseExpired {
-		text += ", then force"
+		text += ", then evicts it"
 	}
 	return text
 }
@@ -293,9 +293,9 @@ func (v Words) Eviction(e lock.Eviction) string {
 	case lock.Superseded:
 		text += fmt.Sprintf(" to %s, who has adopted its hold", e.By)
 	case priority.LeaseExpired:
-		text += fmt.Sprintf(" to %s, after its lease and its time to clean up", e.By)
+		text += fmt.Sprintf(" to %s, after its lease and its grace period", e.By)
 	default:
-		text += fmt.Sprintf(" to %s, who outranked it, after its time to clean up", e.By)
+		text += fmt.Sprintf(" to %s, who outranked it, after its grace period", e.By)
 	}
 	if o := e.Override; o != nil {
 		text += fmt.Sprintf("; override %s of %s: %s", o.ID, o.By, o.Reason)
@@ -311,7 +311,7 @@ func (v Words) Delay(d lock.Delay) string {
 		whom = "no exclusive request is"
 	}
 	if d.Until.IsZero() {
-		return fmt.Sprintf("delayed after the unclean end of %s: %s granted it for %s from when somebody asks for it (lock_delay)", d.Owner, whom, Human(d.LockDelay))
+		return fmt.Sprintf("delayed after the unclean end of %s: %s granted it for %s from the next request on (lock_delay)", d.Owner, whom, Human(d.LockDelay))
 	}
 	until := Clock(d.Until)
 	if !v.Absolute {

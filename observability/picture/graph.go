@@ -98,10 +98,10 @@ func (d *diagram) words() []string {
 	var all []string
 	for i, c := range d.whole.Circles {
 		if i == manyNotes {
-			all = append(all, "and "+words.CountOf(len(d.whole.Circles)-i, "more circle", "more circles"))
+			all = append(all, "and "+words.CountOf(len(d.whole.Circles)-i, "more cycle", "more cycles"))
 			break
 		}
-		text := "Circle, which a priority ends: "
+		text := "Cycle, which a priority ends: "
 		if slices.ContainsFunc(c, func(id string) bool { return deadly[id] }) {
 			text = "Deadlock: "
 		}
@@ -158,7 +158,7 @@ func (d *diagram) summary() string {
 	}
 	text := words.CountOf(waiting+d.whole.Hidden, "request waits", "requests wait")
 	if n := len(d.whole.Circles); n > 0 {
-		text += "; " + words.CountOf(n, "circle", "circles") + " of requests that wait for each other"
+		text += "; " + words.CountOf(n, "cycle", "cycles") + " of requests that wait for each other"
 	}
 	return text
 }

@@ -84,7 +84,7 @@ func TestCirclesAreSaidInWordsAndMarkedByASign(t *testing.T) {
 	for i := range g.Edges {
 		g.Edges[i].Deadlock = false
 	}
-	require.Contains(t, drawnGraph(t, g, picture.Options{}), "Circle, which a priority ends: ")
+	require.Contains(t, drawnGraph(t, g, picture.Options{}), "Cycle, which a priority ends: ")
 }
 
 func TestGraphOfHundredsIsBoundedAndSaysWhatIsLeftOut(t *testing.T) {

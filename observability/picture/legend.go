@@ -94,7 +94,7 @@ func (g *gantt) entries() []entry {
 	if g.blank() {
 		entries = append(entries, entry{func(c *canvas, x, y float64) {
 			c.empty("rect", "class", "lk-line", "fill", "url(#"+c.id+"u)", "x", x, "y", y-7, "width", signWidth, "height", 14)
-		}, "nothing is known"})
+		}, "no history"})
 	}
 	return entries
 }

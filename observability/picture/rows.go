@@ -230,11 +230,11 @@ func (s *story) words(a act) string {
 		text = lettering.Line(a.Text)
 	}
 	if d := a.asked.Sub(a.At); !a.asked.IsZero() && d >= time.Millisecond {
-		text += " · heard after " + span(d)
+		text += " · noticed after " + span(d)
 	}
 	switch {
 	case a.gone.IsZero() && a.to >= 0:
-		return text + " · has not gone yet, after " + span(s.now.Sub(a.At))
+		return text + " · still holds after " + span(s.now.Sub(a.At))
 	case a.to < 0:
 		return text
 	}

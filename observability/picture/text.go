@@ -239,7 +239,7 @@ func (p *printout) legend() {
 	}
 	p.line(line)
 	if p.Known.After(p.From) && p.column(p.Known) > 0 {
-		p.fold("", "Before "+clock(p.Known)+" nothing is known, but of those who were there then.")
+		p.fold("", "Before "+clock(p.Known)+" there is no history, but for the requests of that time.")
 	}
 }
 

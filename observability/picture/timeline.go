@@ -181,7 +181,7 @@ func (g *gantt) unknown() {
 		return
 	}
 	end := g.at(g.Known)
-	g.titled("nothing is known before "+clock(g.Known)+" UTC, but of those who were there then", "rect",
+	g.titled("no history before "+clock(g.Known)+" UTC, but for the requests of that time", "rect",
 		"fill", "url(#"+g.id+"u)", "x", g.left, "y", g.top, "width", end-g.left, "height", g.bottom-g.top)
 }
 

@@ -112,7 +112,7 @@ func (v View) summary(t *text, l *live.Lock) {
 	t.say("", v.stateOf(l).style(), "%s", state)
 	switch {
 	case l.InCircle:
-		t.say("", alarm, "Those who wait wait for each other: lockkeeper locks why %s says how to end it.", live.ShellWord(l.Scope))
+		t.say("", alarm, "The waiters wait for each other: lockkeeper locks why %s says how to end it.", live.ShellWord(l.Scope))
 	case l.RootBlocker != nil:
 		r := l.RootBlocker
 		where := ""
@@ -122,7 +122,7 @@ func (v View) summary(t *text, l *live.Lock) {
 		t.say("root blocker: ", usual, "%s (%s)%s", r.Owner, live.LevelWords(r.Priority), where)
 	}
 	for _, d := range l.Delays {
-		until := "from when somebody asks for it, for " + live.Human(time.Duration(d.LockDelay)*time.Millisecond)
+		until := "from the next request on, for " + live.Human(time.Duration(d.LockDelay)*time.Millisecond)
 		if d.Until != nil {
 			until = "until " + v.moment(*d.Until)
 		}
@@ -193,16 +193,16 @@ func (v View) asked(by live.Preemptor) string {
 	}
 	switch {
 	case by.Grace <= 0:
-		words += "; it has no time to clean up"
+		words += "; it has no grace period"
 	case by.Until.After(v.seen.At):
-		words += "; it may clean up until " + v.moment(by.Until)
+		words += "; its grace period ends at " + v.moment(by.Until)
 	default:
-		words += "; its time to clean up ended " + live.Relative(by.Until, v.seen.At)
+		words += "; its grace period ended " + live.Relative(by.Until, v.seen.At)
 	}
 	if by.Forceful || by.Reason == priority.LeaseExpired {
-		return words + "; then force"
+		return words + "; then it is evicted"
 	}
-	return words + "; no force: it goes when it is ready"
+	return words + "; polite: it is not evicted"
 }
 
 func (v View) queue(t *text, l *live.Lock) {
@@ -281,7 +281,7 @@ func (t *text) help() {
 	}
 	t.title("STATES")
 	for _, s := range [][2]string{
-		{"circle", "some wait for each other: locks why says how to end it"},
+		{"cycle", "some wait for each other: locks why says how to end it"},
 		{"damaged", "its node cannot be read: lockkeeper doctor"},
 		{"preempting", "a holder has been preempted, and may be cleaning up"},
 		{"delayed", "free, and not granted yet after an unclean end (lock_delay)"},

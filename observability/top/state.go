@@ -22,7 +22,7 @@ const (
 )
 
 func (s state) String() string {
-	return [...]string{"circle", "damaged", "preempting", "delayed", "held", "free"}[s]
+	return [...]string{"cycle", "damaged", "preempting", "delayed", "held", "free"}[s]
 }
 
 func (s state) style() style {
@@ -71,7 +71,7 @@ func (v View) heading() []phrase {
 		text := fmt.Sprintf("BLIND since %s, %s: %s", live.Short(b.Since, v.seen.At), v.age(b.Since), b.Reason)
 		return append(phrases, phrase{text, alarm})
 	case !v.seen.Complete:
-		return append(phrases, phrase{"not all locks were looked at yet", notice})
+		return append(phrases, phrase{"not all locks have been read yet", notice})
 	}
 	return append(phrases, phrase{"ZooKeeper answers", faint})
 }
@@ -101,7 +101,7 @@ func (v View) totals() []phrase {
 		{fmt.Sprintf("%d held", t.Held), usual},
 		waiting,
 		v.some(leaving, fmt.Sprintf("%d preempting", leaving), notice),
-		v.some(t.Circles, words.Count(t.Circles, "circle"), alarm),
+		v.some(t.Circles, words.Count(t.Circles, "cycle"), alarm),
 		delays,
 	}
 }

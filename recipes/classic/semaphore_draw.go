@@ -146,7 +146,7 @@ func (d *draw) lead(ctx context.Context, p *stand) error {
 			w = bell.Watcher()
 			continue
 		}
-		// The end of the own node has to be heard of as well: the next in line
+		// The end of the own node has to be heard of as well: the next waiter
 		// would take itself for first.
 		_, _, err = s.Look(ctx, p.path, w)
 		switch {

@@ -74,7 +74,7 @@ type ReleaseReason string
 
 // The reasons to release a lock.
 const (
-	ReleaseMoved ReleaseReason = "moved" // another participant gets it, or the group has it no more
+	ReleaseMoved ReleaseReason = "moved" // another participant gets it, or the group no longer holds it
 	ReleaseLeft  ReleaseReason = "left"  // the participant leaves
 )
 

@@ -71,7 +71,7 @@ type LockState string
 const (
 	Locked   LockState = "LOCKED"   // it has a holder
 	Released LockState = "RELEASED" // it has no holder
-	Dropped  LockState = "DROPPED"  // the group has it no more; its holders release it
+	Dropped  LockState = "DROPPED"  // the group no longer holds it; its holders release it
 )
 
 // Holder is a participant that holds a lock.

@@ -40,7 +40,7 @@ func (e *EmergencyError) Unwrap() error { return e.Err }
 const vouchPatience = 5 * time.Second
 
 // vouch makes sure that the request may ask for what it asks for. It returns
-// errAgain when it asks for something else by now.
+// errAgain when it has changed its terms by now.
 func (a *attempt) vouch(ctx context.Context, req *Request) error {
 	if req.Priority != priority.Emergency {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
-// A relay is T17 to the next in line.
+// A relay is T17 to the next waiter.
 type relay struct {
 	t      *localTurn
 	behind int
@@ -42,10 +42,10 @@ func (g *Grant) passOnAtOnce(at dataVersion, asked bool) *relay {
 	return r
 }
 
-// passOn is T17: the holder's node becomes that of the next in line. It reports
+// passOn is T17: the holder's node becomes that of the next waiter. It reports
 // whether that is so; if not, the holder has to leave. refused: the next in
 // line goes to ZooKeeper, and the holder has to list before it leaves. If it
-// left the lock free, the next in line would take it by T1, past a waiter of
+// left the lock free, the next waiter would take it by T1, past a waiter of
 // another process. at is the version of the node at which it was not preempted,
 // as far as that was read; asked: it is being preempted; r is what passOnAtOnce
 // has begun.
@@ -158,7 +158,7 @@ func (q *localLine) look(ctx context.Context, g *Grant) error {
 // errNotPassedOn: the holder's node says something else than what is passed on.
 var errNotPassedOn = errors.New("the lock cannot be passed on")
 
-// become makes the holder's node that of the next in line. With an error the lock is
+// become makes the holder's node that of the next waiter. With an error the lock is
 // not that one's.
 func (g *Grant) become(ctx context.Context, t *localTurn, at dataVersion, behind int) (*Grant, error) {
 	for {
@@ -226,7 +226,7 @@ func (g *Grant) own(ctx context.Context) (contenderRecord, *zkclient.Stat, error
 	return rec, stat, err
 }
 
-// inTurn is the grant of the next in line, on the node of this one.
+// inTurn is the grant of the next waiter, on the node of this one.
 func (g *Grant) inTurn(t *localTurn, r []zkclient.MultiResponse, sent zkclient.Instant) *Grant {
 	stat, version := r[0].Stat, r[1].Stat.Version
 	return &Grant{

@@ -12,7 +12,7 @@ import (
 
 // restFor is how long a request waits on its own node alone before it arms
 // watches on others: a busy lock is handed over sooner than that, and the
-// watches would cost more than the wait. Only the next in line watches the one
+// watches would cost more than the wait. Only the next waiter watches the one
 // in front right away; who stands behind is granted by a hand-over.
 func restFor(before int) time.Duration {
 	return min(time.Duration(before)*25*time.Millisecond, 250*time.Millisecond)

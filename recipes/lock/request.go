@@ -148,7 +148,7 @@ type (
 		Grace  time.Duration
 	}
 
-	// Revised: the request asks for something else by now. After a change of its
+	// Revised: the request has changed its terms by now. After a change of its
 	// priority it gets its position again.
 	Revised struct{ Revision }
 

@@ -67,7 +67,7 @@ type Contender struct {
 	Since              time.Time // server's clock
 	priority.Remaining           // not less than 0
 	PreemptedBy        []Preemptor
-	Behind             int // how many stood behind it in its process when it was granted, see Config.LocalQueue
+	Behind             int // how many waited behind it in its process when it was granted, see Config.LocalQueue
 
 	// Waiters only.
 	Position int // 1 is next in line

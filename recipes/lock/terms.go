@@ -127,7 +127,7 @@ func (a *attempt) renew(ctx context.Context) error {
 	}
 }
 
-// revised: the request asks for something else by now.
+// revised: the request has changed its terms by now.
 func (a *attempt) revised(r *revision) {
 	a.req = r.req
 	a.authorized = nil // that was the word for another request

@@ -26,7 +26,7 @@ func TestOnlyAQueueThatWasSeenLatelyIsTrusted(t *testing.T) {
 		level       priority.Level
 		look, until time.Duration // after joining; 0: not trusted
 	}{
-		{"nothing is known", hint{}, 3, 0, 0},
+		{"no history", hint{}, 3, 0, 0},
 		{"no waiter", seen(0, ms(3)), 3, 0, 0},
 		{"seen too long ago", old, 3, 0, 0},
 		{"a holder may have to be preempted", seen(8, ms(3)), 4, 0, 0},

@@ -113,7 +113,7 @@ func (r *Rival) AwaitAcquired() lockguard.Token {
 	return hold.Token()
 }
 
-// Release gives the lock back, and returns when it is with the next in line. A rival
+// Release gives the lock back, and returns when it is with the next waiter. A rival
 // that does not have it yet gives it back as soon as it gets it: then Release does
 // not wait. Once is enough: more does nothing.
 func (r *Rival) Release() {

@@ -35,7 +35,7 @@ const (
 // a Lookout can follow so many is tested where it is.
 type crowd struct {
 	began  time.Time
-	served chan struct{} // the first lock goes to the next in line
+	served chan struct{} // the first lock goes to the next waiter
 }
 
 func newCrowd() *crowd { return &crowd{began: time.Now(), served: make(chan struct{})} }

@@ -101,7 +101,7 @@ func TestSomebodyAsksAHolderToGo(t *testing.T) {
 	b.visit("/locks/" + scope)
 	b.click("Preempt…")
 	b.write("Reason", "a ship is on fire")
-	b.click("By force: take the lock when the time to clean up is over")
+	b.click("Forceful: take the lock when the grace period is over")
 	b.click("Preempt it")
 	b.shows("The holder is preempted.")
 	b.shows("Preempted by")
@@ -143,7 +143,7 @@ func TestSomebodyAppliesAnOverrideAndTakesItBack(t *testing.T) {
 	require.Equal(t, "ana", posted[0].Override.By)
 	w.done(opstore.AuditOverrideApply, "the disk is full")
 
-	b.click("Take back…")
+	b.click("Clear…")
 	b.write("Reason", "the disk is larger")
 	b.click("Take it back")
 	b.shows("INC-4411 is taken back.")
