@@ -113,7 +113,7 @@ func TestPanickingObserverIsContained(t *testing.T) {
 
 	require.Equal(t, []string{"Waiting", "Acquired", "Released"}, last.names(), "the next observer is called")
 	require.Contains(t, log.String(), "broken observer")
-	require.Contains(t, log.String(), "event=lockguard.Released")
+	require.Contains(t, log.String(), "event=released")
 }
 
 func TestSlowObserverDoesNotDelayTheEndOfTheContextNorTheLayerBelow(t *testing.T) {

@@ -2,7 +2,6 @@ package lockguard
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"sync"
@@ -32,7 +31,7 @@ func (g *Guard) tellOne(ctx context.Context, observer Observer, event Event) {
 	defer func() {
 		if v := recover(); v != nil {
 			g.logger.LogAttrs(ctx, slog.LevelError, "an observer of lock events panicked; it missed this event",
-				slog.String("event", fmt.Sprintf("%T", event.Notice)),
+				slog.String("event", event.Notice.Kind()),
 				slog.Any("panic", v),
 				slog.String("stack", string(debug.Stack())),
 			)

@@ -64,9 +64,9 @@ func (t *Term) Deadline() time.Time {
 	return time.Now().Add(t.s.Deadline().Sub(t.s.Awake()))
 }
 
-// Check looks, without asking ZooKeeper, whether the term certainly lasts right
-// now, with the time counted that the machine was suspended: nil, the
-// *LostError or ErrResigned. What it finds lost is lost from then on, and
+// Check reports whether the term certainly lasts right now. It sends no request
+// to ZooKeeper, and counts time for which the machine was suspended. It returns
+// nil, the *LostError or ErrResigned. A term that it finds lost stays lost, and
 // Notify is called.
 func (t *Term) Check() error {
 	t.s.Check((*termTenant)(t))
