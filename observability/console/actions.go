@@ -121,10 +121,6 @@ func (c *Console) deed(verb, target, person string, p *params) deed {
 	return d
 }
 
-func (p *params) isWrong(field string) bool {
-	return slices.ContainsFunc(p.problems, func(f fieldProblem) bool { return f.Field == field })
-}
-
 // token reads a fencing token; 0 for none.
 func (p *params) token() lock.Token { return lock.Token(p.number("token", 0, 1, 1<<62)) }
 
