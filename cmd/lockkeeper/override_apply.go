@@ -69,6 +69,11 @@ be used, or without the credentials of an operator.`,
   lockkeeper override apply -f overrides.yaml --dry-run`,
 	}
 	c.RunE = func(c *cobra.Command, args []string) error { return p.applyOverrides(c, &f, args) }
+	f.add(c)
+	return c
+}
+
+func (f *applyFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVarP(&f.file, "file", "f", "", "apply all overrides of this `file`, or none")
@@ -93,39 +98,10 @@ be used, or without the credentials of an operator.`,
 	flags.VarPF(&f.dryRun, "dry-run", "", "show what it would concern, and apply nothing").NoOptDefVal = "true"
 	flags.VarPF(&f.yes, "yes", "y", "do not ask before it is done").NoOptDefVal = "true"
 	f.config.addAs(c, "config", "configuration `file` of the daemons, for ZooKeeper and the limits; only if it is there")
-	return c
 }
 
 func (p *program) applyOverrides(c *cobra.Command, f *applyFlags, args []string) error {
-	f.one.isForceful = c.Flags().Changed("forceful")
-	described := 0
-	for _, flag := range []string{"kind", "scope", "job", "label", "all", "below", "above", "for", "until", "reason", "by", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"} {
-		if c.Flags().Changed(flag) {
-			described++
-			if f.file != "" {
-				p.problems.add(fmt.Sprintf("--%s does not go with --file, which says everything; leave one of them out", flag))
-			}
-		}
-	}
-	switch {
-	case f.file != "":
-		p.checkArgs(c, args, nil)
-	case len(args) == 0 && described == 0 && !p.unclear:
-		p.problems.add("there is nothing to apply; name a file with -f, or write an ID and flags")
-	case len(args) == 1 && described == 0 && isFile(args[0]):
-		p.problems.add(fmt.Sprintf("%q is a file; write -f in front of its name", args[0]))
-	default:
-		p.checkArgs(c, args, []string{"ID"})
-		switch until, forHow := f.one.until.given(), f.one.forHow.given; {
-		case p.unclear:
-		case until && forHow:
-			p.problems.add("--for, --until: both say when it ends; leave one of them out")
-		case !until && !forHow:
-			p.problems.add("--for, or --until: give one of them, so that it ends")
-		}
-		f.one.check(p)
-		p.addFlagsOf(&f.one, args)
-	}
+	p.checkApply(c, f, args)
 	cfg, client, err := p.jobsConfig(c, f.config)
 	if err != nil {
 		return err
@@ -156,6 +132,39 @@ func (p *program) applyOverrides(c *cobra.Command, f *applyFlags, args []string)
 		})
 	}
 	return p.asOperator(c, client, what, apply, cfg)
+}
+
+// checkApply looks for flags that are wrong, or do not fit together.
+func (p *program) checkApply(c *cobra.Command, f *applyFlags, args []string) {
+	f.one.isForceful = c.Flags().Changed("forceful")
+	described := 0
+	for _, flag := range []string{"kind", "scope", "job", "label", "all", "below", "above", "for", "until", "reason", "by", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"} {
+		if c.Flags().Changed(flag) {
+			described++
+			if f.file != "" {
+				p.problems.add(fmt.Sprintf("--%s does not go with --file, which says everything; leave one of them out", flag))
+			}
+		}
+	}
+	switch {
+	case f.file != "":
+		p.checkArgs(c, args, nil)
+	case len(args) == 0 && described == 0 && !p.unclear:
+		p.problems.add("there is nothing to apply; name a file with -f, or write an ID and flags")
+	case len(args) == 1 && described == 0 && isFile(args[0]):
+		p.problems.add(fmt.Sprintf("%q is a file; write -f in front of its name", args[0]))
+	default:
+		p.checkArgs(c, args, []string{"ID"})
+		switch until, forHow := f.one.until.given(), f.one.forHow.given; {
+		case p.unclear:
+		case until && forHow:
+			p.problems.add("--for, --until: both say when it ends; leave one of them out")
+		case !until && !forHow:
+			p.problems.add("--for, or --until: give one of them, so that it ends")
+		}
+		f.one.check(p)
+		p.addFlagsOf(&f.one, args)
+	}
 }
 
 func isFile(name string) bool {

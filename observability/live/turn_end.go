@@ -141,39 +141,14 @@ func (t *turn) taken(e *entrant, x lock.Eviction) {
 	}
 }
 
-// holderGone says how a hold ended, by what the tree tells of it.
+// holderGone tells how a hold ended, by what the tree tells of it.
 func (t *turn) holderGone(e *entrant) {
 	if x, ok := t.eviction(e.id); ok {
 		t.taken(e, x)
 		return
 	}
 	heir, handed := t.heir, t.handed && (e.row.Mode == priority.Exclusive || t.holdersGone == 1) // of several, one has handed it over
-	at := t.now
-	if handed {
-		at = heir.Since
-	}
-	end, why := EndGone, "has it no more: it has released it, or its session has ended"
-	known, isKnown := t.b.knownEnds.take(holdOf(e))
-	i := slices.IndexFunc(t.is.Delays, func(d lock.Delay) bool { return d.ID == e.id })
-	switch {
-	case i >= 0:
-		end, why = EndLost, "has gone without releasing it"
-		if d := t.is.Delays[i]; !d.Since.IsZero() {
-			at = earliest(at, d.Since)
-		}
-	case isKnown:
-		end, why = known.end, known.why
-	case t.direct && !handed && t.abandoned(*heir, e):
-		end, why, at = EndLost, "has gone without releasing it", heir.Since
-	case t.unsure() && !handed:
-		end, why = EndUnknown, "has it no more; its end was not watched"
-	case e.leaving() != "":
-		end, why = e.leaving(), fmt.Sprintf("has released it, as %s had asked", e.askedBy)
-	case handed, t.noNote(e):
-		end, why = EndReleased, "has released it"
-	case t.over:
-		end, why = EndLost, "has gone without releasing it: its session has ended"
-	}
+	end, why, at := t.endOfHold(e, handed)
 	before, last := t.beforeNext(e)
 	at = e.close(earliest(at, before), end)
 	e.guessed = !handed
@@ -194,6 +169,38 @@ func (t *turn) holderGone(e *entrant) {
 		x.By, x.ByID = words.Clip(heir.Owner, longName), heir.ID
 	}
 	t.say(e, x)
+}
+
+// endOfHold returns how a hold ended, in words too, and when. handed: its holder has handed
+// the lock over.
+func (t *turn) endOfHold(e *entrant, handed bool) (end SpellEnd, why string, at time.Time) {
+	at = t.now
+	if handed {
+		at = t.heir.Since
+	}
+	end, why = EndGone, "has it no more: it has released it, or its session has ended"
+	known, isKnown := t.b.knownEnds.take(holdOf(e))
+	i := slices.IndexFunc(t.is.Delays, func(d lock.Delay) bool { return d.ID == e.id })
+	switch {
+	case i >= 0:
+		end, why = EndLost, "has gone without releasing it"
+		if d := t.is.Delays[i]; !d.Since.IsZero() {
+			at = earliest(at, d.Since)
+		}
+	case isKnown:
+		end, why = known.end, known.why
+	case t.direct && !handed && t.abandoned(*t.heir, e):
+		end, why, at = EndLost, "has gone without releasing it", t.heir.Since
+	case t.unsure() && !handed:
+		end, why = EndUnknown, "has it no more; its end was not watched"
+	case e.leaving() != "":
+		end, why = e.leaving(), fmt.Sprintf("has released it, as %s had asked", e.askedBy)
+	case handed, t.noNote(e):
+		end, why = EndReleased, "has released it"
+	case t.over:
+		end, why = EndLost, "has gone without releasing it: its session has ended"
+	}
+	return end, why, at
 }
 
 // noNote reports whether a holder has left no note of a lock-delay, as it would have
