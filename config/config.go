@@ -8,12 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/lockkeeper/lockkeeper/jobs"
-	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
@@ -117,18 +115,6 @@ func (c Config) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String()))
 
 // LogValue returns String.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
-
-// Defaults are what the jobs of a file have unless they say otherwise.
-type Defaults struct {
-	Job  jobs.Job              // policies and TimeZone (defaults to UTC) alone
-	Lock lockguard.Requirement // without a scope
-}
-
-// Log says how the daemon writes its log.
-type Log struct {
-	Format string     // "text" (default) or "json"
-	Level  slog.Level // defaults to info
-}
 
 // Options are what a file cannot say.
 type Options struct {
@@ -309,71 +295,4 @@ func (r *reader) version(o object, start value) {
 	if n, ok := r.integer(v, instead); ok && n != 1 {
 		r.problem(v, fmt.Sprintf("this version of lockkeeper cannot read version %d", n), instead)
 	}
-}
-
-const defaultZone = "UTC"
-
-var defaultsShape = shape{
-	name:    "defaults",
-	example: "write it like {timezone: UTC, lock: {lease_timeout: 10m}}",
-	keys:    slices.Concat(policyKeys, []key{apart("lock", like(&defaultsLockShape), "", "Settings of all locks.")}),
-	later:   []string{"env"},
-	hints: joined(lockHints("write it under defaults: {lock: {%s: ...}}"), map[string]string{
-		"locks": `did you mean "lock"?`, "scope": "a scope belongs to a lock of a job", "message": "a message belongs to a lock of a job",
-		"hold_at_least": "it belongs to a job", "schedule": "it belongs to a job", "run": "it belongs to a job",
-	}),
-}
-
-var defaultsLockShape = shape{
-	name:    "defaults.lock",
-	example: "write it like {lease_timeout: 10m, waiting_timeout: 5m}",
-	keys:    lockKeys,
-	later:   laterLockFields,
-	hints:   map[string]string{"scope": "a scope belongs to a lock of a job", "message": "a message belongs to a lock of a job"},
-}
-
-// defaults reads what holds for all jobs.
-func (r *reader) defaults(v value, into *Defaults) (policies, lockSettings) {
-	all := policies{zone: setting[string]{v: defaultZone, from: builtin}}
-	settings := builtinLockSettings()
-	if o, ok := r.optional(v, &defaultsShape); ok {
-		all = r.policies(o, all)
-		if _, ok := r.section(o.get("lock"), &defaultsLockShape, &settings); ok {
-			r.checkLock(&settings)
-		}
-	}
-	all.apply(&into.Job, true)
-	into.Lock = r.requirement(settings)
-	r.adviseClasses(settings)
-	defaultsShape.inherited(&all, "from defaults")
-	defaultsLockShape.inherited(&settings, "from defaults.lock")
-	return all, settings
-}
-
-// optional reads a mapping that may be missing.
-func (r *reader) optional(v value, s *shape) (object, bool) {
-	if !v.exists() {
-		return object{}, false
-	}
-	return r.object(v, s)
-}
-
-var logLevels = []string{"debug", "info", "warn", "error"}
-
-var logShape = shape{
-	name:    "log",
-	example: "write it like {format: json, level: info}",
-	keys: []key{
-		to("format", choice[string]("text", "json"), filled("text"), "For people or for machines.", func(l *Log) *string { return &l.Format }),
-		to("level", of[slog.Level]{kind: word(logLevels...), read: (*reader).logLevel}, "info", "What is too unimportant to be written is left out.", func(l *Log) *slog.Level { return &l.Level }),
-	},
-	later: []string{"file", "output", "rotate", "source", "sampling"},
-}
-
-func (r *reader) logLevel(v value) (level slog.Level, ok bool) {
-	word, ok := r.word(v, logLevels...)
-	if ok {
-		_ = level.UnmarshalText([]byte(strings.ToUpper(word))) // one of the four it knows
-	}
-	return level, ok
 }

@@ -273,6 +273,11 @@ func (r *reader) adviseLock(s lockSettings) {
 	if s.priority.v.neverPreempts && s.forceful.v && (s.priority.given || s.forceful.given) {
 		r.warn(r.firstGiven(s.forceful.at, s.forceful.given, s.priority.at), "a class that never preempts takes nothing from a holder before its lease is over: forceful does little", "remove it")
 	}
+	r.adviseAcquire(s)
+}
+
+// adviseAcquire is about what comes to nothing because the request gives up before.
+func (r *reader) adviseAcquire(s lockSettings) {
 	acquire, waiting := s.acquire, s.waiting
 	if acquire.bad || waiting.bad || acquire.v == nil {
 		return

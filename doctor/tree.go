@@ -38,19 +38,7 @@ func checkAccess(f *findings, x *facts, o Options) {
 		f.problem(x.survey.Refused[0], fmt.Sprintf("%s cannot be read with %s", words.Count(n, "node"), credentials(o)),
 			"give the credentials of those who created them (zookeeper.auth, --zk-digest-file), or let an administrator change the ACLs")
 	}
-	var open, closed []string // to the world
-	var foreign []string      // for another client alone
-	for _, node := range x.survey.ACLs {
-		switch {
-		case worldMay(node.ACL, zkclient.PermissionWrite|zkclient.PermissionCreate|zkclient.PermissionDelete|zkclient.PermissionAdmin):
-			open = append(open, node.Path)
-		default:
-			closed = append(closed, node.Path)
-			if !ours(node.ACL, o) && !restricted(x.survey.Root, node.Path) {
-				foreign = append(foreign, node.Path)
-			}
-		}
-	}
+	open, closed, foreign := whoseNodes(x, o)
 	if len(foreign) > 0 {
 		f.problem(foreign[0], fmt.Sprintf("%s may be changed by others alone, not with %s: %s", words.Count(len(foreign), "node"), credentials(o), words.Few(foreign, few)),
 			"use the same credentials in all clients of this root (zookeeper.auth, --zk-digest-file), or let an administrator change the ACLs")
@@ -67,6 +55,23 @@ func checkAccess(f *findings, x *facts, o Options) {
 	case len(foreign) == 0 && len(x.survey.Refused) == 0:
 		f.ok(x.survey.Root, fmt.Sprintf("%s, none open to the world", words.Count(len(closed), "node")))
 	}
+}
+
+// whoseNodes sorts nodes by who may change them: open and closed to the world; foreign,
+// some of the closed ones, are for another client alone.
+func whoseNodes(x *facts, o Options) (open, closed, foreign []string) {
+	for _, node := range x.survey.ACLs {
+		switch {
+		case worldMay(node.ACL, zkclient.PermissionWrite|zkclient.PermissionCreate|zkclient.PermissionDelete|zkclient.PermissionAdmin):
+			open = append(open, node.Path)
+		default:
+			closed = append(closed, node.Path)
+			if !ours(node.ACL, o) && !restricted(x.survey.Root, node.Path) {
+				foreign = append(foreign, node.Path)
+			}
+		}
+	}
+	return open, closed, foreign
 }
 
 // sensitive names what a stranger must not be able to write: an operator's word,

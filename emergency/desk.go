@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,29 +12,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/override"
 )
-
-// A Source is where an override was said.
-type Source string
-
-// The sources of overrides.
-const (
-	File      Source = "file"
-	ZooKeeper Source = "zookeeper"
-)
-
-// An Active is an override in force.
-type Active struct {
-	override.Override
-	Source Source
-
-	// PostedBy is what ZooKeeper knows of who put it there, "digest:ana", and
-	// PostedAt when, by the server's clock. Empty for those of a file.
-	PostedBy string
-	PostedAt time.Time
-
-	// Since is when this process has heard of it first.
-	Since time.Time
-}
 
 // Board is what a Desk needs of a *opstore.OverrideBoard, see FromBoard.
 type Board interface {
@@ -91,14 +67,6 @@ type Desk struct {
 }
 
 var _ lockguard.Overrides = (*Desk)(nil)
-
-// A view is what is in force up to the next change.
-type view struct {
-	set     override.Set
-	active  []Active // likewise, in the order of the IDs
-	next    time.Time
-	changed chan struct{}
-}
 
 // NewDesk returns a desk at which nothing is in force. It hears of what is in
 // ZooKeeper by Run.
@@ -239,126 +207,6 @@ func (d *Desk) seenLocked() {
 	}
 }
 
-// look returns what is in force now. That costs no more than a look at the
-// clock, and not even that when there is nothing.
-func (d *Desk) look() *view {
-	v := d.current.Load()
-	if v.next.IsZero() || d.now().Before(v.next) {
-		return v
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.refreshLocked()
-}
-
-// refreshLocked works out what is in force. The view stays the same one while
-// that does.
-func (d *Desk) refreshLocked() *view {
-	before := d.current.Load()
-	var now time.Time
-	if len(d.file)+len(d.posted)+len(before.active) > 0 { // else nothing ends: to ask for the servers' time costs a write
-		now = d.now()
-	}
-	sources := make(map[string]Active)
-	var all []override.Override
-	ended := false
-	put := func(a Active) {
-		a.Until = a.Until.UTC()
-		if !now.Before(a.Until) {
-			ended = true
-			return // else one that has ended would hide one that has not
-		}
-		all = append(all, a.Override)
-		sources[a.ID] = a
-	}
-	for _, o := range d.file {
-		put(Active{Override: o, Source: File})
-	}
-	for _, a := range d.within(d.posted) {
-		put(a)
-	}
-	after := &view{changed: make(chan struct{})}
-	after.set, after.next = override.InForce(all, now)
-	known := make(map[string]Active, len(before.active))
-	for _, a := range before.active {
-		known[a.ID] = a
-	}
-	same := len(after.set) == len(before.set)
-	for _, o := range after.set {
-		a := sources[o.ID]
-		if was, ok := known[o.ID]; ok && was.same(a) {
-			a.Since = was.Since
-		} else {
-			a.Since, same = now, false
-		}
-		after.active = append(after.active, a)
-	}
-	if same {
-		d.wakeLocked(before.next, now, ended)
-		return before
-	}
-	d.current.Store(after)
-	d.tell(known, after, now)
-	close(before.changed)
-	d.wakeLocked(after.next, now, ended)
-	return after
-}
-
-// within returns what is within the limits of this process.
-func (d *Desk) within(posted []Active) []Active {
-	refused := make(map[string]bool)
-	var all []Active
-	for _, a := range posted {
-		a.Source = ZooKeeper
-		limits := d.limits
-		limits.Now, limits.AllowEnded = a.PostedAt, true
-		if a.PostedAt.IsZero() {
-			limits.Now = d.now()
-		}
-		err := a.Validate(limits)
-		if err == nil {
-			all = append(all, a)
-			continue
-		}
-		if key := a.key(); !d.refused[key] {
-			d.log.Error("an override in ZooKeeper goes beyond what this process allows, and is left out", append(a.words(), "error", err)...)
-		}
-		refused[a.key()] = true
-	}
-	d.refused = refused
-	return all
-}
-
-// same reports whether two are the same word, said at the same place.
-func (a Active) same(b Active) bool {
-	return a.Source == b.Source && a.PostedBy == b.PostedBy && a.PostedAt.Equal(b.PostedAt) && a.Equal(b.Override)
-}
-
-// trust is how long what is known of the servers' clock is taken for granted:
-// the first contact may correct it by much.
-const trust = time.Second
-
-// wakeLocked has the desk judge again when the first override ends, and when one
-// that has ended may turn out not to have.
-func (d *Desk) wakeLocked(next, now time.Time, ended bool) {
-	if d.wake != nil {
-		d.wake.Stop()
-		d.wake = nil
-	}
-	if next.IsZero() && ended {
-		next = now.Add(trust)
-	}
-	if next.IsZero() || d.closed {
-		return
-	}
-	wait := min(max(next.Sub(now), time.Millisecond), trust)
-	d.wake = time.AfterFunc(wait, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.refreshLocked()
-	})
-}
-
 func (d *Desk) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -366,40 +214,6 @@ func (d *Desk) close() {
 	if d.wake != nil {
 		d.wake.Stop()
 	}
-}
-
-// tell logs what has begun and what has ended.
-func (d *Desk) tell(before map[string]Active, after *view, now time.Time) {
-	for _, a := range after.active {
-		was, had := before[a.ID]
-		delete(before, a.ID)
-		switch {
-		case !had:
-			d.log.Warn("override in force", a.words()...)
-		case !was.same(a):
-			d.log.Warn("override changed", a.words()...)
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(before)) {
-		a := before[id]
-		why := "taken back"
-		if !now.Before(a.Until) {
-			why = "its time is over"
-		}
-		d.log.Warn("override is over", "override", a.ID, "kind", string(a.Kind), "source", string(a.Source), "why", why)
-	}
-}
-
-// words are what a log says of an override.
-func (a Active) words() []any {
-	words := []any{
-		"override", a.ID, "kind", string(a.Kind), "match", a.Match.String(), "by", a.By, "reason", a.Reason,
-		"until", a.Until.Format(time.RFC3339), "source", string(a.Source),
-	}
-	if a.PostedBy != "" {
-		words = append(words, "posted_by", a.PostedBy)
-	}
-	return words
 }
 
 // errNoDesk is for the constructors of what works with a desk.

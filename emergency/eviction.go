@@ -136,24 +136,8 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state lock.State, 
 		return done, nil
 	}
 	r := p.Request(state, mark)
-	asking := &deed{trail: o.trail, entry: opstore.AuditEntry{
-		Action: opstore.AuditPreempt, Scope: p.Scope, By: p.By.Name, Reason: p.By.Reason, Override: mark.ID,
-		Requestor: &opstore.AuditParty{Owner: r.Owner, Priority: r.Priority},
-	}}
-	taking := &deed{trail: o.trail, entry: asking.entry}
-	taking.entry.Action = opstore.AuditTakeover
-	r.Authorize = func(ctx context.Context, holders []lock.Contender) error {
-		if err := p.meant(holders); err != nil {
-			return err
-		}
-		return taking.intend(ctx, holders...)
-	}
-	var took atomic.Bool
-	r.Notify = func(n lock.Notice) {
-		if _, ok := n.(lock.TakenOver); ok {
-			took.Store(true)
-		}
-	}
+	asking, taking := o.deeds(p, r.Owner, r.Priority, mark)
+	took := p.watch(&r, taking)
 	l, err := o.client.PriorityLock(p.Scope)
 	if err != nil {
 		return done, err
@@ -201,6 +185,36 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state lock.State, 
 	}
 	done.Outcome = outcome
 	return done, told
+}
+
+// deeds are what the audit trail has of a preemption: that it was asked for, and, if it comes
+// to that, that the lock was taken by force.
+func (o *Operator) deeds(p Preemption, owner string, level priority.Level, mark *lock.Mark) (asking, taking *deed) {
+	asking = &deed{trail: o.trail, entry: opstore.AuditEntry{
+		Action: opstore.AuditPreempt, Scope: p.Scope, By: p.By.Name, Reason: p.By.Reason, Override: mark.ID,
+		Requestor: &opstore.AuditParty{Owner: owner, Priority: level},
+	}}
+	taking = &deed{trail: o.trail, entry: asking.entry}
+	taking.entry.Action = opstore.AuditTakeover
+	return asking, taking
+}
+
+// watch has the request put a takeover on record before it is done, and returns whether
+// one was.
+func (p Preemption) watch(r *lock.Request, taking *deed) (took *atomic.Bool) {
+	r.Authorize = func(ctx context.Context, holders []lock.Contender) error {
+		if err := p.meant(holders); err != nil {
+			return err
+		}
+		return taking.intend(ctx, holders...)
+	}
+	took = new(atomic.Bool)
+	r.Notify = func(n lock.Notice) {
+		if _, ok := n.(lock.TakenOver); ok {
+			took.Store(true)
+		}
+	}
+	return took
 }
 
 // meant says why the holder that is meant is not among these; nil if it is.

@@ -108,19 +108,7 @@ func auditDeed(r opstore.AuditRecord) string {
 	case opstore.AuditOverrideExpire:
 		return "override " + r.Override + " has ended"
 	case opstore.AuditOverrideAct:
-		on := "override " + r.Override
-		if intent {
-			on += " is about to act"
-		} else {
-			on += " has acted"
-		}
-		if r.Requestor != nil && r.Requestor.Owner != r.By {
-			on += " on " + r.Requestor.Owner
-		}
-		if len(r.Victims) > 0 {
-			on += ", against " + whom
-		}
-		return on
+		return auditOverrideAct(r)
 	case opstore.AuditApprovalOpen:
 		return fmt.Sprintf("asked for approval %s to take the lock from %s", r.Approval, whom)
 	case opstore.AuditApprovalEscalate:
@@ -137,6 +125,23 @@ func auditDeed(r opstore.AuditRecord) string {
 		return tense(intent, failed, "start", "started") + " the job by hand" // its history says how it ended
 	}
 	return fmt.Sprintf("%s (%s)", r.Action, r.Phase)
+}
+
+// auditOverrideAct is what an override does by itself.
+func auditOverrideAct(r opstore.AuditRecord) string {
+	on := "override " + r.Override
+	if r.Phase == opstore.AuditIntent {
+		on += " is about to act"
+	} else {
+		on += " has acted"
+	}
+	if r.Requestor != nil && r.Requestor.Owner != r.By {
+		on += " on " + r.Requestor.Owner
+	}
+	if len(r.Victims) > 0 {
+		on += ", against " + auditParties(r.Victims)
+	}
+	return on
 }
 
 // tense is a verb, before or after it is done.

@@ -94,6 +94,12 @@ Exit codes:
 		}
 		return p.develop(c.Context(), &d)
 	})
+	d.add(c, &p.zookeeper)
+	return c
+}
+
+// add gives the flags to the command. Three flags of all commands mean something else here.
+func (d *devFlags) add(c *cobra.Command, z *zookeeperFlags) {
 	flags := c.Flags()
 	flags.StringVar(&d.listen, "listen", "", "`address` of the server (see above)")
 	flags.StringVar(&d.console, "console", "", "`address` of the console, or "+noConsole+" (see above)")
@@ -104,13 +110,10 @@ Exit codes:
 	flags.VarPF(&d.unsafe, "unsafe", "", "run the jobs without their locks").NoOptDefVal = "true"
 	flags.StringVar(&d.dir, "dir", "", "new `directory` for the jobs' files")
 	flags.StringVar(&d.timeline, "timeline", "", "`file` to draw in, as SVG, what happened to the jobs' lock")
-	// Three flags of all commands mean something else here.
-	z := &p.zookeeper
 	flags.StringVar(&z.servers, "zk", "", "ZooKeeper `servers` to use instead")
 	flags.StringVar(&z.root, "root", "", "`node` that everything lives under")
 	z.sessionTimeout.positive = "15s"
 	flags.Var(&z.sessionTimeout, "zk-session-timeout", "see lockkeeper run (default 4s)")
-	return c
 }
 
 // checkDev looks for flags that are wrong, or do not fit together.

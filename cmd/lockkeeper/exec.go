@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,13 +37,7 @@ type execFlags struct {
 	owner    string
 }
 
-func (p *program) exec() *cobra.Command {
-	var f execFlags
-	file := jobsFile{needed: true} // a lock on another cluster excludes no other process
-	c := &cobra.Command{
-		Use:   "exec --scope SCOPE... [flags] -- COMMAND [ARG...]",
-		Short: "Run a command under a lock",
-		Long: `Wait for a lock, run a command while it is held, and give it back.
+const execHelp = `Wait for a lock, run a command while it is held, and give it back.
 
 With several --scope it is all of the locks or none: they are taken in the order
 of their names, whatever the order here, so that two such commands never wait for
@@ -94,8 +86,9 @@ Exit code: that of the command if it ended by itself, or
   78     wrong flags, or ZooKeeper refuses access
   126    the command cannot be run
   127    the command cannot be found
-  128+n  signal n was received, whatever the command made of it, or ended it`,
-		Example: `  # one at a time in the whole cluster
+  128+n  signal n was received, whatever the command made of it, or ended it`
+
+const execExamples = `  # one at a time in the whole cluster
   lockkeeper exec --scope cluster/orders -- ./compact.sh --all
 
   # if the lock is acquired within a minute
@@ -105,31 +98,24 @@ Exit code: that of the command if it ended by itself, or
   lockkeeper exec --scope cluster/orders --scope cluster/users -- ./move.sh
 
   # now: the holder has 30s to clean up, then the lock is taken from it
-  lockkeeper exec --scope cluster/orders --priority 90 --forceful --waiting 30s -- ./hotfix.sh`,
+  lockkeeper exec --scope cluster/orders --priority 90 --forceful --waiting 30s -- ./hotfix.sh`
+
+func (p *program) exec() *cobra.Command {
+	var f execFlags
+	file := jobsFile{needed: true} // a lock on another cluster excludes no other process
+	c := &cobra.Command{
+		Use:     "exec --scope SCOPE... [flags] -- COMMAND [ARG...]",
+		Short:   "Run a command under a lock",
+		Long:    execHelp,
+		Example: execExamples,
 	}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		argv := p.argv(c, args)
-		requirements := f.requirements(argv)
-		for i, r := range requirements {
-			r.Class = f.class // not the scope, whose problems would be said twice
-			if len(f.scopes) == 0 {
-				p.problems.add("--scope is missing; write what the lock protects, a path such as cluster/orders/resource/users")
-				r.Scope = "-" // to see its other problems
-			}
-			p.problems.addRequest(r.Validate(), execFlag)
-			if r.Scope != "" && slices.Contains(f.scopes[:i], r.Scope) {
-				p.problems.add(fmt.Sprintf("--scope: %q is given twice; give each scope once", r.Scope))
-			}
-		}
-		cfg, client, err := p.jobsConfig(c, file)
-		if err != nil {
-			return err
-		}
-		if _, err := exec.LookPath(argv[0]); err != nil {
-			return &jobs.StartError{Command: argv[0], Err: err}
-		}
-		return p.execute(c.Context(), cfg, client, requirements, argv)
-	}
+	c.RunE = func(c *cobra.Command, args []string) error { return p.execUnder(c, &f, file, args) }
+	f.add(c)
+	file.add(c)
+	return c
+}
+
+func (f *execFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.VarP(&f.scopes, "scope", "s", "what the lock protects, for example cluster/orders; several times for several locks")
@@ -145,8 +131,31 @@ Exit code: that of the command if it ended by itself, or
 	flags.StringVar(&f.owner, "owner", "", "`who` has the lock, for people and for overrides (--job NAME there; default the name of the command)")
 	flags.StringVar(&f.class, "class", "", "what the lock is `counted` under where many are, if its scope is made from variables, for example tenant/{id} (default the scope)")
 	flags.StringVarP(&f.message, "message", "m", "", "why the lock is held, for people")
-	file.add(c)
-	return c
+}
+
+// execUnder checks all that was given, and runs the command under the locks.
+func (p *program) execUnder(c *cobra.Command, f *execFlags, file jobsFile, args []string) error {
+	argv := p.argv(c, args)
+	requirements := f.requirements(argv)
+	for i, r := range requirements {
+		r.Class = f.class // not the scope, whose problems would be said twice
+		if len(f.scopes) == 0 {
+			p.problems.add("--scope is missing; write what the lock protects, a path such as cluster/orders/resource/users")
+			r.Scope = "-" // to see its other problems
+		}
+		p.problems.addRequest(r.Validate(), execFlag)
+		if r.Scope != "" && slices.Contains(f.scopes[:i], r.Scope) {
+			p.problems.add(fmt.Sprintf("--scope: %q is given twice; give each scope once", r.Scope))
+		}
+	}
+	cfg, client, err := p.jobsConfig(c, file)
+	if err != nil {
+		return err
+	}
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		return &jobs.StartError{Command: argv[0], Err: err}
+	}
+	return p.execute(c.Context(), cfg, client, requirements, argv)
 }
 
 const defaultCleanup = 10 * time.Second
@@ -259,13 +268,7 @@ func (p *program) execute(ctx context.Context, file *config.Config, cfg lock.Con
 	if err != nil {
 		return err
 	}
-	command := &jobs.Command{
-		Argv: argv, CleanupTimeout: requirements[0].CleanupTimeout, Signals: received,
-		Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
-	}
-	if command.CleanupTimeout == 0 {
-		command.CleanupTimeout = -1 // no time at all
-	}
+	command := p.execCommand(argv, requirements[0].CleanupTimeout, received)
 	ctx, queue := waitInQueue(ctx, received)
 	defer queue.leave()
 	if err := overrides.ready(ctx, requirements); err != nil {
@@ -286,6 +289,16 @@ func (p *program) execute(ctx context.Context, file *config.Config, cfg lock.Con
 	return finished(result, err)
 }
 
+func (p *program) execCommand(argv []string, cleanup time.Duration, received <-chan os.Signal) *jobs.Command {
+	if cleanup == 0 {
+		cleanup = -1 // no time at all
+	}
+	return &jobs.Command{
+		Argv: argv, CleanupTimeout: cleanup, Signals: received,
+		Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
+	}
+}
+
 func (p *program) execGuard(router *lock.Router, overrides *obedience, exports *telemetry, more ...lockguard.Option) (*lockguard.Guard, error) {
 	observer := p.narrate
 	if p.logging.on() {
@@ -300,58 +313,4 @@ func (p *program) execGuard(router *lock.Router, overrides *obedience, exports *
 		options = append(options, lockguard.WithTrace(func(context.Context, lockguard.Subject) string { return trace }))
 	}
 	return lockguard.NewRouted(router, options...)
-}
-
-// passedOn are the signals that the command gets. Those that this program was
-// started to ignore, as by nohup, stay ignored. SIGPIPE is caught so that a
-// closed stderr does not end the program with the lock held.
-func passedOn() []os.Signal {
-	signals := []os.Signal{syscall.SIGPIPE}
-	for _, s := range []os.Signal{
-		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
-		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH,
-	} {
-		if !signal.Ignored(s) {
-			signals = append(signals, s)
-		}
-	}
-	return signals
-}
-
-// holdStill keeps Ctrl-Z from stopping the program while it holds the lock: it
-// could not learn of a preemption or a loss.
-func holdStill() (undo func()) {
-	stops := make(chan os.Signal, 1)
-	signal.Notify(stops, syscall.SIGTSTP)
-	return func() { signal.Stop(stops) }
-}
-
-// A queue hears the signals while there is no command to hear them.
-type queue struct{ leave func() }
-
-// waitInQueue returns a context that ends, with a *jobs.SignalError as its
-// cause, with a signal that comes before leave is called.
-func waitInQueue(ctx context.Context, received <-chan os.Signal) (context.Context, queue) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	over := make(chan struct{})
-	var listener sync.WaitGroup
-	listener.Go(func() {
-		for {
-			select {
-			case <-over:
-				return
-			case sig := <-received:
-				switch sig {
-				case syscall.SIGCONT, syscall.SIGPIPE, syscall.SIGWINCH:
-				default:
-					cancel(&jobs.SignalError{Signal: sig.(syscall.Signal)})
-					return
-				}
-			}
-		}
-	})
-	return ctx, queue{leave: sync.OnceFunc(func() {
-		close(over)
-		listener.Wait()
-	})}
 }

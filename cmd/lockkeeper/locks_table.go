@@ -111,25 +111,7 @@ func writeLock(w io.Writer, s lock.State, ensemble string, frozen []live.Request
 			line(w, "\n… and %d more that hold it; all of them: lockkeeper locks show %s -o wide", len(s.Holders)-i, live.ShellWord(s.Scope))
 			break
 		}
-		line(w, "\nholder  %s", contender(h))
-		line(w, "        since %s, %s; %s", clock(h.Since), since(s, h.Since), lease(h))
-		line(w, "        token %s", h.Token)
-		if live.HolderState(h) == live.CleaningUp {
-			line(w, "        it is cleaning up")
-		}
-		if h.Hold != "" {
-			line(w, "        %s", live.Words{State: s}.Hold(h))
-		}
-		if until := (live.Words{State: s}).Protected(h); until != "" {
-			line(w, "        not preempted for a higher priority %s", until)
-		}
-		if h.Behind > 0 {
-			line(w, "        %s waited behind it in its process when it was granted", words.Count(h.Behind, "more request"))
-		}
-		details(w, h, wide)
-		for _, by := range h.PreemptedBy {
-			line(w, "        %s", demand(s, by))
-		}
+		writeHolder(w, s, h, wide)
 	}
 	for i, c := range s.Waiters {
 		if i == manyWaiters && !wide {
@@ -153,6 +135,28 @@ func writeLock(w io.Writer, s lock.State, ensemble string, frozen []live.Request
 	}
 	if len(s.Foreign) > 0 {
 		line(w, "\nnodes that are no requests, ignored: %s", strings.Join(s.Foreign, ", "))
+	}
+}
+
+func writeHolder(w io.Writer, s lock.State, h lock.Contender, wide bool) {
+	line(w, "\nholder  %s", contender(h))
+	line(w, "        since %s, %s; %s", clock(h.Since), since(s, h.Since), lease(h))
+	line(w, "        token %s", h.Token)
+	if live.HolderState(h) == live.CleaningUp {
+		line(w, "        it is cleaning up")
+	}
+	if h.Hold != "" {
+		line(w, "        %s", live.Words{State: s}.Hold(h))
+	}
+	if until := (live.Words{State: s}).Protected(h); until != "" {
+		line(w, "        not preempted for a higher priority %s", until)
+	}
+	if h.Behind > 0 {
+		line(w, "        %s waited behind it in its process when it was granted", words.Count(h.Behind, "more request"))
+	}
+	details(w, h, wide)
+	for _, by := range h.PreemptedBy {
+		line(w, "        %s", demand(s, by))
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,29 +16,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/override"
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
-	"github.com/lockkeeper/lockkeeper/recipes/ticks"
 )
-
-// overrideFlags describe one override.
-type overrideFlags struct {
-	kind, scope, job string
-	labels           labels
-	all              yes // without scope, job and labels
-	below, above     overrideLevel
-
-	until  moment
-	forHow duration
-	operatorFlags
-
-	priority                         overrideLevel
-	forceful                         yes
-	isForceful                       bool // it is given
-	waiting, lease, cleanup, acquire duration
-	token                            int64
-}
 
 // applyFlags say what is applied.
 type applyFlags struct {
@@ -90,6 +69,11 @@ be used, or without the credentials of an operator.`,
   lockkeeper override apply -f overrides.yaml --dry-run`,
 	}
 	c.RunE = func(c *cobra.Command, args []string) error { return p.applyOverrides(c, &f, args) }
+	f.add(c)
+	return c
+}
+
+func (f *applyFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVarP(&f.file, "file", "f", "", "apply all overrides of this `file`, or none")
@@ -114,39 +98,10 @@ be used, or without the credentials of an operator.`,
 	flags.VarPF(&f.dryRun, "dry-run", "", "show what it would concern, and apply nothing").NoOptDefVal = "true"
 	flags.VarPF(&f.yes, "yes", "y", "do not ask before it is done").NoOptDefVal = "true"
 	f.config.addAs(c, "config", "configuration `file` of the daemons, for ZooKeeper and the limits; only if it is there")
-	return c
 }
 
 func (p *program) applyOverrides(c *cobra.Command, f *applyFlags, args []string) error {
-	f.one.isForceful = c.Flags().Changed("forceful")
-	described := 0
-	for _, flag := range []string{"kind", "scope", "job", "label", "all", "below", "above", "for", "until", "reason", "by", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"} {
-		if c.Flags().Changed(flag) {
-			described++
-			if f.file != "" {
-				p.problems.add(fmt.Sprintf("--%s does not go with --file, which says everything; leave one of them out", flag))
-			}
-		}
-	}
-	switch {
-	case f.file != "":
-		p.checkArgs(c, args, nil)
-	case len(args) == 0 && described == 0 && !p.unclear:
-		p.problems.add("there is nothing to apply; name a file with -f, or write an ID and flags")
-	case len(args) == 1 && described == 0 && isFile(args[0]):
-		p.problems.add(fmt.Sprintf("%q is a file; write -f in front of its name", args[0]))
-	default:
-		p.checkArgs(c, args, []string{"ID"})
-		switch until, forHow := f.one.until.given(), f.one.forHow.given; {
-		case p.unclear:
-		case until && forHow:
-			p.problems.add("--for, --until: both say when it ends; leave one of them out")
-		case !until && !forHow:
-			p.problems.add("--for, or --until: give one of them, so that it ends")
-		}
-		f.one.check(p)
-		p.addFlagsOf(&f.one, args)
-	}
+	p.checkApply(c, f, args)
 	cfg, client, err := p.jobsConfig(c, f.config)
 	if err != nil {
 		return err
@@ -179,42 +134,42 @@ func (p *program) applyOverrides(c *cobra.Command, f *applyFlags, args []string)
 	return p.asOperator(c, client, what, apply, cfg)
 }
 
+// checkApply looks for flags that are wrong, or do not fit together.
+func (p *program) checkApply(c *cobra.Command, f *applyFlags, args []string) {
+	f.one.isForceful = c.Flags().Changed("forceful")
+	described := 0
+	for _, flag := range []string{"kind", "scope", "job", "label", "all", "below", "above", "for", "until", "reason", "by", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"} {
+		if c.Flags().Changed(flag) {
+			described++
+			if f.file != "" {
+				p.problems.add(fmt.Sprintf("--%s does not go with --file, which says everything; leave one of them out", flag))
+			}
+		}
+	}
+	switch {
+	case f.file != "":
+		p.checkArgs(c, args, nil)
+	case len(args) == 0 && described == 0 && !p.unclear:
+		p.problems.add("there is nothing to apply; name a file with -f, or write an ID and flags")
+	case len(args) == 1 && described == 0 && isFile(args[0]):
+		p.problems.add(fmt.Sprintf("%q is a file; write -f in front of its name", args[0]))
+	default:
+		p.checkArgs(c, args, []string{"ID"})
+		switch until, forHow := f.one.until.given(), f.one.forHow.given; {
+		case p.unclear:
+		case until && forHow:
+			p.problems.add("--for, --until: both say when it ends; leave one of them out")
+		case !until && !forHow:
+			p.problems.add("--for, or --until: give one of them, so that it ends")
+		}
+		f.one.check(p)
+		p.addFlagsOf(&f.one, args)
+	}
+}
+
 func isFile(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.Mode().IsRegular()
-}
-
-// addFlagsOf adds what is wrong with the flags whatever the time is.
-func (p *program) addFlagsOf(f *overrideFlags, args []string) {
-	now := time.Now()
-	probe := f.override("ID", now, "somebody")
-	if len(args) > 0 {
-		probe.ID = args[0]
-	}
-	if f.priority.is.bad != "" { // said already, like what follows from it
-		probe.Priority = new(priority.Level)
-	}
-	for _, t := range []struct {
-		flag  *duration
-		value **time.Duration
-	}{
-		{&f.waiting, &probe.WaitingTimeout}, {&f.lease, &probe.LeaseTimeout}, {&f.cleanup, &probe.CleanupTimeout}, {&f.acquire, &probe.AcquireTimeout},
-	} {
-		if t.flag.bad != "" {
-			*t.value = new(time.Second)
-		}
-	}
-	switch forAll := probe.ForAll(); {
-	case p.unclear:
-	case forAll && !f.all.is:
-		p.problems.add(fmt.Sprintf("--all is missing: neither --scope nor --job nor --label limits this %s, and it would match everything; give one of them, or --all", probe.Kind))
-	case !forAll && f.all.is && (f.scope != "" || f.job != "" || len(f.labels.is) > 0):
-		p.problems.add("--all: --scope, --job or --label says that it concerns less; leave that out, or --all")
-	}
-	probe.Until, probe.Reason = now.Add(time.Minute), cmp.Or(probe.Reason, "said already")
-	if !p.unclear {
-		p.problems.addOverride(probe.Validate(override.Limits{Now: now, AllowBypass: true}))
-	}
 }
 
 // overridesToApply reads them, and checks all.
@@ -239,27 +194,6 @@ func (p *program) overridesToApply(c *cobra.Command, f *applyFlags, cfg *config.
 		p.problems.add(f.file + " has no overrides; write some, or take back those in force: lockkeeper override clear ID")
 	}
 	return read.All, p.usage(c)
-}
-
-// override is the one that the flags describe.
-func (f *overrideFlags) override(id string, now time.Time, by string) override.Override {
-	until := f.until.or(now)
-	if f.forHow.given {
-		until = now.Add(f.forHow.or(0))
-	}
-	o := override.Override{
-		ID: id, Kind: override.Kind(f.kind), Until: until.Truncate(time.Millisecond), By: cmp.Or(f.by, by), Reason: f.reason,
-		Match: override.Match{
-			Scope: f.scope, Job: f.job, Labels: f.labels.is, PriorityBelow: f.below.level(), PriorityAbove: f.above.level(),
-		},
-		Priority:       f.priority.level(),
-		WaitingTimeout: f.waiting.limit(), LeaseTimeout: f.lease.limit(), CleanupTimeout: f.cleanup.limit(), AcquireTimeout: f.acquire.limit(),
-		Token: f.token,
-	}
-	if f.isForceful {
-		o.Forceful = &f.forceful.is
-	}
-	return o
 }
 
 // applyAll shows what overrides concern right now, puts them on record, and in
@@ -304,89 +238,6 @@ func (p *program) applyAll(ctx context.Context, o *operator, all []override.Over
 	return p.writePage(shown, nil)
 }
 
-// surroundings are what overrides may concern right now.
-type surroundings struct {
-	locks     []lock.State
-	elsewhere []lock.State // on other ensembles
-	frozen    []lock.FrozenRequest
-	ticks     []ticks.State
-	left      []lock.Unreadable
-}
-
-// isAboutRequests reports whether an override changes requests, wherever they are. Holders
-// are preempted on the ensemble of zookeeper.servers alone, and ticks are there.
-func isAboutRequests(o override.Override) bool {
-	return o.Kind != override.Pause && o.Kind != override.Hold && o.Kind != override.PreemptNow
-}
-
-// lookElsewhere reads what overrides may concern on the other ensembles of a file. One
-// that does not answer is named.
-func (p *program) lookElsewhere(ctx context.Context, others ensembles, all []override.Override, s *surroundings) {
-	if len(others) == 0 || !slices.ContainsFunc(all, isAboutRequests) {
-		return
-	}
-	var mu sync.Mutex
-	_ = p.withEnsembles(ctx, others, func(ctx context.Context, others ensembles) error {
-		return others.each(ctx, func(_ int, e *ensemble) error {
-			states, left, err := e.client.Locks(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			s.elsewhere, s.left = append(s.elsewhere, states...), append(s.left, e.unreadable(left)...)
-			if err != nil {
-				s.left = append(s.left, lock.Unreadable{Path: "ensemble " + e.name, Reason: err.Error()})
-			}
-			return nil
-		})
-	})
-}
-
-// lookAround reads what overrides of these kinds may concern. It is for people to
-// see: what cannot be read is named, and is no reason to do nothing.
-func lookAround(ctx context.Context, client *lock.Client, all []override.Override) (s surroundings, err error) {
-	saw := func(left []lock.Unreadable, err error) error {
-		s.left = append(s.left, left...)
-		if e, ok := errors.AsType[*lock.AccessError](err); ok { // the whole list
-			s.left = append(s.left, lock.Unreadable{Path: e.Node, Reason: "its ACL does not let this client read it"})
-			return nil
-		}
-		return err
-	}
-	pauses := func(o override.Override) bool { return o.Kind == override.Pause }
-	var left []lock.Unreadable
-	if slices.ContainsFunc(all, func(o override.Override) bool { return !pauses(o) }) {
-		s.locks, left, err = client.Locks(ctx)
-		if err = saw(left, err); err != nil {
-			return s, err
-		}
-	}
-	if slices.ContainsFunc(all, isAboutRequests) {
-		s.frozen, left, err = client.Frozen(ctx)
-		if err = saw(left, err); err != nil {
-			return s, err
-		}
-	}
-	if slices.ContainsFunc(all, pauses) {
-		s.ticks, left, err = client.TickLedger("").States(ctx)
-		if err = saw(left, err); err != nil {
-			return s, err
-		}
-	}
-	return s, nil
-}
-
-// concerns are whom each of some overrides meets.
-func (s surroundings) concerns(all []override.Override, cfg *config.Config) [][]concern {
-	concerns := make([][]concern, len(all))
-	for i, one := range all {
-		locks := s.locks
-		if isAboutRequests(one) {
-			locks = slices.Concat(locks, s.elsewhere)
-		}
-		concerns[i] = concernsOf(one, locks, s.frozen, jobsThatAre(cfg, s.ticks))
-	}
-	return concerns
-}
-
 // whetherForAll asks whether an override that matches everything is meant; "" when none does.
 func whetherForAll(all []appliedView) string {
 	var parts []string
@@ -418,39 +269,4 @@ func (o *operator) apply(ctx context.Context, all []override.Override, views []a
 		}
 	}
 	return err
-}
-
-// addOverride adds what is wrong with an override, as flags have it.
-func (p *problems) addOverride(err error) {
-	if err == nil {
-		return
-	}
-	if all, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, err := range all.Unwrap() {
-			p.addOverride(err)
-		}
-		return
-	}
-	field, ok := errors.AsType[*override.FieldError](err)
-	if !ok {
-		p.add(err.Error())
-		return
-	}
-	p.add(overrideFlag(field.Field) + ": " + field.Reason)
-}
-
-// overrideFlag is how the flag for a field of an override is spelt.
-func overrideFlag(field string) string {
-	field = strings.TrimPrefix(field, "match.")
-	switch {
-	case field == "id":
-		return "ID"
-	case field == "match":
-		return "--scope, --job"
-	case strings.HasPrefix(field, "priority_"):
-		return "--" + strings.TrimPrefix(field, "priority_")
-	case strings.HasPrefix(field, "labels"):
-		return "--label"
-	}
-	return "--" + strings.TrimSuffix(field, "_timeout")
 }

@@ -101,109 +101,51 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	for _, warning := range cfg.Warnings {
 		logger.Warn("configuration", "problem", warning.String())
 	}
-	manager := newServiceManager(logger)
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
+	d := &daemon{program: p, cfg: cfg, logger: logger, exports: exports, manager: newServiceManager(logger), hangup: make(chan os.Signal, 1)}
+	signal.Notify(d.hangup, syscall.SIGHUP)
+	defer signal.Stop(d.hangup)
 	ctx, again, stop := untilSignals(ctx, func(sig syscall.Signal) {
 		logger.Info("draining; a second signal, a second later, cancels what runs, a third one stops at once", "signal", sig.String())
 	}, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	exposed, err := listenForMetrics(ctx, cfg, exports, logger)
-	if err != nil {
+	var err error
+	if d.exposed, err = listenForMetrics(ctx, cfg, exports, logger); err != nil {
 		return err
 	}
-	defer exposed.close()
-	pages, err := listenForConsole(ctx, cfg, logger)
-	if err != nil {
+	defer d.exposed.close()
+	if d.pages, err = listenForConsole(ctx, cfg, logger); err != nil {
 		return err
 	}
-	defer pages.close()
+	defer d.pages.close()
 	cfg.Client.Logger = logger
-	client, err := lock.NewClient(cfg.Client)
-	if err != nil {
+	if d.client, err = lock.NewClient(cfg.Client); err != nil {
 		return err
 	}
-	go tellAccess(ctx, client, logger)
+	go tellAccess(ctx, d.client, logger)
 	measured, stopMeasuring := measure(cfg.StateDir, logger)
 	defer stopMeasuring()
-	operators, err := newOperations(client, cfg, logger)
-	if err != nil {
-		closeClient(client)
+	if d.operators, err = newOperations(d.client, cfg, logger); err != nil {
+		closeClient(d.client)
 		return err
 	}
-	router, closeEnsembles, err := route(client, cfg)
+	router, closeEnsembles, err := route(d.client, cfg)
 	if err != nil {
-		operators.end()
-		closeClient(client)
+		d.operators.end()
+		closeClient(d.client)
 		return err
 	}
-	guard, schedule, err := newScheduler(router, cfg, logger, exports.tracer(logger), measured, operators, slices.Concat(exposed.options(), pages.options())...)
-	var reloaded *reloads
-	if err == nil {
-		reloaded, err = p.reload(ctx, cfg, schedule, operators, exposed, hangup, manager, logger)
-	}
-	if err == nil {
-		err = exposed.serve(ctx, cfg, client, schedule, reloaded.Reloader, operators)
-	}
-	if err == nil {
-		err = operators.start(ctx, guard)
-	}
-	var shown *consoleRoom
-	if err == nil {
-		shown, err = pages.open(ctx, cfg, client, reloaded.Reloader, operators, exposed)
-	}
-	defer shown.end()
+	d.closeEnsembles = closeEnsembles
+	err = d.start(ctx, router, measured)
+	defer d.shown.end()
 	if err != nil {
-		operators.end()
+		d.operators.end()
 		closeEnsembles()
-		closeClient(client)
+		closeClient(d.client)
 		return err
 	}
 	logger.Info("lockkeeper starts", "version", buildVersion().Version, "file", cfg.File, "jobs", len(cfg.Jobs),
 		"zookeeper", strings.Join(cfg.Client.Servers, ",")+cfg.Client.Chroot, "root", cfg.Client.Root, "ensembles", len(cfg.Ensembles))
-
-	drained := make(chan error, 1)
-	go func() { drained <- schedule.Run(ctx) }()
-	manager.ready(&runningDaemon{ctx: ctx, client: client, reloader: reloaded.Reloader, schedule: schedule, alive: schedule.Alive})
-	tell, beat, silence := manager.ticks()
-	defer silence()
-	hurried, draining := false, ctx.Done()
-	for {
-		select {
-		case <-tell:
-			manager.tell()
-		case <-beat:
-			manager.beat()
-		case <-draining:
-			manager.stopping(schedule.DrainLimit())
-			draining = nil
-		case err := <-drained:
-			stop()
-			if errors.As(err, new(*scheduler.AbandonedError)) {
-				return err // its locks have to last as long as this process
-			}
-			shown.end()
-			reloaded.end()
-			operators.end()
-			closeEnsembles()
-			closeClient(client)
-			logger.Info("lockkeeper stopped")
-			return err
-		case sig := <-again:
-			if !hurried {
-				logger.Warn("cancelling what runs; a further signal stops at once", "signal", sig.String())
-				schedule.Hurry()
-				hurried = true
-				continue
-			}
-			// The session is not closed: that would free the locks of commands that
-			// are only killed by the end of this process.
-			logger.Warn("stopping at once; what is held is freed with the ZooKeeper session", "signal", sig.String())
-			exports.ends = nil
-			return &codeError{code: 128 + int(sig)}
-		}
-	}
+	return d.run(ctx, again, stop)
 }
 
 // newScheduler returns a guard, and a scheduler with the jobs of cfg; measured may

@@ -65,23 +65,8 @@ func newTarget(ctx context.Context, e *zkserver.Ensemble, f Fault) (*target, err
 		return nil, err
 	}
 	s := &target{fault: f}
-	switch f {
-	case FollowerKilled, FollowerCutOff, FollowerStopped:
-		s.holds = followers[:1]
-	case ObserverKilled:
-		if len(observers) == 0 {
-			return nil, fmt.Errorf("%s: the ensemble has no observer", f)
-		}
-		s.holds = observers[:1]
-	case LeaderKilled:
-		s.holds = []*zkserver.Server{leader}
-	case FollowerAndLeaderKilled:
-		s.holds = followers[:1]
-	case LeaderDeposed, LeaderDeposedFast:
-		// As many as can be without a majority.
-		s.holds = append([]*zkserver.Server{leader}, followers[:(len(followers)+1)/2-1]...)
-	default:
-		return nil, fmt.Errorf("no fault is called %q", string(f))
+	if s.holds, err = heldBy(f, leader, followers, observers); err != nil {
+		return nil, err
 	}
 	for _, server := range append(slices.Clone(followers), leader) {
 		if !slices.Contains(s.holds, server) && (f != FollowerAndLeaderKilled || server != leader) {
@@ -103,6 +88,26 @@ func newTarget(ctx context.Context, e *zkserver.Ensemble, f Fault) (*target, err
 		}
 	}
 	return s, nil
+}
+
+// heldBy returns the servers that the holders are connected to.
+func heldBy(f Fault, leader *zkserver.Server, followers, observers []*zkserver.Server) ([]*zkserver.Server, error) {
+	switch f {
+	case FollowerKilled, FollowerCutOff, FollowerStopped, FollowerAndLeaderKilled:
+		return followers[:1], nil
+	case ObserverKilled:
+		if len(observers) == 0 {
+			return nil, fmt.Errorf("%s: the ensemble has no observer", f)
+		}
+		return observers[:1], nil
+	case LeaderKilled:
+		return []*zkserver.Server{leader}, nil
+	case LeaderDeposed, LeaderDeposedFast:
+		// As many as can be without a majority.
+		return append([]*zkserver.Server{leader}, followers[:(len(followers)+1)/2-1]...), nil
+	default:
+		return nil, fmt.Errorf("no fault is called %q", string(f))
+	}
 }
 
 // inject begins the fault.

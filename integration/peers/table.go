@@ -2,12 +2,9 @@ package peers
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/integration/peers/contestant"
 )
@@ -28,90 +25,6 @@ func (r Run) Tables() []Table {
 	}
 	tables = append(tables, r.queueTable(), r.preemptTable(), r.failoverTable(), r.wantedTable(), r.failureTable(), elsewhere())
 	return slices.DeleteFunc(tables, func(t Table) bool { return len(t.Rows) == 0 })
-}
-
-func (r Run) machineTable() Table {
-	t := Table{Title: "The machine", Columns: []string{"", ""}}
-	for _, f := range r.Machine.Facts {
-		t.Rows = append(t.Rows, []string{f[0], f[1]})
-	}
-	if r.Took > 0 {
-		t.Rows = append(t.Rows, []string{"the run", fmt.Sprintf("%s, %d rounds of turns of %s", r.Took.Round(time.Second), r.Options.Rounds, r.Options.Turn)})
-	}
-	if r.Short > 0 {
-		t.Rows = append(t.Rows, []string{"short of processors", fmt.Sprintf("%.0f %% of the time somebody on the machine waited for one", 100*r.Short)})
-	}
-	return t
-}
-
-func (r Run) cycleTable(s Site) Table {
-	t := Table{
-		Title: fmt.Sprintf("Cycles of acquire and release on %s: %s", s.Name, s.About),
-		Notes: []string{"ours / its: how many times as many cycles ours did in the same round, median (min–max); latency is acquire and release together, " +
-			"the work left out; per cycle: processor of the contestant's process, and what ZooKeeper's servers counted"},
-		Columns: []string{"work", "contestant", "cycles/s", "ours / its", "wanted", "p50 µs", "p99 µs", "cpu µs", "requests", "writes", "errors", "excludes"},
-	}
-	work := ""
-	for _, l := range r.Lines() {
-		if l.Site != s.Name {
-			continue
-		}
-		name := ""
-		if l.Work != work {
-			name, work = l.Work, l.Work
-		}
-		t.Rows = append(t.Rows, []string{
-			name, l.Kind, number(l.Rate), l.Ours.String(), wanted(l), number(l.P50), number(l.P99), number(l.CPU),
-			counted(l.Kind, l.Counters.Requests), counted(l.Kind, l.Counters.Writes), errorsOf(l), checked(l.Check),
-		})
-	}
-	return t
-}
-
-// String is "1.25 (1.10–1.31)".
-func (o Ratio) String() string {
-	if o.Rounds == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.2f (%.2f–%.2f)", o.Median, o.Min, o.Max)
-}
-
-func wanted(l Line) string {
-	switch {
-	case l.Wanted == 0 || l.Ours.Rounds == 0:
-		return ""
-	case l.Met():
-		return fmt.Sprintf("≥ %.2f", l.Wanted)
-	case l.Beyond():
-		return fmt.Sprintf("≥ %.2f cannot be: the work leaves time for %s/s", l.Wanted, number(l.Ceiling))
-	default:
-		return fmt.Sprintf("≥ %.2f missed", l.Wanted)
-	}
-}
-
-func counted(kind string, n float64) string {
-	if k, _ := kindOf(kind); k.Family != ZooKeeper {
-		return ""
-	}
-	return fmt.Sprintf("%.2f", n)
-}
-
-func errorsOf(l Line) string {
-	if l.Errors == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d: %s", l.Errors, l.FirstError)
-}
-
-func checked(c *Check) string {
-	switch {
-	case c == nil:
-		return ""
-	case c.Violations > 0:
-		return fmt.Sprintf("BROKEN %d of %d", c.Violations, c.Cycles)
-	default:
-		return fmt.Sprintf("yes, %d", c.Cycles)
-	}
 }
 
 // number prints three digits, or all there are before the point.
@@ -320,48 +233,4 @@ func medianOf(samples []Sample, f func(Sample) float64) float64 {
 		all = append(all, f(s))
 	}
 	return median(all)
-}
-
-// WriteText writes tables for people who look at a terminal.
-func WriteText(to io.Writer, tables []Table) error {
-	var text strings.Builder
-	for _, t := range tables {
-		text.WriteString("\n" + t.Title + "\n")
-		for _, note := range t.Notes {
-			text.WriteString("(" + note + ")\n")
-		}
-		out := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-		rows := t.Rows
-		if strings.Join(t.Columns, "") != "" {
-			rows = slices.Insert(slices.Clone(rows), 0, t.Columns)
-		}
-		for _, row := range rows {
-			if _, err := io.WriteString(out, strings.Join(row, "\t")+"\n"); err != nil {
-				return err
-			}
-		}
-		if err := out.Flush(); err != nil {
-			return err
-		}
-	}
-	_, err := io.WriteString(to, text.String())
-	return err
-}
-
-// WriteMarkdown writes them for a document.
-func WriteMarkdown(to io.Writer, tables []Table) error {
-	var text strings.Builder
-	for _, t := range tables {
-		text.WriteString("### " + t.Title + "\n\n")
-		for _, note := range t.Notes {
-			text.WriteString(strings.ToUpper(note[:1]) + note[1:] + ".\n\n")
-		}
-		text.WriteString("| " + strings.Join(t.Columns, " | ") + " |\n|" + strings.Repeat("---|", len(t.Columns)) + "\n")
-		for _, row := range t.Rows {
-			text.WriteString("| " + strings.ReplaceAll(strings.Join(row, "\t"), "|", `\|`) + " |\n")
-		}
-		text.WriteString("\n")
-	}
-	_, err := io.WriteString(to, strings.ReplaceAll(text.String(), "\t", " | "))
-	return err
 }

@@ -130,8 +130,17 @@ func unavailable(faults []nemesis.Fault, events []history.Event) map[nemesis.Kin
 // Write writes the report as text.
 func (r *Report) Write(out io.Writer) error {
 	var b strings.Builder
+	r.writeFigures(&b)
+	r.writeOverlaps(&b)
+	r.writeFaults(&b)
+	r.writeNotes(&b)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (r *Report) writeFigures(b *strings.Builder) {
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-22s"+format+"\n", append([]any{name}, args...)...)
+		fmt.Fprintf(b, "%-22s"+format+"\n", append([]any{name}, args...)...)
 	}
 	f := &r.Figures
 	line("seeds", "%s", strings.Trim(fmt.Sprint(r.Seeds), "[]"))
@@ -160,15 +169,20 @@ func (r *Report) Write(out io.Writer) error {
 		line("not counted", "%d violations, for what the servers did", len(r.Undermined))
 	}
 	line("unknown verdicts", "%d of %d", len(r.Unknown), f.Scopes)
+}
 
+// writeOverlaps writes how long holds went on beside the next one.
+func (r *Report) writeOverlaps(b *strings.Builder) {
 	b.WriteString("\nend of a hold, as its holder was told, after the next conflicting grant (ms; negative: told before)\n")
-	fmt.Fprintf(&b, "  %-42s %8s %10s %10s %10s %10s\n", "how it ended", "count", "median", "p99", "p99.9", "max")
-	for _, how := range slices.Sorted(maps.Keys(f.Overlaps)) {
-		s := f.Overlaps[how]
+	fmt.Fprintf(b, "  %-42s %8s %10s %10s %10s %10s\n", "how it ended", "count", "median", "p99", "p99.9", "max")
+	for _, how := range slices.Sorted(maps.Keys(r.Figures.Overlaps)) {
+		s := r.Figures.Overlaps[how]
 		ms := func(p float64) string { return fmt.Sprintf("%.1f", float64(s.Percentile(p))/float64(time.Millisecond)) }
-		fmt.Fprintf(&b, "  %-42s %8d %10s %10s %10s %10s\n", how, s.Count(), ms(50), ms(99), ms(99.9), ms(100))
+		fmt.Fprintf(b, "  %-42s %8d %10s %10s %10s %10s\n", how, s.Count(), ms(50), ms(99), ms(99.9), ms(100))
 	}
+}
 
+func (r *Report) writeFaults(b *strings.Builder) {
 	b.WriteString("\nfaults, and for how long no lock was acquired at all from the beginning of one of the kind, at most\n")
 	kinds, failed := make(map[nemesis.Kind]int), make(map[nemesis.Kind]int)
 	for _, fault := range r.Faults {
@@ -182,16 +196,20 @@ func (r *Report) Write(out io.Writer) error {
 		if n := failed[kind]; n > 0 {
 			note = fmt.Sprintf("   (%d could not be made)", n)
 		}
-		fmt.Fprintf(&b, "  %-20s %6d %10.1fs%s\n", kind, kinds[kind], r.Unavailable[kind].Seconds(), note)
+		fmt.Fprintf(b, "  %-20s %6d %10.1fs%s\n", kind, kinds[kind], r.Unavailable[kind].Seconds(), note)
 	}
+}
+
+// writeNotes writes what is to be known about the figures, and then all violations.
+func (r *Report) writeNotes(b *strings.Builder) {
 	for _, kind := range slices.Sorted(maps.Keys(r.Absent)) {
-		fmt.Fprintf(&b, "  %-20s cannot be made here: %s\n", kind, r.Absent[kind])
+		fmt.Fprintf(b, "  %-20s cannot be made here: %s\n", kind, r.Absent[kind])
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(&b, "  note: %s\n", note)
+		fmt.Fprintf(b, "  note: %s\n", note)
 	}
 	for _, l := range r.Lapses {
-		fmt.Fprintf(&b, "  note: %s\n", l)
+		fmt.Fprintf(b, "  note: %s\n", l)
 	}
 	for _, v := range r.Undermined {
 		b.WriteString("\nnot counted, for what the servers did: " + v.String())
@@ -199,8 +217,6 @@ func (r *Report) Write(out io.Writer) error {
 	for _, v := range r.Violations {
 		b.WriteString("\n" + v.String())
 	}
-	_, err := io.WriteString(out, b.String())
-	return err
 }
 
 // least tells what was left of the margin, at the least, and in which fault.

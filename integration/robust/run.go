@@ -63,9 +63,18 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	report = &Report{
 		Seeds: []uint64{o.Seed}, Clients: o.Clients, Margin: o.Margin, Noise: o.noise(), Duration: healed - began, Drained: history.Now() - healed, Runs: 1, Faults: r.nemesis.Faults(), Absent: r.nemesis.Unavailable(), Notes: r.nemesis.Notes(),
 	}
+	if err := r.judge(ctx, report, late, seen); err != nil {
+		return nil, err
+	}
+	return report, nil
+}
+
+// judge puts into the report what the history shows, and the logs of the servers. late are
+// clients that had not ended in time, seen the violations that the run was ended for.
+func (r *run) judge(ctx context.Context, report *Report, late []string, seen []verdict.Violation) error {
 	for _, client := range late {
 		report.Violations = append(report.Violations, verdict.Violation{
-			Check: verdict.CheckEnd, Text: fmt.Sprintf("client %s has not ended what it had begun %s after the last fault was healed", client, o.Drain),
+			Check: verdict.CheckEnd, Text: fmt.Sprintf("client %s has not ended what it had begun %s after the last fault was healed", client, r.options.Drain),
 		})
 	}
 	for _, text := range r.crew.troubles {
@@ -73,11 +82,11 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	}
 	events, err := r.events(history.Now())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, client := range r.reader.Torn() {
 		if !r.crew.wasKilled(client) && !slices.Contains(late, client) {
-			return nil, fmt.Errorf("robust: the history of %s ends in the middle of a line, and the suite had not killed it", client)
+			return fmt.Errorf("robust: the history of %s ends in the middle of a line, and the suite had not killed it", client)
 		}
 	}
 	v := verdict.Judge(events, r.settings())
@@ -88,7 +97,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	for _, server := range r.nemesis.Ensemble().Servers() {
 		log, err := server.Log()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		report.Differ = append(report.Differ, disagreements(log)...)
 	}
@@ -96,18 +105,18 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		report.Slow += s.to - s.from
 	}
 	report.take(v, events)
-	if all := slices.Concat(report.Violations, report.Undermined); o.Evidence != "" && len(all) > 0 {
-		if err := keepEvidence(o.Evidence, all, events, o.Dir, r.nemesis.Ensemble()); err != nil {
-			return nil, err
+	if all := slices.Concat(report.Violations, report.Undermined); r.options.Evidence != "" && len(all) > 0 {
+		if err := keepEvidence(r.options.Evidence, all, events, r.options.Dir, r.nemesis.Ensemble()); err != nil {
+			return err
 		}
-		o.Log("what shows the violations is in %s", o.Evidence)
+		r.options.Log("what shows the violations is in %s", r.options.Evidence)
 	}
 	for _, s := range seen {
 		if !slices.ContainsFunc(slices.Concat(report.Violations, report.Undermined), s.Same) {
-			o.Log("taken back: %s", s)
+			r.options.Log("taken back: %s", s)
 		}
 	}
-	return report, nil
+	return nil
 }
 
 // blow makes faults until the time is over or a violation is seen.

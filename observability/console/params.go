@@ -138,3 +138,7 @@ func clip(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	return words.Clip(s, enough)
 }
+
+func (p *params) isWrong(field string) bool {
+	return slices.ContainsFunc(p.problems, func(f fieldProblem) bool { return f.Field == field })
+}

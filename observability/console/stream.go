@@ -177,17 +177,16 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, every time.Dura
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(c.ending, cancel)()
-	changed := c.watch(ctx)
-	var looks <-chan time.Time
-	if every > 0 {
-		ticker := time.NewTicker(every)
-		defer ticker.Stop()
-		looks = ticker.C
-	}
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
 	again := time.NewTicker(recheck)
 	defer again.Stop()
+	wakes := wakes{changed: c.watch(ctx), alive: alive.C, again: again.C}
+	if every > 0 {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		wakes.looks = ticker.C
+	}
 	var shown [sha256.Size]byte
 	for {
 		if !stillKnown(ctx) {
@@ -215,23 +214,39 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, every time.Dura
 			pause.Stop()
 			return
 		}
-		for waiting := true; waiting; {
-			select {
-			case <-changed:
-				waiting = false
-			case <-looks:
-				waiting = false
-			case <-again.C:
-				if !stillKnown(ctx) {
-					return
-				}
-			case <-alive.C:
-				if p.send([]byte(": ka\n\n")) != nil {
-					return
-				}
-			case <-ctx.Done():
-				return
+		if !p.wait(ctx, wakes) {
+			return
+		}
+	}
+}
+
+// wakes are what ends the wait of a stream, or interrupts it.
+type wakes struct {
+	changed <-chan struct{}  // locks have
+	looks   <-chan time.Time // it is time to look at the rest
+	alive   <-chan time.Time // it is time to say something
+	again   <-chan time.Time // it is time to check who looks
+}
+
+// wait returns when there may be something new to show. It returns false when the stream
+// ends.
+func (p *push) wait(ctx context.Context, w wakes) bool {
+	for {
+		select {
+		case <-w.changed:
+			return true
+		case <-w.looks:
+			return true
+		case <-w.again:
+			if !stillKnown(ctx) {
+				return false
 			}
+		case <-w.alive:
+			if p.send([]byte(": ka\n\n")) != nil {
+				return false
+			}
+		case <-ctx.Done():
+			return false
 		}
 	}
 }

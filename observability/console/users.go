@@ -233,6 +233,12 @@ func (u *Users) check(ctx context.Context, from, name, password string) (proof s
 			Status: http.StatusUnauthorized, Title: "Not signed in", Detail: "the name or the password is wrong", Next: "try again, or ask who keeps the file of users",
 		}
 	}
+	u.prove(mac, hash, tried)
+	return hash, nil
+}
+
+// prove remembers that a password fits a hash, and forgives what was tried before.
+func (u *Users) prove(mac, hash string, tried [3]*guesses) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	tried[0].n = 0
@@ -243,7 +249,6 @@ func (u *Users) check(ctx context.Context, from, name, password string) (proof s
 		clear(u.proven)
 	}
 	u.proven[mac] = provenBy{hash: hash, until: u.now().Add(provenFor)}
-	return hash, nil
 }
 
 // mac is what is kept of a password: nothing that is worth anything elsewhere.

@@ -147,18 +147,11 @@ func fit(all []column, rows []*live.Lock, width, gap int) []column {
 		}
 	}
 	for {
-		sum := -gap
-		widest := -1
-		for i, c := range all {
-			sum += c.width + gap
-			if c.least > 0 && c.width > c.least && (widest < 0 || c.width > all[widest].width) {
-				widest = i
-			}
-		}
-		switch {
-		case sum <= width:
+		sum := total(all, gap)
+		if sum <= width {
 			return all
-		case widest >= 0:
+		}
+		if widest := widestOf(all); widest >= 0 {
 			all[widest].width--
 			continue
 		}
@@ -179,6 +172,17 @@ func fit(all []column, rows []*live.Lock, width, gap int) []column {
 			}
 		}
 	}
+}
+
+// widestOf is the widest column that gets narrower still; -1: none does.
+func widestOf(all []column) int {
+	widest := -1
+	for i, c := range all {
+		if c.least > 0 && c.width > c.least && (widest < 0 || c.width > all[widest].width) {
+			widest = i
+		}
+	}
+	return widest
 }
 
 // cells are the texts of a row, in columns that are that wide.

@@ -94,22 +94,14 @@ func (c *chronicle) rights(holds []*Hold) (found []Violation) {
 		if h.request == nil || slices.ContainsFunc(c.skews, func(s span) bool { return s.to >= h.Invoked }) {
 			continue
 		}
-		fail := func(at time.Duration, by *Hold, format string, args ...any) {
-			found = append(found, Violation{Check: CheckRight, Scope: h.Scope, At: at, Holds: []*Hold{h, by}, Text: fmt.Sprintf(format, args...)})
+		fail := func(at time.Duration, by *Hold, what string) {
+			found = append(found, Violation{Check: CheckRight, Scope: h.Scope, At: at, Holds: []*Hold{h, by}, Text: what})
 		}
 		for _, ask := range h.everAsks {
-			by := c.holds[ask.By]
-			if by == nil || by.request == nil {
-				continue
-			}
-			switch lease := ask.Reason == string(priority.LeaseExpired); {
-			case lease && ask.At < h.leaseEnd-graceSlack:
-				fail(ask.At, by, "%s was preempted by %s for its lease, which had %s left", h, by, h.leaseEnd-ask.At)
-			case lease:
-			case !by.outranks(h):
-				fail(ask.At, by, "%s was preempted by %s, which is not more important", h, by)
-			case ask.At < h.Invoked+h.request.MinRuntime-graceSlack:
-				fail(ask.At, by, "%s was preempted by %s within its minimum runtime", h, by)
+			if by := c.holds[ask.By]; by != nil && by.request != nil {
+				if what := h.wrongAsk(ask, by); what != "" {
+					fail(ask.At, by, what)
+				}
 			}
 		}
 		t := h.taker
@@ -117,15 +109,34 @@ func (c *chronicle) rights(holds []*Hold) (found []Violation) {
 			continue
 		}
 		if (!t.request.Forceful || !t.outranks(h)) && t.Granted < h.leaseEnd-graceSlack {
-			fail(t.Granted, t, "%s was evicted by %s, which may not", h, t)
+			fail(t.Granted, t, fmt.Sprintf("%s was evicted by %s, which may not", h, t))
 		}
-		// Long enough to be told: it holds, and the grace begins with the asking.
-		told := slices.ContainsFunc(h.everAsks, func(e history.Event) bool { return e.By == t.Who })
-		since := max(h.Granted, t.Granted-h.grace(t))
-		holding := h.Ended == 0 || h.Ended >= t.Granted || h.Why != Released
-		if !told && holding && t.Granted-since >= h.window/30 && c.quiet(h, since, t.Granted) && c.quiet(t, since, t.Granted) {
-			fail(t.Granted, t, "%s was evicted by %s, and had not been preempted", h, t)
+		if c.unasked(h, t) {
+			fail(t.Granted, t, fmt.Sprintf("%s was evicted by %s, and had not been preempted", h, t))
 		}
 	}
 	return found
+}
+
+// wrongAsk says why a request may not preempt a holder then; "" if it may.
+func (h *Hold) wrongAsk(ask history.Event, by *Hold) string {
+	switch lease := ask.Reason == string(priority.LeaseExpired); {
+	case lease && ask.At < h.leaseEnd-graceSlack:
+		return fmt.Sprintf("%s was preempted by %s for its lease, which had %s left", h, by, h.leaseEnd-ask.At)
+	case lease:
+	case !by.outranks(h):
+		return fmt.Sprintf("%s was preempted by %s, which is not more important", h, by)
+	case ask.At < h.Invoked+h.request.MinRuntime-graceSlack:
+		return fmt.Sprintf("%s was preempted by %s within its minimum runtime", h, by)
+	}
+	return ""
+}
+
+// unasked reports whether a holder was never preempted by the request that has evicted
+// it, although there was time to tell it: it held, and the grace begins with the asking.
+func (c *chronicle) unasked(h, taker *Hold) bool {
+	told := slices.ContainsFunc(h.everAsks, func(e history.Event) bool { return e.By == taker.Who })
+	since := max(h.Granted, taker.Granted-h.grace(taker))
+	holding := h.Ended == 0 || h.Ended >= taker.Granted || h.Why != Released
+	return !told && holding && taker.Granted-since >= h.window/30 && c.quiet(h, since, taker.Granted) && c.quiet(taker, since, taker.Granted)
 }

@@ -186,7 +186,7 @@ func (c *chronicle) take(e history.Event) {
 	}
 }
 
-func (c *chronicle) request(e history.Event) {
+func (c *chronicle) request(e history.Event) { //nolint:cyclop // one case for each kind of event
 	h := c.holds[e.Who]
 	if h == nil {
 		h = &Hold{Who: e.Who, Client: e.Client, Scope: e.Scope}

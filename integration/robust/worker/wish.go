@@ -38,72 +38,89 @@ const (
 // highest is the priority that no other outranks.
 const highest priority.Level = 30
 
+// dice draw what is random.
+type dice struct{ *rand.Rand }
+
+func (d dice) chance(percent int) bool { return d.IntN(100) < percent }
+
+func (d dice) between(low, high time.Duration) time.Duration {
+	return low + time.Duration(d.Int64N(int64(high-low)+1))
+}
+
 // draw makes up a request. Whatever can meet in a cluster is in it, the odd things
 // more often than there.
 func draw(r *rand.Rand, tempo float64, readers, calm int) wish {
-	chance := func(percent int) bool { return r.IntN(100) < percent }
-	between := func(low, high time.Duration) time.Duration { return low + time.Duration(r.Int64N(int64(high-low)+1)) }
-	slow := func(d time.Duration) time.Duration { return time.Duration(float64(d) * tempo) }
-	w := wish{guarded: chance(40), manner: manner(r.IntN(int(manners)))}
+	d := dice{r}
+	w := wish{guarded: d.chance(40), manner: manner(d.IntN(int(manners)))}
 	q := &w.request
-	q.Priority = priority.Level(r.IntN(4)) * highest / 3
-	q.LeaseTimeout = between(5*time.Second, 20*time.Second)
-	if chance(30) {
-		q.LeaseTimeout = between(5*time.Millisecond, 150*time.Millisecond)
+	d.terms(q, readers)
+	if d.chance(20) {
+		w.giveUp = d.between(0, 800*time.Millisecond)
 	}
-	if chance(readers) {
-		q.Mode = priority.Shared
+	w.stay = d.stay(tempo)
+	if q.Mode == priority.Shared && d.chance(10) { // readers stay, and many at a time
+		w.stay = d.between(time.Second, 6*time.Second)
 	}
-	if chance(60) {
-		q.CleanupTimeout = min(between(5*time.Millisecond, 250*time.Millisecond), q.LeaseTimeout-time.Millisecond)
-	}
-	switch {
-	case chance(20):
-		q.WaitingTimeout = new(time.Duration(0))
-	case chance(40):
-		q.WaitingTimeout = new(between(10*time.Millisecond, 400*time.Millisecond))
-	}
-	switch {
-	case chance(15):
-		q.AcquireTimeout = new(time.Duration(0))
-	case chance(40):
-		q.AcquireTimeout = new(between(20*time.Millisecond, 5*time.Second))
-	}
-	q.Forceful = chance(40)
-	switch {
-	case chance(5):
-		q.MinRuntime = q.LeaseTimeout
-	case chance(10):
-		q.MinRuntime = min(between(time.Millisecond, 200*time.Millisecond), q.LeaseTimeout)
-	}
-	switch {
-	case chance(5):
-		q.NeverPreempts = true
-	case chance(10):
-		q.PreemptDelta = 20
-	}
-	if chance(20) {
-		w.giveUp = between(0, 800*time.Millisecond)
-	}
-	switch n := r.IntN(100); {
-	case n < 45:
-		w.stay = slow(between(0, 8*time.Millisecond))
-	case n < 80:
-		w.stay = slow(between(5*time.Millisecond, 60*time.Millisecond))
-	case n < 94:
-		w.stay = slow(between(60*time.Millisecond, 500*time.Millisecond))
-	default:
-		w.stay = between(500*time.Millisecond, 5*time.Second)
-	}
-	if q.Mode == priority.Shared && chance(10) { // readers stay, and many at a time
-		w.stay = between(time.Second, 6*time.Second)
-	}
-	if chance(calm) { // what is cut off is held to the end of its session, and not taken over
+	if d.chance(calm) { // what is cut off is held to the end of its session, and not taken over
 		q.Priority, q.LeaseTimeout, q.Forceful = highest, 20*time.Second, false
 	}
-	w.soften = q.Mode == priority.Exclusive && chance(10)
-	w.extend, w.hasty, w.clings = chance(5), chance(5), chance(60)
+	w.soften = q.Mode == priority.Exclusive && d.chance(10)
+	w.extend, w.hasty, w.clings = d.chance(5), d.chance(5), d.chance(60)
 	return w
+}
+
+func (d dice) terms(q *lock.Request, readers int) {
+	q.Priority = priority.Level(d.IntN(4)) * highest / 3
+	q.LeaseTimeout = d.between(5*time.Second, 20*time.Second)
+	if d.chance(30) {
+		q.LeaseTimeout = d.between(5*time.Millisecond, 150*time.Millisecond)
+	}
+	if d.chance(readers) {
+		q.Mode = priority.Shared
+	}
+	if d.chance(60) {
+		q.CleanupTimeout = min(d.between(5*time.Millisecond, 250*time.Millisecond), q.LeaseTimeout-time.Millisecond)
+	}
+	switch {
+	case d.chance(20):
+		q.WaitingTimeout = new(time.Duration(0))
+	case d.chance(40):
+		q.WaitingTimeout = new(d.between(10*time.Millisecond, 400*time.Millisecond))
+	}
+	switch {
+	case d.chance(15):
+		q.AcquireTimeout = new(time.Duration(0))
+	case d.chance(40):
+		q.AcquireTimeout = new(d.between(20*time.Millisecond, 5*time.Second))
+	}
+	q.Forceful = d.chance(40)
+	switch {
+	case d.chance(5):
+		q.MinRuntime = q.LeaseTimeout
+	case d.chance(10):
+		q.MinRuntime = min(d.between(time.Millisecond, 200*time.Millisecond), q.LeaseTimeout)
+	}
+	switch {
+	case d.chance(5):
+		q.NeverPreempts = true
+	case d.chance(10):
+		q.PreemptDelta = 20
+	}
+}
+
+// stay is how long the work takes.
+func (d dice) stay(tempo float64) time.Duration {
+	slow := func(d time.Duration) time.Duration { return time.Duration(float64(d) * tempo) }
+	switch n := d.IntN(100); {
+	case n < 45:
+		return slow(d.between(0, 8*time.Millisecond))
+	case n < 80:
+		return slow(d.between(5*time.Millisecond, 60*time.Millisecond))
+	case n < 94:
+		return slow(d.between(60*time.Millisecond, 500*time.Millisecond))
+	default:
+		return d.between(500*time.Millisecond, 5*time.Second)
+	}
 }
 
 // requirement is the request as package lockguard takes it.
