@@ -245,7 +245,17 @@ func (c *checker) fields(o Override) {
 		c.refuse("kind", "%s changes nothing without any of %s; write one", o.Kind, strings.Join(may.fields, ", "))
 	}
 	bad := o.badTerms()
-	if p := o.Priority; p != nil && slices.Contains(may.fields, "priority") {
+	c.strength(o, bad)
+	c.timeouts(o, bad)
+	if o.Token < 0 && o.Kind == PreemptNow {
+		c.refuse("token", "%d is no token; write that of the holder", o.Token)
+	}
+}
+
+// strength checks the priority and whether requests are forceful; bad are the
+// terms that would be wrong for any request.
+func (c *checker) strength(o Override, bad map[string]string) {
+	if p := o.Priority; p != nil && slices.Contains(takes[o.Kind].fields, "priority") {
 		switch {
 		case bad["priority"] != "":
 			c.refuse("priority", "%s", bad["priority"])
@@ -263,10 +273,14 @@ func (c *checker) fields(o Override) {
 			c.refuse("forceful", "a cap cannot make a request forceful; write false, or use boost")
 		}
 	}
+}
+
+// timeouts checks the durations that a kind may have.
+func (c *checker) timeouts(o Override, bad map[string]string) {
 	for field, d := range o.timeouts() {
 		now := field == "waiting_timeout" && o.Kind != Cap && o.Kind != Extend // 0 is: at once
 		switch {
-		case *d == nil || !slices.Contains(may.fields, field):
+		case *d == nil || !slices.Contains(takes[o.Kind].fields, field):
 		case bad[field] != "":
 			c.refuse(field, "%s", bad[field])
 		case **d == 0 && !now:
@@ -274,9 +288,6 @@ func (c *checker) fields(o Override) {
 		case **d > 0 && **d < time.Millisecond:
 			c.refuse(field, "%s is too short; write 1ms or more", **d)
 		}
-	}
-	if o.Token < 0 && o.Kind == PreemptNow {
-		c.refuse("token", "%d is no token; write that of the holder", o.Token)
 	}
 }
 
