@@ -130,16 +130,7 @@ func (inc *incarnation) first() error {
 		if err != nil {
 			return err
 		}
-		rival, there := "", false
-		for _, c := range parseMembers(nodes) {
-			if c.guid == inc.guid {
-				there = true
-				break
-			}
-			if _, strange := m.ghosts.know(c.node); c.name == m.name && !strange {
-				rival = m.g.members() + "/" + c.node
-			}
-		}
+		rival, there := inc.rival(nodes)
 		switch {
 		case !there:
 			return errGroupLost // deleted from outside
@@ -171,4 +162,19 @@ func (inc *incarnation) first() error {
 			return err
 		}
 	}
+}
+
+// rival returns the node of the last participant of the same name in front of
+// this one; "": there is none. there reports whether the own node is among them.
+func (inc *incarnation) rival(nodes []string) (rival string, there bool) {
+	m := inc.m
+	for _, c := range parseMembers(nodes) {
+		if c.guid == inc.guid {
+			return rival, true
+		}
+		if _, strange := m.ghosts.know(c.node); c.name == m.name && !strange {
+			rival = m.g.members() + "/" + c.node
+		}
+	}
+	return rival, false
 }

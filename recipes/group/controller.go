@@ -175,19 +175,8 @@ func (c *controller) turn() (wait time.Duration, err error) {
 	}
 	advanced, complete := next.advance(&c.spec, c.declared, live)
 	if changed || advanced {
-		if c.round == nil {
-			c.round = &groupRound{since: now}
-		}
-		planned := next.generation - c.a.generation
-		if err := c.write(next); err != nil {
+		if err := c.publish(next, now, changed, advanced); err != nil {
 			return 0, err
-		}
-		c.round.news = c.round.news || advanced || planned > 0
-		if planned > 0 {
-			c.round.moves += next.moved
-		}
-		if changed {
-			c.patience.planned()
 		}
 	}
 	c.retried = c.retried || kind == planAll
@@ -195,15 +184,40 @@ func (c *controller) turn() (wait time.Duration, err error) {
 		c.inc.m.tell(*failed)
 	}
 	if complete && c.round != nil {
-		if c.round.news && failed == nil {
-			c.inc.m.tell(RoundDone{Generation: c.a.generation, Moves: c.round.moves, Took: time.Since(c.round.since), Writes: c.round.writes})
-		}
-		c.round = nil
+		c.endRound(failed == nil)
 	}
 	if kind != planNothing || advanced {
 		return time.Nanosecond, nil // there may be more to decide
 	}
 	return wait, nil
+}
+
+// publish writes next, which differs by a new plan (changed) or by a step towards
+// the old one (advanced). A round begins now unless one has begun.
+func (c *controller) publish(next *groupAssignment, now time.Time, changed, advanced bool) error {
+	if c.round == nil {
+		c.round = &groupRound{since: now}
+	}
+	planned := next.generation - c.a.generation
+	if err := c.write(next); err != nil {
+		return err
+	}
+	c.round.news = c.round.news || advanced || planned > 0
+	if planned > 0 {
+		c.round.moves += next.moved
+	}
+	if changed {
+		c.patience.planned()
+	}
+	return nil
+}
+
+// endRound ends the round, and tells if it was a success that changed something.
+func (c *controller) endRound(success bool) {
+	if c.round.news && success {
+		c.inc.m.tell(RoundDone{Generation: c.a.generation, Moves: c.round.moves, Took: time.Since(c.round.since), Writes: c.round.writes})
+	}
+	c.round = nil
 }
 
 // plan makes the strategy's answer the plan. It reports whether there is
