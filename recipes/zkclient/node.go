@@ -71,23 +71,8 @@ func (s *Session) Deleted(sent *Parcel, node string) error {
 func (s *Session) Ensure(ctx context.Context, path string) error {
 	from := 1
 	if c := s.c; c.who().access.named() && (path == c.root || strings.HasPrefix(path, c.root+"/")) {
-		if c.isOperator() {
-			for i := 1; i < len(c.root); i++ {
-				if c.root[i] == '/' {
-					if _, err := s.Create(ctx, c.root[:i], nil, 0); err != nil && !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoAuth) {
-						return err
-					}
-				}
-			}
-			if err := s.makeRooms(ctx); err != nil {
-				return err
-			}
-		} else {
-			if _, err := s.Stat(ctx, c.root); errors.Is(err, zk.ErrNoNode) {
-				return &NoRootError{Root: c.root}
-			} else if err != nil {
-				return err
-			}
+		if err := s.ensureRoot(ctx); err != nil {
+			return err
 		}
 		from = len(c.root) + 1
 	}
@@ -102,6 +87,32 @@ func (s *Session) Ensure(ctx context.Context, path string) error {
 			return err
 		}
 	}
+	return s.createFrom(ctx, path, from)
+}
+
+// ensureRoot makes the root if the client is an operator; to others it returns
+// a *NoRootError when it is not there.
+func (s *Session) ensureRoot(ctx context.Context) error {
+	c := s.c
+	if !c.isOperator() {
+		_, err := s.Stat(ctx, c.root)
+		if errors.Is(err, zk.ErrNoNode) {
+			return &NoRootError{Root: c.root}
+		}
+		return err
+	}
+	for i := 1; i < len(c.root); i++ {
+		if c.root[i] == '/' {
+			if _, err := s.Create(ctx, c.root[:i], nil, 0); err != nil && !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoAuth) {
+				return err
+			}
+		}
+	}
+	return s.makeRooms(ctx)
+}
+
+// createFrom creates path and those of its parents that have from bytes or more.
+func (s *Session) createFrom(ctx context.Context, path string, from int) error {
 	var refused error // a parent may exist although we may not create it
 	for i := from; i <= len(path); i++ {
 		if i < len(path) && path[i] != '/' {

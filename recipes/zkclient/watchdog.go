@@ -39,47 +39,39 @@ func (s *Session) watchdog() {
 	defer timer.Stop()
 	for {
 		now := s.clock.awake()
-		s.mu.Lock()
-		step := max(s.timeout/32, 5*time.Millisecond)
-		end := s.deadlineLocked()
-		timeout, l, epoch := s.timeout, s.link, s.epoch
-		greeted := epoch > 0 && s.id != 0 && l != nil && s.lastAck >= l.born
-		atRisk := s.atRiskLocked(now)
-		news := atRisk != s.risk
-		s.risk = atRisk
-		exposed := s.down || atRisk
-		stuck := s.id != 0 && now.Sub(s.lastAck) > 2*timeout && now.Sub(s.downFrom) > 2*timeout && (l == nil || now.Sub(l.born) > 2*timeout)
-		s.mu.Unlock()
+		seen := s.checkUp(now)
+		l, end := seen.link, seen.end
 
 		s.heartbeat(now)
 		if l != nil {
-			if err := l.late(now, timeout, greeted); err != nil {
+			if err := l.late(now, seen.timeout, seen.greeted); err != nil {
 				s.note(err)
 				_ = l.Close()
 			}
 		}
 		switch {
-		case news && atRisk:
+		case seen.news && seen.atRisk:
 			s.warn(end)
-		case news:
+		case seen.news:
 			s.reassure()
 		}
 		if now >= end { // planted-bug no-session-deadline: if false {
 			s.lose(fmt.Errorf("no answer for %s", now.Sub(s.lastAckNow()).Round(time.Millisecond)))
 			s.greetAgain(l, now)
 		} else {
-			if exposed {
+			if seen.exposed {
 				s.LoseExposed()
 			}
 			s.loseBlind(now)
 			s.verify(now)
 		}
-		if stuck && s.timesDialled() == 0 {
+		if seen.stuck && s.timesDialled() == 0 {
 			s.end(fmt.Errorf("%w: the client library is stuck", ErrSessionOver))
 		}
 		if s.unwanted(now) {
 			s.end(fmt.Errorf("%w: given up, since the servers hang up on it: they have lost data, or have had no quorum for long", ErrSessionOver))
 		}
+		step := seen.step
 		if now < end {
 			step = min(step, max(end.Sub(now), time.Millisecond))
 		}
@@ -90,6 +82,40 @@ func (s *Session) watchdog() {
 		case <-s.over:
 			return
 		}
+	}
+}
+
+// A checkup is what the watchdog sees of its session.
+type checkup struct {
+	step    time.Duration // until the next one, at most
+	end     Instant       // of the holds
+	timeout time.Duration // of the session
+	link    *link         // nil: there is none
+	greeted bool          // on this link
+	atRisk  bool          // the holders are
+	news    bool          // atRisk is other than it was
+	exposed bool
+	stuck   bool // the library is
+}
+
+// checkUp takes note of whether the holders are at risk.
+func (s *Session) checkUp(now Instant) checkup {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, long, end := s.link, 2*s.timeout, s.deadlineLocked()
+	atRisk := s.atRiskLocked(now)
+	news := atRisk != s.risk
+	s.risk = atRisk
+	return checkup{
+		step:    max(s.timeout/32, 5*time.Millisecond),
+		end:     end,
+		timeout: s.timeout,
+		link:    l,
+		greeted: s.epoch > 0 && s.id != 0 && l != nil && s.lastAck >= l.born,
+		atRisk:  atRisk,
+		news:    news,
+		exposed: s.down || atRisk,
+		stuck:   s.id != 0 && now.Sub(s.lastAck) > long && now.Sub(s.downFrom) > long && (l == nil || now.Sub(l.born) > long),
 	}
 }
 
