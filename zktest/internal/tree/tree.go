@@ -116,15 +116,8 @@ func (t *Tree) Check(r *zkwire.Request, by Caller) (Change, zkwire.Code) {
 const maxTTL = 1<<40 - 1
 
 func (t *Tree) checkCreate(r *zkwire.Request, by Caller) (Change, zkwire.Code) {
-	if r.Flags < zkwire.Persistent || r.Flags > zkwire.TTLSequential {
-		return Change{}, zkwire.BadArguments
-	}
-	lives := r.Flags == zkwire.TTL || r.Flags == zkwire.TTLSequential
-	if lives && !t.TTLs {
-		return Change{}, zkwire.Unimplemented
-	}
-	if lives != (r.Op == zkwire.OpCreateTTL) || lives && (r.TTL <= 0 || r.TTL > maxTTL) || !lives && r.TTL >= 0 {
-		return Change{}, zkwire.BadArguments
+	if code := t.checkFlags(r); code != zkwire.OK {
+		return Change{}, code
 	}
 	if r.NullPath {
 		return Change{}, zkwire.MarshallingError
@@ -161,13 +154,29 @@ func (t *Tree) checkCreate(r *zkwire.Request, by Caller) (Change, zkwire.Code) {
 	switch {
 	case r.Op == zkwire.OpCreateContainer:
 		c.Kind = Container
-	case lives:
+	case hasTTL(r.Flags):
 		c.Kind, c.Owner = TTL, r.TTL
 	case r.Flags == zkwire.Ephemeral || r.Flags == zkwire.EphemeralSequential:
 		c.Kind, c.Owner = Ephemeral, by.Session
 	}
 	return c, zkwire.OK
 }
+
+// checkFlags checks the kind of node that is asked for, and its TTL.
+func (t *Tree) checkFlags(r *zkwire.Request) zkwire.Code {
+	lives := hasTTL(r.Flags)
+	switch {
+	case r.Flags < zkwire.Persistent || r.Flags > zkwire.TTLSequential:
+		return zkwire.BadArguments
+	case lives && !t.TTLs:
+		return zkwire.Unimplemented
+	case lives != (r.Op == zkwire.OpCreateTTL) || lives && (r.TTL <= 0 || r.TTL > maxTTL) || !lives && r.TTL >= 0:
+		return zkwire.BadArguments
+	}
+	return zkwire.OK
+}
+
+func hasTTL(flags int32) bool { return flags == zkwire.TTL || flags == zkwire.TTLSequential }
 
 func (t *Tree) checkDelete(r *zkwire.Request, by Caller) (Change, zkwire.Code) {
 	if r.NullPath {
