@@ -2,6 +2,9 @@ package zkclient
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -41,4 +44,104 @@ type Verifiable interface {
 	VerifyDue(now Instant) bool
 	// Verify looks. It ends the tenant that does not hold.
 	Verify(ctx context.Context)
+}
+
+// Hold registers a tenant, unless the session can no longer carry one.
+func (s *Session) Hold(t Tenant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {
+		return false
+	}
+	s.tenants[t] = struct{}{}
+	return true
+}
+
+// Unhold forgets a tenant, which has ended.
+func (s *Session) Unhold(t Tenant) {
+	s.mu.Lock()
+	delete(s.tenants, t)
+	s.mu.Unlock()
+}
+
+func (s *Session) holding() []Tenant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := make([]Tenant, 0, len(s.tenants))
+	for t := range s.tenants {
+		held = append(held, t)
+	}
+	return held
+}
+
+// warn tells holders that the session is in danger.
+func (s *Session) warn(end Instant) {
+	beside(s.holding(), func(t Tenant) { t.AtRisk(end.Sub(s.clock.now())) })
+}
+
+// reassure tells holders that the danger is over.
+func (s *Session) reassure() {
+	safe := slices.DeleteFunc(s.holding(), func(t Tenant) bool { _, cares := t.(Reassured); return !cares })
+	beside(safe, func(t Tenant) { t.(Reassured).Safe() })
+}
+
+// lose ends everything that is held.
+func (s *Session) lose(cause error) {
+	beside(s.holding(), func(t Tenant) { t.SessionLost(cause) })
+}
+
+// LoseExposed ends what may be taken over while the client cannot learn of it:
+// holds past their lease or past their grace.
+func (s *Session) LoseExposed() {
+	s.mu.Lock()
+	exposed := s.down || s.risk
+	s.mu.Unlock()
+	if !exposed {
+		return
+	}
+	now := s.clock.awake()
+	overdue := slices.DeleteFunc(s.holding(), func(t Tenant) bool { return !t.Overdue(now) })
+	beside(overdue, func(t Tenant) { t.SessionLost(errExposed) })
+}
+
+// loseBlind ends what may have been taken over unnoticed: no read of it was
+// answered for as long as a session lasts, though other requests got answers.
+func (s *Session) loseBlind(now Instant) {
+	blind := slices.DeleteFunc(s.holding(), func(t Tenant) bool {
+		e, ok := t.(Evictable)
+		return !ok || !e.Blind(now)
+	})
+	beside(blind, func(t Tenant) { t.SessionLost(errBlind) })
+}
+
+// Why a tenant is lost before the session is.
+var (
+	errExposed = errors.New("cut off after the end of the lease or grace")
+	errBlind   = errors.New("no answer in time to the question whether it is held yet")
+)
+
+// tellingTakes is how long the watchdog waits for listeners.
+const tellingTakes = 20 * time.Millisecond
+
+// beside calls f for all of these at the same time: a listener that blocks,
+// though it must not, keeps neither the others nor the watchdog from their duty.
+func beside(tenants []Tenant, f func(Tenant)) {
+	if len(tenants) == 0 {
+		return
+	}
+	var calls sync.WaitGroup
+	for _, t := range tenants {
+		calls.Go(func() { f(t) })
+	}
+	done := make(chan struct{})
+	go func() {
+		calls.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(tellingTakes)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 }
