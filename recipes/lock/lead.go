@@ -15,6 +15,8 @@ import (
 // and G itself where shared holders or members of a hold are in its way: others
 // may come to hold beside them. As long as any other holder is exclusive, G
 // cannot change without a change of the holder's node or of this one's.
+//
+//nolint:cyclop // the whole decision of a request at its turn stands in one place, as in the model
 func (p *place) lead(ctx context.Context, stat *zkclient.Stat, g lockRecord, children, alive []child) (*Grant, time.Duration, error) {
 	l := p.a.l
 	delayed, err := p.heed(ctx, stat, g, children)
