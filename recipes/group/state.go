@@ -194,10 +194,10 @@ func groupStateOf(ctx context.Context, c *zkclient.Client, name string) (state S
 }
 
 // readMembers fills in the members, and what cannot be read of them.
-func (state *State) readMembers(ctx context.Context, c *zkclient.Client, members string, nodes []string) (peers, error) {
+func (s *State) readMembers(ctx context.Context, c *zkclient.Client, members string, nodes []string) (peers, error) {
 	there, names := peers{}, map[string]bool{}
 	children := parseMembers(nodes)
-	state.Unreadable = notMembers(members+"/", nodes, children)
+	s.Unreadable = notMembers(members+"/", nodes, children)
 	for _, child := range children {
 		node := members + "/" + child.node
 		data, stat, err := c.Get(ctx, node)
@@ -213,19 +213,19 @@ func (state *State) readMembers(ctx context.Context, c *zkclient.Client, members
 			return nil, err
 		}
 		if !zkclient.IsEphemeral(stat) { // no participant's
-			state.Unreadable = append(state.Unreadable, zkclient.Misplaced(node, noSessions))
+			s.Unreadable = append(s.Unreadable, zkclient.Misplaced(node, noSessions))
 			continue
 		}
 		rec, err := decodeMember(data)
 		if unread = cmp.Or(unread, err); unread != nil {
 			bad, _ := zkclient.LeftOut(unread, node, child.name)
-			state.Unreadable = append(state.Unreadable, bad)
+			s.Unreadable = append(s.Unreadable, bad)
 			rec = memberRecord{Host: "<unreadable>"}
 		}
 		there[child.guid] = &peer{groupChild: child, record: rec, read: true}
-		state.Members = append(state.Members, MemberState{
+		s.Members = append(s.Members, MemberState{
 			ID: child.guid, Name: child.name, Host: rec.Host, PID: rec.PID, Since: time.UnixMilli(stat.Ctime), Session: stat.EphemeralOwner,
-			Controller: len(state.Members) == 0, Leaving: rec.Leaving, Waiting: names[child.name],
+			Controller: len(s.Members) == 0, Leaving: rec.Leaving, Waiting: names[child.name],
 		})
 		names[child.name] = true
 	}
