@@ -143,49 +143,64 @@ func change(t *priority.Terms, all []Override) (applied []Override) {
 // change makes t what a boost, cap or extension makes of it, and returns the
 // fields that are something else now.
 func (o Override) change(t *priority.Terms) (fields []string) {
-	changed := func(field string, is bool) {
-		if is {
-			fields = append(fields, field)
-		}
-	}
 	switch o.Kind {
 	case Boost:
-		if p := o.Priority; p != nil && *p > t.Priority {
-			t.Priority = *p
-			changed("priority", true)
-		}
-		if f := o.Forceful; f != nil && *f && !t.Forceful {
-			t.Forceful = true
-			changed("forceful", true)
-		}
-		if w := o.WaitingTimeout; w != nil && (t.WaitingTimeout == nil || *w < *t.WaitingTimeout) {
-			t.WaitingTimeout = new(*w)
-			changed("waiting_timeout", true)
-		}
+		return o.boost(t)
 	case Cap:
-		if p := o.Priority; p != nil && *p < t.Priority {
-			t.Priority = *p
-			changed("priority", true)
-		}
-		if f := o.Forceful; f != nil && !*f && t.Forceful {
-			t.Forceful = false
-			changed("forceful", true)
-		}
-		changed("waiting_timeout", lengthen(&t.WaitingTimeout, o.WaitingTimeout))
+		return o.lower(t)
 	case Extend:
-		changed("waiting_timeout", lengthen(&t.WaitingTimeout, o.WaitingTimeout))
-		if t.AcquireTimeout == nil || *t.AcquireTimeout > 0 { // a try stays one
-			changed("acquire_timeout", lengthen(&t.AcquireTimeout, o.AcquireTimeout))
-		}
-		if l := o.LeaseTimeout; l != nil && *l > t.LeaseTimeout {
-			t.LeaseTimeout = *l
-			changed("lease_timeout", true)
-		}
-		if c := o.CleanupTimeout; c != nil && *c > t.CleanupTimeout {
-			t.CleanupTimeout = *c
-			changed("cleanup_timeout", true)
-		}
+		return o.extend(t)
 	case Freeze, Hold, PreemptNow, Pause, Bypass:
+	}
+	return nil
+}
+
+func (o Override) boost(t *priority.Terms) (fields []string) {
+	if p := o.Priority; p != nil && *p > t.Priority {
+		t.Priority = *p
+		fields = append(fields, "priority")
+	}
+	if f := o.Forceful; f != nil && *f && !t.Forceful {
+		t.Forceful = true
+		fields = append(fields, "forceful")
+	}
+	if w := o.WaitingTimeout; w != nil && (t.WaitingTimeout == nil || *w < *t.WaitingTimeout) {
+		t.WaitingTimeout = new(*w)
+		fields = append(fields, "waiting_timeout")
+	}
+	return fields
+}
+
+func (o Override) lower(t *priority.Terms) (fields []string) {
+	if p := o.Priority; p != nil && *p < t.Priority {
+		t.Priority = *p
+		fields = append(fields, "priority")
+	}
+	if f := o.Forceful; f != nil && !*f && t.Forceful {
+		t.Forceful = false
+		fields = append(fields, "forceful")
+	}
+	if lengthen(&t.WaitingTimeout, o.WaitingTimeout) {
+		fields = append(fields, "waiting_timeout")
+	}
+	return fields
+}
+
+func (o Override) extend(t *priority.Terms) (fields []string) {
+	if lengthen(&t.WaitingTimeout, o.WaitingTimeout) {
+		fields = append(fields, "waiting_timeout")
+	}
+	isTry := t.AcquireTimeout != nil && *t.AcquireTimeout <= 0 // stays one
+	if !isTry && lengthen(&t.AcquireTimeout, o.AcquireTimeout) {
+		fields = append(fields, "acquire_timeout")
+	}
+	if l := o.LeaseTimeout; l != nil && *l > t.LeaseTimeout {
+		t.LeaseTimeout = *l
+		fields = append(fields, "lease_timeout")
+	}
+	if c := o.CleanupTimeout; c != nil && *c > t.CleanupTimeout {
+		t.CleanupTimeout = *c
+		fields = append(fields, "cleanup_timeout")
 	}
 	return fields
 }

@@ -128,23 +128,8 @@ type wait struct {
 }
 
 func (w *wait) run() (*lockguard.Hold, error) {
-	park, yield, patience, end := timers{}, timers{}, timers{}, timers{}
-	defer func() { park.stop(); yield.stop(); patience.stop(); end.stop() }()
-	park.set(parkAfter)
-	switch w.lock.OnBusy {
-	case BusyRetry:
-		yield.set(w.inSlot(parkAfter))
-	case BusyHybrid:
-		yield.set(w.inSlot(w.lock.inSlotWait()))
-	case BusyWait, BusySkip:
-	}
-	if w.lock.patience() != nil {
-		patience.set(w.patience() + time.Second) // the guard knows better who was in the way
-	}
-	if deadline := w.info.Deadline; !deadline.IsZero() {
-		left := time.Until(deadline)
-		end.set(left - w.lock.cleanup() - min(safetyMargin, left/10))
-	}
+	due := w.startTimers()
+	defer due.stop()
 	for {
 		select {
 		case <-w.bid.Done():
@@ -152,7 +137,7 @@ func (w *wait) run() (*lockguard.Hold, error) {
 			if w.isLapsed(err) {
 				w.bid, w.ctx = w.newBid()
 				if w.lock.OnBusy == BusyRetry {
-					yield.set(parkAfter)
+					due.yield.set(parkAfter)
 				}
 				continue
 			}
@@ -164,21 +149,21 @@ func (w *wait) run() (*lockguard.Hold, error) {
 			if err := w.yield(ErrTypeLockHandover, handoverDelay, worker.ErrWorkerShutdown); err != nil {
 				return nil, err
 			}
-		case <-park.c():
+		case <-due.park.c():
 			var full bool
 			if w.unpark, full = w.host.slots.park(w.info.TaskQueue); full {
-				park.set(parkAgain)
+				due.park.set(parkAgain)
 			}
-		case <-yield.c():
+		case <-due.yield.c():
 			if err := w.yield(ErrTypeLockBusy, w.lock.retryDelay(w.slip.Yields), nil); err != nil {
 				return nil, err
 			}
 			if w.mayYield(ErrTypeLockBusy, w.lock.retryDelay(w.slip.Yields)) { // it could not be told
-				yield.set(w.lock.inSlotWait())
+				due.yield.set(w.lock.inSlotWait())
 			}
-		case <-patience.c():
+		case <-due.patience.c():
 			return nil, w.withdraw(w.failure(ErrTypeLockWaitTimeout, fmt.Sprintf("was not acquired within %s", *w.lock.patience()), nil, forGood))
-		case <-end.c():
+		case <-due.end.c():
 			if err := w.yield(ErrTypeLockBusy, w.lock.retryDelay(w.slip.Yields), errOutOfTime); err != nil {
 				return nil, err
 			}
@@ -221,32 +206,17 @@ func (w *wait) yield(errorType string, delay time.Duration, cause error) error {
 	if !w.mayYield(errorType, delay) {
 		return nil
 	}
-	join := time.NewTimer(joinTime)
-	defer join.Stop()
-	select {
-	case <-w.bid.Joined():
-	case <-w.bid.Done():
-	case <-w.locked.ctx.Done():
+	if !w.awaitJoin() {
 		return nil
-	case <-join.C:
 	}
 	next := slip{Since: w.slip.Since, Yields: w.slip.Yields + 1}
 	if next.Since.IsZero() {
 		next.Since = w.info.StartedTime
 	}
-	ref, known := w.bid.Reference()
-	_, kept := w.bid.(*pledge) // elsewhere
-	switch {
-	case closed(w.bid.Done()):
-		return nil // granted, or refused
-	case known && kept:
-		next.Reference = ref
-	case known && w.host.tickets.reserve(w.host.plugin.maxTickets):
-		next.Reference = ref
-	case known && w.lock.OnBusy == BusyHybrid && errorType == ErrTypeLockBusy && cause == nil:
-		return nil // as many places are kept as may be
+	reserved, yields := w.reserve(&next, errorType == ErrTypeLockBusy && cause == nil)
+	if !yields {
+		return nil
 	}
-	reserved := next.Reference != (lockguard.Reference{}) && !kept
 	if err := w.pulse.leave(next); err != nil || closed(w.bid.Done()) || reserved && !w.ctx.loosen() {
 		w.pulse.take()
 		if reserved {
@@ -265,6 +235,41 @@ func (w *wait) yield(errorType string, delay time.Duration, cause error) error {
 	}
 	w.host.tickets.keep(w.host.background(), ticket)
 	return why
+}
+
+// awaitJoin waits until the request stands in the queue, not for long. It
+// returns false when the activity has ended.
+func (w *wait) awaitJoin() bool {
+	join := time.NewTimer(joinTime)
+	defer join.Stop()
+	select {
+	case <-w.bid.Joined():
+	case <-w.bid.Done():
+	case <-w.locked.ctx.Done():
+		return false
+	case <-join.C:
+	}
+	return true
+}
+
+// reserve makes next refer to the place in the queue, if it will be kept:
+// elsewhere, or here under the ticket that is reserved then. It returns whether
+// the attempt yields; one that is only busy goes on when no more places can be
+// kept.
+func (w *wait) reserve(next *slip, busy bool) (reserved, yields bool) {
+	ref, known := w.bid.Reference()
+	_, kept := w.bid.(*pledge) // elsewhere
+	switch {
+	case closed(w.bid.Done()):
+		return false, false // granted, or refused
+	case known && kept:
+		next.Reference = ref
+	case known && w.host.tickets.reserve(w.host.plugin.maxTickets):
+		next.Reference = ref
+	case known && w.lock.OnBusy == BusyHybrid && busy:
+		return false, false // as many places are kept as may be
+	}
+	return next.Reference != (lockguard.Reference{}) && !kept, true
 }
 
 // mayYield reports whether another attempt will follow one that fails so.
@@ -289,25 +294,4 @@ func (a *locked) mayYield(errorType string, delay time.Duration) bool {
 		return total-gone > delay+safetyMargin+a.lock.cleanup()
 	}
 	return true
-}
-
-// timers is a timer that may not be set.
-type timers struct{ timer *time.Timer }
-
-func (t *timers) set(d time.Duration) {
-	t.stop()
-	t.timer = time.NewTimer(max(d, 0))
-}
-
-func (t *timers) stop() {
-	if t.timer != nil {
-		t.timer.Stop()
-	}
-}
-
-func (t *timers) c() <-chan time.Time {
-	if t.timer == nil {
-		return nil
-	}
-	return t.timer.C
 }

@@ -149,6 +149,12 @@ func (c *conn) read(r *zkwire.Request, err error, by tree.Caller) reply {
 	if r.NullPath && r.Op != zkwire.OpRemoveWatches {
 		return failed(zkwire.MarshallingError)
 	}
+	return c.readNode(r, by)
+}
+
+// readNode answers what is about one node.
+func (c *conn) readNode(r *zkwire.Request, by tree.Caller) reply {
+	t, watches := c.listener.replica.tree, c.listener.replica.watches
 	switch r.Op {
 	case zkwire.OpExists:
 		if strings.IndexByte(r.Path, 0) >= 0 {
@@ -182,30 +188,41 @@ func (c *conn) read(r *zkwire.Request, err error, by tree.Caller) reply {
 		n, code := t.Below(r.Path, by)
 		return reply{code: code, body: zkwire.Int32(nil, int32(n))}
 	case zkwire.OpAddWatch:
-		mode := tree.Always
-		switch r.Mode {
-		case 0:
-		case 1:
-			mode = tree.AlwaysBelow
-		default:
-			return failed(zkwire.MarshallingError)
-		}
-		watches.Add(r.Path, c, mode)
-		return reply{body: zkwire.Int32(nil, 0)}
+		return c.addWatch(r)
 	case zkwire.OpRemoveWatches, zkwire.OpCheckWatches:
-		if r.Mode < tree.ChildWatches || r.Mode > tree.AnyWatches {
-			return failed(zkwire.MarshallingError)
-		}
-		found := watches.Has
-		if r.Op == zkwire.OpRemoveWatches {
-			found = watches.Remove
-		}
-		if !found(r.Path, c, r.Mode) {
-			return failed(zkwire.NoWatcher)
-		}
-		return reply{}
+		return c.findWatches(r)
 	}
 	return failed(zkwire.Unimplemented)
+}
+
+func (c *conn) addWatch(r *zkwire.Request) reply {
+	mode := tree.Always
+	switch r.Mode {
+	case 0:
+	case 1:
+		mode = tree.AlwaysBelow
+	default:
+		return failed(zkwire.MarshallingError)
+	}
+	c.listener.replica.watches.Add(r.Path, c, mode)
+	return reply{body: zkwire.Int32(nil, 0)}
+}
+
+// findWatches answers whether there are watches on a node, and removes them if
+// it is to.
+func (c *conn) findWatches(r *zkwire.Request) reply {
+	watches := c.listener.replica.watches
+	if r.Mode < tree.ChildWatches || r.Mode > tree.AnyWatches {
+		return failed(zkwire.MarshallingError)
+	}
+	found := watches.Has
+	if r.Op == zkwire.OpRemoveWatches {
+		found = watches.Remove
+	}
+	if !found(r.Path, c, r.Mode) {
+		return failed(zkwire.NoWatcher)
+	}
+	return reply{}
 }
 
 func ephemerals(t *tree.Tree, r *zkwire.Request, by tree.Caller) reply {

@@ -44,6 +44,7 @@ const (
 	OpConnect Op = -10
 )
 
+//nolint:cyclop // one case for each operation
 func (o Op) String() string {
 	switch o {
 	case OpCreate:
@@ -150,6 +151,7 @@ const (
 
 func (c Code) Error() string { return "zookeeper: " + c.String() }
 
+//nolint:cyclop // one case for each code
 func (c Code) String() string {
 	switch c {
 	case OK:

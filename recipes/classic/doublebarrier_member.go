@@ -62,60 +62,85 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 	if out || err != nil {
 		return err
 	}
-	b, s := m.b, m.s
-	bell := zkclient.NewBell()
-	own := path.Base(m.path)
-	unsure := false // an earlier try may have taken it away
-	blind := true
-	var others []string
+	d := departure{m: m, bell: zkclient.NewBell(), blind: true}
 	for {
-		deletes := true
-		names, dir, err := barrierMembers(ctx, s, b.path)
-		i := slices.Index(names, own)
-		if err == nil {
-			blind = false
-			others = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own })
-		}
-		switch {
-		case errors.Is(err, zkclient.ErrAmbiguous):
-			continue
-		case err != nil:
-			deletes = false
-		case i < 0 && !unsure:
-			return m.thrownOut(&lock.LostError{Scope: b.name, Reason: lock.LossDeleted})
-		case i < 0:
-			return m.left(others, blind)
-		case i == 0 && len(others) > 0:
-			deletes = false
-			err = b.awaitEnd(ctx, s, bell, others[len(others)-1])
-		case i == 0:
-			_, failed, gone := s.Multi(ctx, append([]any{&zkclient.DeleteRequest{Path: m.path, Version: -1}}, b.shut(dir.Version)...)...)
-			if errors.Is(gone, zkclient.ErrNoNode) && failed == 2 {
-				gone = s.Delete(ctx, m.path, -1)
-			}
-			if err = gone; err == nil {
-				return m.left(nil, false)
-			}
-		default:
-			if err = s.Delete(ctx, m.path, -1); err == nil {
-				return m.left(others, blind)
-			}
-		}
-		switch {
-		case err == nil, errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrBadVersion):
-		case errors.Is(err, zkclient.ErrAmbiguous):
-			unsure = unsure || deletes
-		case errors.Is(err, zkclient.ErrSessionOver):
-			if unsure || b.c.IsClosing() {
-				return m.left(others, blind) // gone either way
-			}
-			return m.thrownOut(&lock.LostError{Scope: b.name, Reason: lock.LossSession, Err: err})
-		default: // the caller gives up
-			b.c.Background(func() { b.abandon(s, m.path) })
-			_ = m.left(others, blind)
+		if over, err := d.try(ctx); over {
 			return err
 		}
 	}
+}
+
+// departure is one call of depart.
+type departure struct {
+	m      *BarrierMember
+	bell   *zkclient.Bell
+	unsure bool     // an earlier try may have taken the own node away
+	blind  bool     // others is not known
+	others []string // the other members, when they were listed last
+}
+
+// try does what there is to do now. It reports whether the departure is over.
+func (d *departure) try(ctx context.Context) (over bool, err error) {
+	m, b, s := d.m, d.m.b, d.m.s
+	own := path.Base(m.path)
+	names, dir, err := barrierMembers(ctx, s, b.path)
+	i := slices.Index(names, own)
+	if err == nil {
+		d.blind = false
+		d.others = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own })
+	}
+	switch {
+	case errors.Is(err, zkclient.ErrAmbiguous):
+		return false, nil
+	case err != nil:
+		return d.failed(err)
+	case i < 0 && !d.unsure:
+		return true, m.thrownOut(&lock.LostError{Scope: b.name, Reason: lock.LossDeleted})
+	case i < 0:
+		return true, m.left(d.others, d.blind)
+	case i == 0 && len(d.others) > 0:
+		return d.failed(b.awaitEnd(ctx, s, d.bell, d.others[len(d.others)-1]))
+	case i == 0:
+		if err = d.deleteLast(ctx, dir.Version); err == nil {
+			return true, m.left(nil, false)
+		}
+	default:
+		if err = s.Delete(ctx, m.path, -1); err == nil {
+			return true, m.left(d.others, d.blind)
+		}
+	}
+	d.unsure = d.unsure || errors.Is(err, zkclient.ErrAmbiguous)
+	return d.failed(err)
+}
+
+// deleteLast takes the own node away as that of the last member, and shuts the
+// barrier behind it.
+func (d *departure) deleteLast(ctx context.Context, version int32) error {
+	m, s := d.m, d.m.s
+	_, failed, err := s.Multi(ctx, append([]any{&zkclient.DeleteRequest{Path: m.path, Version: -1}}, m.b.shut(version)...)...)
+	if errors.Is(err, zkclient.ErrNoNode) && failed == 2 {
+		return s.Delete(ctx, m.path, -1)
+	}
+	return err
+}
+
+// failed acts on the error of a step, if there is one. It reports whether the
+// departure is over.
+func (d *departure) failed(err error) (over bool, _ error) {
+	m, b := d.m, d.m.b
+	switch {
+	case err == nil, errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrAmbiguous):
+		return false, nil
+	case errors.Is(err, zkclient.ErrSessionOver):
+		if d.unsure || b.c.IsClosing() {
+			return true, m.left(d.others, d.blind) // gone either way
+		}
+		return true, m.thrownOut(&lock.LostError{Scope: b.name, Reason: lock.LossSession, Err: err})
+	}
+	// The caller gives up.
+	b.c.Background(func() { b.abandon(m.s, m.path) })
+	_ = m.left(d.others, d.blind)
+	return true, err
 }
 
 // atTheDoor waits until no other call takes the node away. Where there is none,

@@ -17,10 +17,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// errGroupLost ends an incarnation whose locks are lost; the participant joins
-// again.
-var errGroupLost = errors.New("the participant's place in the group is lost")
-
 // groupLinger is how long what can be written waits for more of its kind.
 const groupLinger = 4 * time.Millisecond
 
@@ -52,8 +48,6 @@ type incarnation struct {
 	let     map[LockGrant]struct{}  // released, and still in the assignment
 	writeAt time.Time               // when the own node is to be written; zero: it is not
 }
-
-var _ zkclient.Tenant = (*incarnation)(nil)
 
 func newIncarnation(m *Member, s *zkclient.Session) *incarnation {
 	inc := &incarnation{
@@ -108,61 +102,6 @@ func (inc *incarnation) record() memberRecord {
 	}
 	return r
 }
-
-func (r memberRecord) encode() []byte { return znode.Encode(r) }
-
-// --- as a tenant of the session ------------------------------------------------
-
-func (inc *incarnation) Holding() string { return inc.m.label() }
-
-func (inc *incarnation) Overdue(zkclient.Instant) bool { return false }
-
-func (inc *incarnation) AtRisk(left time.Duration) {
-	inc.m.tell(AtRisk{Deadline: time.Now().Add(left)})
-}
-
-func (inc *incarnation) SessionLost(cause error) {
-	inc.lose(&lock.LostError{Reason: lock.LossSession, Err: cause})
-}
-
-// lose ends all locks of the incarnation against its will.
-func (inc *incarnation) lose(loss *lock.LostError) {
-	m := inc.m
-	m.mu.Lock()
-	if inc.lost != nil {
-		m.mu.Unlock()
-		return
-	}
-	loss.Scope = m.g.spec.Name
-	inc.lost = loss
-	for grant, h := range inc.holds {
-		own := *loss
-		own.Scope, own.Token = m.g.spec.Name+"/"+grant.Lock, grant.Token
-		h.finish(&own, m.cleanup)
-	}
-	m.mu.Unlock()
-	inc.cancel(errGroupLost)
-	inc.s.Unhold(inc)
-	m.tell(Lost{Err: loss})
-}
-
-// gone ends the incarnation because its node, or what names it, is not there.
-func (inc *incarnation) gone(what string) error {
-	loss := &lock.LostError{Reason: lock.LossDeleted, Err: errors.New(what)}
-	if inc.s.IsOver() {
-		loss = &lock.LostError{Reason: lock.LossSession, Err: inc.s.Err()}
-	}
-	inc.lose(loss)
-	return errGroupLost
-}
-
-// ruined is gone for the loss of a node that all participants need.
-func (inc *incarnation) ruined(what string) error {
-	inc.wrecked.Store(true)
-	return inc.gone(what)
-}
-
-// --- its life ---------------------------------------------------------------------
 
 // live takes part until the incarnation has left or is lost.
 func (inc *incarnation) live() error {
@@ -272,80 +211,6 @@ func (inc *incarnation) lookAtSelf() error {
 		return inc.gone("its node was deleted")
 	}
 	return err
-}
-
-// lookAtPlaces reads the assignment and acts on it.
-func (inc *incarnation) lookAtPlaces() error {
-	m := inc.m
-	data, stat, err := inc.s.Look(inc.ctx, m.g.assignment(), &inc.placeWatch)
-	if errors.Is(err, zkclient.ErrNoNode) {
-		return inc.ruined("the group's assignment was deleted")
-	}
-	if err != nil {
-		return err
-	}
-	if stat.Mzxid < inc.seen {
-		return nil // older than what is known
-	}
-	share, err := decodeShare(data, stat, inc.guid)
-	if err != nil {
-		return znode.InNode(err, m.g.assignment())
-	}
-	inc.seen = stat.Mzxid
-	if inc.controller != nil {
-		inc.controller.heard(stat.Version)
-	}
-	inc.obey(share)
-	return nil
-}
-
-// obey starts and ends holds as the assignment says.
-func (inc *incarnation) obey(share groupShare) {
-	m := inc.m
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if inc.lost != nil {
-		return
-	}
-	if share.cleanup > 0 {
-		m.cleanup = share.cleanup
-	}
-	listed := make(map[LockGrant]struct{}, len(share.entries))
-	for _, e := range share.entries {
-		grant := e.grant
-		listed[grant] = struct{}{}
-		if _, released := inc.let[grant]; released {
-			continue
-		}
-		h := inc.holds[grant]
-		switch {
-		case h == nil && (e.revoking || m.leaving):
-			inc.release(grant) // it was never taken up
-		case h == nil:
-			inc.holds[grant] = m.start(inc, grant)
-		case e.revoking:
-			h.finish(&ReleaseAskedError{Group: m.g.spec.Name, Lock: grant.Lock, Token: grant.Token, Reason: ReleaseMoved}, m.cleanup)
-		}
-	}
-	for grant := range inc.let {
-		if _, there := listed[grant]; !there {
-			delete(inc.let, grant) // with the next write
-		}
-	}
-	for grant, h := range inc.holds {
-		if _, there := listed[grant]; !there { // another participant believes that we are gone
-			delete(inc.holds, grant)
-			h.finish(&lock.LostError{
-				Scope: m.g.spec.Name + "/" + grant.Lock, Token: grant.Token, Reason: lock.LossDeleted,
-				Err: errors.New("the assignment does not name this participant any more"),
-			}, m.cleanup)
-		}
-	}
-	for lock, cell := range m.cells {
-		if !share.has(lock) {
-			cell.dropped()
-		}
-	}
 }
 
 // write tells what was released, when it is time. It returns how long that is.

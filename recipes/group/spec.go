@@ -137,6 +137,16 @@ func (spec Spec) Validate() error {
 	if spec.MaxMoves < 0 {
 		bad("max_moves", "%d is negative; write 0 for no limit", spec.MaxMoves)
 	}
+	spec.checkMaps(bad)
+	if len(errs) == 0 {
+		spec.checkSize(bad)
+	}
+	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// checkMaps checks what the spec says of single participants and locks.
+func (spec *Spec) checkMaps(bad func(field, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(spec.Weights)) {
 		if w := spec.Weights[name]; !(w >= 0) || w > 1e9 {
 			bad("weights", "the weight %v of participant %q is out of range; write 0 to 1e9", w, name)
@@ -160,17 +170,17 @@ func (spec Spec) Validate() error {
 			}
 		}
 	}
-	if len(errs) == 0 {
-		if size := len(spec.encode()); size > maxGroupRecord {
-			bad("locks", "the group's declaration takes %d bytes in one node of ZooKeeper, which takes %d; split the group, or shorten the names", size, maxGroupRecord)
-		}
-		if size := spec.largest(); size > maxGroupRecord {
-			bad("locks", "%d locks with %d holders each could need %d bytes in one node of ZooKeeper, which takes %d; split the group, or shorten the names",
-				len(spec.Locks), spec.Holders, size, maxGroupRecord)
-		}
+}
+
+// checkSize checks that the records of the group fit into their nodes.
+func (spec *Spec) checkSize(bad func(field, format string, args ...any)) {
+	if size := len(spec.encode()); size > maxGroupRecord {
+		bad("locks", "the group's declaration takes %d bytes in one node of ZooKeeper, which takes %d; split the group, or shorten the names", size, maxGroupRecord)
 	}
-	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	if size := spec.largest(); size > maxGroupRecord {
+		bad("locks", "%d locks with %d holders each could need %d bytes in one node of ZooKeeper, which takes %d; split the group, or shorten the names",
+			len(spec.Locks), spec.Holders, size, maxGroupRecord)
+	}
 }
 
 func checkGroupNames(bad func(field, format string, args ...any), field, what string, names []string, wrong func(name string) string) {

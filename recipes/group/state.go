@@ -182,11 +182,24 @@ func groupStateOf(ctx context.Context, c *zkclient.Client, name string) (state S
 	if err != nil {
 		return state, err
 	}
+	there, err := state.readMembers(ctx, c, path+"/members", nodes)
+	if err != nil {
+		return state, err
+	}
+	zkclient.ByPath(state.Unreadable)
+	a.reap(there)
+	state.Generation, state.Moved, state.MovedTotal, state.StrategyError = a.generation, a.moved, a.total, a.fault
+	state.Locks = a.state(state.Spec.Locks)
+	return state, nil
+}
+
+// readMembers fills in the members, and what cannot be read of them.
+func (s *State) readMembers(ctx context.Context, c *zkclient.Client, members string, nodes []string) (peers, error) {
 	there, names := peers{}, map[string]bool{}
 	children := parseMembers(nodes)
-	state.Unreadable = notMembers(path+"/members/", nodes, children)
+	s.Unreadable = notMembers(members+"/", nodes, children)
 	for _, child := range children {
-		node := path + "/members/" + child.node
+		node := members + "/" + child.node
 		data, stat, err := c.Get(ctx, node)
 		var unread error // it is there, and more is not known
 		if errors.As(err, new(*zkclient.AccessError)) {
@@ -197,30 +210,26 @@ func groupStateOf(ctx context.Context, c *zkclient.Client, name string) (state S
 			continue
 		}
 		if err != nil {
-			return state, err
+			return nil, err
 		}
 		if !zkclient.IsEphemeral(stat) { // no participant's
-			state.Unreadable = append(state.Unreadable, zkclient.Misplaced(node, noSessions))
+			s.Unreadable = append(s.Unreadable, zkclient.Misplaced(node, noSessions))
 			continue
 		}
 		rec, err := decodeMember(data)
 		if unread = cmp.Or(unread, err); unread != nil {
 			bad, _ := zkclient.LeftOut(unread, node, child.name)
-			state.Unreadable = append(state.Unreadable, bad)
+			s.Unreadable = append(s.Unreadable, bad)
 			rec = memberRecord{Host: "<unreadable>"}
 		}
 		there[child.guid] = &peer{groupChild: child, record: rec, read: true}
-		state.Members = append(state.Members, MemberState{
+		s.Members = append(s.Members, MemberState{
 			ID: child.guid, Name: child.name, Host: rec.Host, PID: rec.PID, Since: time.UnixMilli(stat.Ctime), Session: stat.EphemeralOwner,
-			Controller: len(state.Members) == 0, Leaving: rec.Leaving, Waiting: names[child.name],
+			Controller: len(s.Members) == 0, Leaving: rec.Leaving, Waiting: names[child.name],
 		})
 		names[child.name] = true
 	}
-	zkclient.ByPath(state.Unreadable)
-	a.reap(there)
-	state.Generation, state.Moved, state.MovedTotal, state.StrategyError = a.generation, a.moved, a.total, a.fault
-	state.Locks = a.state(state.Spec.Locks)
-	return state, nil
+	return there, nil
 }
 
 // notMembers are the nodes among the participants that have no participant's name.

@@ -16,6 +16,8 @@
 //	err = grant.Release(ctx)
 //
 // lead.go has what the first waiter does, which asks the rulebook
-// (priority.Judge) whether it preempts; grant.go has what a holder does;
-// record.go what stands in the nodes. Package model checks the protocol.
+// (priority.Judge): it grants itself the lock (selfgrant.go), preempts the
+// holders (preemption.go) or takes over (takeover.go). taking.go has how an idle
+// lock is taken, grant.go what a holder has, record.go and record_lock.go what
+// stands in the nodes. Package model checks the protocol.
 package lock

@@ -3,7 +3,6 @@ package lock
 import (
 	"encoding/json"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/priority"
@@ -63,96 +62,7 @@ type contenderRecord struct {
 	unknown map[string]json.RawMessage // members that a newer program has written; kept
 }
 
-// askingNote is a request to the holder to go, in its mailbox.
-type askingNote struct {
-	ID       string          `json:"id"`
-	Owner    string          `json:"owner"`
-	Priority priority.Level  `json:"priority"`
-	Reason   priority.Reason `json:"reason"`
-	Forceful bool            `json:"forceful,omitempty"`
-	Grace    int64           `json:"grace_ms"`
-	At       int64           `json:"at,omitempty"` // 0: the time of the node's last write
-	Trace    string          `json:"traceparent,omitempty"`
-	Override *Mark           `json:"override,omitempty"`
-
-	unknown map[string]json.RawMessage // see contenderRecord
-}
-
-// UnmarshalJSON keeps what it does not know.
-func (n *askingNote) UnmarshalJSON(data []byte) error {
-	type plain askingNote
-	err := json.Unmarshal(data, (*plain)(n))
-	n.unknown = unknownIn(data, askingFields)
-	return err
-}
-
-// MarshalJSON writes that again.
-func (n askingNote) MarshalJSON() ([]byte, error) {
-	type plain askingNote
-	data, err := json.Marshal(plain(n))
-	return withUnknown(data, n.unknown), err
-}
-
-// lockRecord is the data of a lock node: the grant record G.
-type lockRecord struct {
-	Format  int            `json:"format"`
-	Holders []string       `json:"holders"` // guids
-	Evicted []evictionNote `json:"evicted,omitempty"`
-	Delays  []delayNote    `json:"delays,omitempty"` // then the format is delayFormat
-	Open    bool           `json:"open,omitempty"`   // readers may walk in; then the format is openFormat
-
-	// Some readers that have walked in may be there; then the format is
-	// openFormat, too. Its name makes G longer than that of one holder, also if it
-	// names no holder, or programs that do not know of it would not read it.
-	Walked bool `json:"readers_may_have_walked_in,omitempty"`
-}
-
-// evictionNote says who was evicted, by a takeover or by an operator's break,
-// so that the evicted can be told. A break has no reason, but says why.
-type evictionNote struct {
-	ID       string          `json:"id"`
-	Owner    string          `json:"owner"`
-	By       string          `json:"by"`
-	Reason   priority.Reason `json:"reason,omitempty"`
-	Override *Mark           `json:"override,omitempty"`
-	Why      string          `json:"why,omitempty"`
-	At       int64           `json:"at,omitempty"` // about when
-}
-
-// same reports whether both say the same.
-func (n evictionNote) same(o evictionNote) bool {
-	mark, other := n.Override, o.Override
-	n.Override, o.Override = nil, nil
-	return n == o && sameMark(mark, other)
-}
-
 func sameMark(a, b *Mark) bool { return a == b || a != nil && b != nil && *a == *b }
-
-// evict returns the eviction notes of r with more of them. Who was evicted
-// before may not have heard of it yet.
-func (r lockRecord) evict(more ...evictionNote) []evictionNote {
-	return slices.Concat(r.Evicted[max(0, len(r.Evicted)-maxEvictions):], more)
-}
-
-// news returns the eviction notes that a client may not have read yet, at a
-// server time. A client that gets no answer for that long loses its session.
-func (r lockRecord) news(now int64) []evictionNote {
-	return slices.DeleteFunc(slices.Clone(r.Evicted), func(n evictionNote) bool { return now-n.At > newsFor.Milliseconds() })
-}
-
-// newsFor is how long a newcomer to an idle lock hands eviction notes on. For
-// that it has to read them.
-const newsFor = 2 * time.Minute
-
-// maxEvictions is how many earlier evictions a takeover keeps in G.
-const maxEvictions = 8
-
-// with returns r with one holder more, and what its lock-delay writes.
-func (r lockRecord) with(guid string, own []delayNote) lockRecord {
-	r.Holders = append(slices.Clone(r.Holders), guid)
-	r.Delays = slices.Concat(r.Delays, own)
-	return r
-}
 
 func newRecord(c *Client, r Request) contenderRecord {
 	rec := contenderRecord{Format: znode.RecordFormat, Patient: r.Patient, Under: r.Under, Override: r.Override}
@@ -207,44 +117,10 @@ func (r *contenderRecord) protect(least time.Duration) {
 
 func (r contenderRecord) encode() []byte { return withUnknown(encodeContender(&r), r.unknown) }
 
-func (r lockRecord) encode() []byte {
-	r.Format = znode.RecordFormat
-	if len(r.Delays) > 0 {
-		r.Format = delayFormat
-	}
-	if r.Open || r.Walked {
-		r.Format = openFormat
-	}
-	if r.Holders == nil {
-		r.Holders = []string{}
-	}
-	return znode.Encode(r)
-}
-
-// soleHolder is the encoded lockRecord of one holder: written by each grant.
-func soleHolder(guid string) []byte {
-	return []byte(`{"format":1,"holders":["` + guid + `"]}`)
-}
-
-// soleHolderLength is how long that is: a longer lock node says more.
-const soleHolderLength = len(`{"format":1,"holders":[""]}`) + znode.GUIDLength
-
 func decodeContender(data []byte) (r contenderRecord, err error) {
 	err = znode.DecodeUpTo(delayFormat, data, &r, &r.Format)
 	if err == nil {
 		r.unknown = unknownIn(data, contenderFields)
-	}
-	return r, err
-}
-
-// decodeLock reads G. An empty node is a lock that was never granted.
-func decodeLock(data []byte) (r lockRecord, err error) {
-	if len(data) == 0 {
-		return lockRecord{Format: znode.RecordFormat}, nil
-	}
-	err = znode.DecodeUpTo(openFormat, data, &r, &r.Format)
-	for i, n := range r.Delays { // whichever client has written it
-		r.Delays[i].Delay = min(n.Delay, priority.MaxLockDelay.Milliseconds())
 	}
 	return r, err
 }
@@ -329,72 +205,6 @@ func (r *contenderRecord) freeze(stat *zkclient.Stat) {
 			r.Preempt[i].At = stat.Mtime
 		}
 	}
-}
-
-// ask puts a note into the mailbox, in place of one with the same id and reason.
-func (r *contenderRecord) ask(n askingNote) {
-	r.Preempt = slices.DeleteFunc(r.Preempt, func(o askingNote) bool { return o.ID == n.ID && o.Reason == n.Reason })
-	r.Preempt = append(r.Preempt, n)
-}
-
-// void drops the notes of those who are gone: they are not preempting any more.
-func (r *contenderRecord) void(present []child) {
-	r.Preempt = slices.DeleteFunc(r.Preempt, func(n askingNote) bool {
-		return !slices.ContainsFunc(present, func(c child) bool { return c.guid == n.ID })
-	})
-}
-
-// withdraw takes all notes of id out of the mailbox, and reports if there was one.
-func (r *contenderRecord) withdraw(id string) bool {
-	before := len(r.Preempt)
-	r.Preempt = slices.DeleteFunc(r.Preempt, func(o askingNote) bool { return o.ID == id })
-	return len(r.Preempt) != before
-}
-
-// asks is the notice that the holder gets of a note, by about the server's
-// time.
-func (n *askingNote) asks(stat *zkclient.Stat, now time.Time) PreemptRequested {
-	grace := znode.Milliseconds(n.Grace)
-	left := max(0, min(grace, grace-now.Sub(time.UnixMilli(n.at(stat)))))
-	return PreemptRequested{
-		By: n.author(), Reason: n.Reason, Grace: grace, Deadline: time.Now().Add(left),
-		Forceful: n.Forceful, Trace: n.Trace, Override: n.Override,
-	}
-}
-
-// author describes who asks, as far as the note tells.
-func (n *askingNote) author() Contender {
-	return Contender{ID: n.ID, Identity: priority.Identity{Owner: n.Owner, Trace: n.Trace}, Terms: priority.Terms{Priority: n.Priority, Forceful: n.Forceful}, Override: n.Override}
-}
-
-func (n evictionNote) eviction() Eviction {
-	e := Eviction{ID: n.ID, Owner: n.Owner, By: n.By, Reason: n.Reason, Override: n.Override, Why: n.Why}
-	if n.At != 0 {
-		e.At = znode.RecordTime(n.At)
-	}
-	return e
-}
-
-// loss is the error that the evicted holder gets.
-func (n evictionNote) loss(scope string) *LostError {
-	loss := &LostError{Scope: scope, Reason: LossTaken, By: n.By, For: n.Reason, Override: n.Override, Why: n.Why}
-	switch {
-	case n.Reason == Superseded:
-		return &LostError{Scope: scope, Reason: LossSuperseded}
-	case n.Reason == "":
-		loss.Reason = LossBroken
-	case n.Override != nil:
-		loss.Reason = LossOverridden
-	}
-	return loss
-}
-
-// at returns when a note was written, in server time.
-func (n *askingNote) at(stat *zkclient.Stat) int64 {
-	if n.At != 0 {
-		return n.At
-	}
-	return stat.Mtime
 }
 
 // contender describes the node for people and for the rulebook.

@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/words"
 	"github.com/lockkeeper/lockkeeper/recipes/internal/znode"
@@ -30,95 +29,6 @@ type ApprovalBoard struct{ c *zkclient.Client }
 
 // NewApprovalBoard returns the board of a client's root.
 func NewApprovalBoard(c *zkclient.Client) *ApprovalBoard { return &ApprovalBoard{c: c} }
-
-// ApprovalRequest says what is to be decided: whether Requestor may take the
-// lock by force.
-//
-// Long texts are cut, and of very many holders the last one says how many there
-// are besides.
-type ApprovalRequest struct {
-	Scope     string            `json:"scope"`
-	Job       string            `json:"job,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Requestor AuditParty        `json:"requestor"`
-	Holders   []AuditParty      `json:"holders"`
-	Reason    string            `json:"reason,omitempty"` // why the lock is wanted, for people
-
-	// Waited is how long ago the holders were asked to release, and Deadline how
-	// long from now on the requestor waits for the decision; 0: it has not said.
-	// Rounded to milliseconds.
-	Waited   time.Duration `json:"-"`
-	Deadline time.Duration `json:"-"`
-}
-
-// fit returns the request with its texts cut: a question has to fit into a node,
-// however many share the lock.
-func (r ApprovalRequest) fit() ApprovalRequest {
-	r.Reason, r.Job = words.Clip(znode.Valid(r.Reason), maxDecision), words.Clip(znode.Valid(r.Job), maxAuditName)
-	r.Labels, r.Requestor = fitChanges(r.Labels), r.Requestor.fit()
-	holders := make([]AuditParty, 0, min(len(r.Holders), maxAuditVictims+1))
-	for i, h := range r.Holders {
-		if i == maxAuditVictims {
-			holders = append(holders, AuditParty{Owner: fmt.Sprintf("%d more", len(r.Holders)-i)})
-			break
-		}
-		holders = append(holders, h.fit())
-	}
-	r.Holders = holders
-	return r
-}
-
-// Approval is a question, on the board or in a workflow.
-type Approval struct {
-	ID string // "a-0000000012", see Workflow
-	ApprovalRequest
-	By       string    // Identity of the client that asks, as that one says
-	Host     string    // of that client, as it says
-	PID      int       // of that client, as it says
-	Opened   time.Time // by the servers' clock
-	Until    time.Time // Opened and the Deadline; zero without one
-	Decision *Decision // nil: none yet
-
-	// Workflow: it is not on the board, but in a workflow of a Temporal server
-	// (temporal.Approvals), and outlives the process that asks. The clock is that
-	// server's, and By unknown.
-	Workflow  bool
-	Escalated []Escalated // of a workflow: who was told that it waits
-}
-
-// Escalated is a person or channel that was notified of a waiting question.
-type Escalated struct {
-	At time.Time `json:"at"` // by the clock of the Temporal server
-	To string    `json:"to"`
-}
-
-// Decision is an operator's answer.
-type Decision struct {
-	Approved bool `json:"approved"`
-
-	// Force, with Approved: the lock is taken at once. Without, as soon as the
-	// grace of its holders is over: nothing that they were promised is cut short.
-	Force bool `json:"force"`
-
-	By     string `json:"by"` // a person, or a rule
-	Reason string `json:"reason"`
-
-	// Identity is that of the client that decided, as that one says, and At when,
-	// by the servers' clock. Both are filled in by Decide.
-	Identity string    `json:"identity"`
-	At       time.Time `json:"at"`
-}
-
-// Word says what was decided: approved, forced or denied.
-func (d Decision) Word() string {
-	switch {
-	case d.Approved && d.Force:
-		return "forced"
-	case d.Approved:
-		return "approved"
-	}
-	return "denied"
-}
 
 // OpenApproval is a question that this client has put on the board.
 type OpenApproval struct {
@@ -359,77 +269,9 @@ func (b *ApprovalBoard) unknown(ctx context.Context, s *zkclient.Session, id str
 	return e
 }
 
-// --- nodes ---------------------------------------------------------------------------
-
-const approvalPrefix = "a-"
-
-// maxDecision bounds each text of a question or a decision, in bytes.
-const maxDecision = 1000
-
 func (b *ApprovalBoard) path() string { return b.c.Root() + "/approvals" }
 
 func (b *ApprovalBoard) node(id string) string { return b.path() + "/" + id }
-
-// IsApprovalID reports whether id can be the name of a question, and nothing else.
-func IsApprovalID(id string) bool {
-	digits, ok := strings.CutPrefix(id, approvalPrefix)
-	if ok {
-		_, ok = znode.ParseSequence(digits)
-	}
-	return ok
-}
-
-// approvalNode is a question as it stands in ZooKeeper.
-type approvalNode struct {
-	id   string
-	rec  approvalRecord
-	stat *zkclient.Stat
-}
-
-type approvalRecord struct {
-	Format int    `json:"format"`
-	GUID   string `json:"guid"`
-	By     string `json:"by,omitempty"`
-	Host   string `json:"host"`
-	PID    int    `json:"pid"`
-	ApprovalRequest
-	WaitedMS   int64           `json:"waited_ms"`
-	DeadlineMS int64           `json:"deadline_ms,omitempty"`
-	Decision   *decisionRecord `json:"decision,omitempty"`
-}
-
-type decisionRecord struct {
-	Write    string `json:"write"` // the call that decided
-	Approved bool   `json:"approved"`
-	Force    bool   `json:"force,omitempty"`
-	By       string `json:"by"`
-	Reason   string `json:"reason,omitempty"`
-	Identity string `json:"identity"`
-}
-
-func decodeApproval(data []byte) (rec approvalRecord, err error) {
-	err = znode.Decode(data, &rec, &rec.Format)
-	rec.Waited, rec.Deadline = time.Duration(rec.WaitedMS)*time.Millisecond, time.Duration(rec.DeadlineMS)*time.Millisecond
-	return rec, err
-}
-
-func (d *decisionRecord) public(stat *zkclient.Stat) Decision {
-	return Decision{Approved: d.Approved, Force: d.Force, By: d.By, Reason: d.Reason, Identity: d.Identity, At: time.UnixMilli(stat.Mtime).UTC()}
-}
-
-func (n approvalNode) public() Approval {
-	a := Approval{
-		ID: n.id, ApprovalRequest: n.rec.ApprovalRequest, By: n.rec.By, Host: n.rec.Host, PID: n.rec.PID,
-		Opened: time.UnixMilli(n.stat.Ctime).UTC(),
-	}
-	if a.Deadline > 0 {
-		a.Until = a.Opened.Add(a.Deadline)
-	}
-	if n.rec.Decision != nil {
-		a.Decision = new(n.rec.Decision.public(n.stat))
-	}
-	return a
-}
 
 func (b *ApprovalBoard) read(ctx context.Context, s *zkclient.Session, id string) (approvalNode, error) {
 	if !IsApprovalID(id) {
@@ -470,55 +312,4 @@ func (b *ApprovalBoard) list(ctx context.Context, s *zkclient.Session) (nodes []
 	}
 	slices.SortFunc(nodes, func(a, b approvalNode) int { return strings.Compare(a.id, b.id) })
 	return nodes, zkclient.ByPath(left), nil
-}
-
-// NoApprovalError is returned for a question that is not there, or not any more:
-// it was withdrawn, or the process that asked has gone.
-type NoApprovalError struct {
-	ID       string
-	Workflow bool // Approval.Workflow
-
-	Open []string // those that wait for a decision, if that was looked up
-
-	// Sent: the decision was sent, ZooKeeper did not answer, and the question has
-	// gone since: who asked may have acted on it.
-	Sent bool
-}
-
-func (e *NoApprovalError) Error() string {
-	if e.Sent {
-		return fmt.Sprintf("approval %q may be decided: ZooKeeper did not answer to the decision, and the question has gone since, maybe because of it; look what has become of the request: lockkeeper audit", e.ID)
-	}
-	why := "the request has got its lock, was given up, or its process has gone"
-	if e.Workflow {
-		why = "the request has got its lock, or was given up"
-	}
-	s := fmt.Sprintf("there is no approval %q, or not any more: %s", e.ID, why)
-	if len(e.Open) > 0 {
-		s += "; open are " + strings.Join(e.Open, ", ")
-	}
-	return s
-}
-
-// DecidedError is returned for a question that has been decided already.
-type DecidedError struct {
-	ID       string
-	Decision Decision
-}
-
-func (e *DecidedError) Error() string {
-	s := fmt.Sprintf("approval %q was %s already, by %s", e.ID, e.Decision.Word(), e.Decision.By)
-	if e.Decision.Identity != "" {
-		s += " (" + e.Decision.Identity + ")"
-	}
-	return fmt.Sprintf("%s at %s", s, e.Decision.At.Format(time.RFC3339))
-}
-
-// NotAQuestion says why a node does not belong on the board.
-const NotAQuestion = "its name is no question's"
-
-// CheckApproval returns a *RecordError for data of a question that cannot be read.
-func CheckApproval(data []byte) error {
-	_, err := decodeApproval(data)
-	return err
 }

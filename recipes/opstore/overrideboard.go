@@ -1,10 +1,7 @@
 package opstore
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -144,75 +141,6 @@ func (b *OverrideBoard) List(ctx context.Context) ([]PostedOverride, error) {
 	return sight.rec.posted(), err
 }
 
-// Watch calls see with what is posted, as List returns it, and again soon after
-// each change, until ctx ends, whose cause it returns, or the client is closed.
-// What cannot be trusted, or read, is passed as an error without overrides,
-// once until that changes. While ZooKeeper does not answer see is not called.
-func (b *OverrideBoard) Watch(ctx context.Context, see func([]PostedOverride, error)) error {
-	w := boardWatch{b: b, see: see}
-	return b.c.ReadingFor(ctx, false, func(s *zkclient.Session) error { return w.on(ctx, s) })
-}
-
-// A boardWatch tells each state of the board once.
-type boardWatch struct {
-	b    *OverrideBoard
-	see  func([]PostedOverride, error)
-	told string
-}
-
-func (w *boardWatch) on(ctx context.Context, s *zkclient.Session) error {
-	bell := zkclient.NewBell()
-	forget := func() { s.Unwatch(w.b.path(), bell.Watcher()) }
-	defer forget()
-	for {
-		// What is reported depends on what the client knows of who the operators are.
-		refusal := w.b.c.Introduce(ctx, s)
-		if refusal != nil && !zkclient.IsRefusal(refusal) {
-			return refusal
-		}
-		sight, err := zkclient.Promptly(ctx, w.b.c, func() (boardSight, error) { return w.b.sight(ctx, s, bell.Watcher()) }, func(boardSight, error) { forget() })
-		switch {
-		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
-			return err
-		case ctx.Err() != nil: // which may come together with an answer
-			return context.Cause(ctx)
-		}
-		if err == nil && len(sight.rec.Posted) > 0 { // else there is no end to watch for
-			if err := w.b.c.PrimeTime(ctx, s); err != nil {
-				return err
-			}
-		}
-		if err == nil {
-			err = sight.doubt
-		}
-		if err == nil || errors.As(refusal, new(*zkclient.ListsError)) {
-			err = cmp.Or(refusal, err)
-		}
-		w.tell(sight, err)
-		most := zkclient.SafetyPoll
-		if refusal != nil {
-			most = zkclient.RefusalPoll
-		}
-		if err := bell.WaitFor(ctx, s, most); err != nil {
-			return err
-		}
-	}
-}
-
-func (w *boardWatch) tell(sight boardSight, err error) {
-	if err != nil {
-		if news := "error " + err.Error(); w.told != news {
-			w.told = news
-			w.see(nil, fmt.Errorf("overrides: %w", err))
-		}
-		return
-	}
-	if news := fmt.Sprintf("node %+v", sight.id); w.told != news {
-		w.told = news
-		w.see(sight.rec.posted(), nil)
-	}
-}
-
 func (b *OverrideBoard) path() string { return b.c.Root() + "/overrides" }
 
 func (b *OverrideBoard) explain(ctx context.Context, err error) error {
@@ -220,75 +148,6 @@ func (b *OverrideBoard) explain(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, b.c.Unavailable())
-}
-
-// --- the node --------------------------------------------------------------------
-
-// boardSight is the node as seen.
-type boardSight struct {
-	id    nodeVersion
-	rec   boardRecord
-	doubt error // *UntrustedError, or why it cannot be read
-
-	root    []zkclient.ACLEntry // of the root
-	rootErr error               // why that is not to be trusted
-}
-
-// nodeVersion tells one state of a node from all others. The zero value: there
-// is none.
-type nodeVersion struct {
-	created, written int64
-	data, acl        int32
-}
-
-func versionOf(stat *zkclient.Stat) nodeVersion {
-	return nodeVersion{stat.Czxid, stat.Mzxid, stat.Version, stat.Aversion}
-}
-
-// sight reads the node and who may write it, of one moment. It registers w, if
-// given, for what happens to it.
-func (b *OverrideBoard) sight(ctx context.Context, s *zkclient.Session, w *zkclient.Watcher) (sight boardSight, err error) {
-	for {
-		// The root first: what is put there from then on was put there by one of those.
-		sight = boardSight{}
-		if sight.root, sight.rootErr = b.c.VouchRoot(ctx, s); isConnection(sight.rootErr) {
-			return sight, sight.rootErr
-		}
-		data, stat, err := b.read(ctx, s, w)
-		if errors.Is(err, zkclient.ErrNoNode) {
-			return sight, nil
-		} else if err != nil {
-			return sight, err
-		}
-		if errors.Is(sight.rootErr, zkclient.ErrNoNode) {
-			continue // made meanwhile
-		}
-		sight.id, sight.doubt = versionOf(stat), sight.rootErr
-		if sight.doubt == nil {
-			sight.doubt = b.c.VouchNode(ctx, s, sight.root, b.path())
-		}
-		if isConnection(sight.doubt) {
-			return sight, sight.doubt
-		}
-		now, err := s.Stat(ctx, b.path())
-		switch {
-		case errors.Is(err, zkclient.ErrNoNode):
-			continue
-		case err != nil:
-			return sight, err
-		case now.Czxid != stat.Czxid || now.Aversion != stat.Aversion:
-			continue
-		}
-		if sight.rec, err = decodeBoard(data); err != nil && sight.doubt == nil {
-			sight.doubt = fmt.Errorf("the list cannot be read: %w", znode.InNode(err, b.path()))
-		}
-		return sight, nil
-	}
-}
-
-// isConnection reports whether err says nothing about the data.
-func isConnection(err error) bool {
-	return err != nil && !zkclient.IsUntrusted(err) && !errors.Is(err, zkclient.ErrNoNode) && !errors.Is(err, zkclient.ErrNoAuth)
 }
 
 func (b *OverrideBoard) read(ctx context.Context, s *zkclient.Session, w *zkclient.Watcher) ([]byte, *zkclient.Stat, error) {
@@ -410,67 +269,6 @@ func sameACL(a, b []zkclient.ACLEntry) bool {
 	return !slices.ContainsFunc(a, in(b)) && !slices.ContainsFunc(b, in(a))
 }
 
-// --- the record ---------------------------------------------------------------------
-
-// boardRecord is the data of the node.
-type boardRecord struct {
-	Format int          `json:"format"`
-	Posted []boardEntry `json:"overrides"`
-}
-
-type boardEntry struct {
-	Override override.Override `json:"override"`
-	By       string            `json:"posted_by"`
-	At       time.Time         `json:"posted_at"`
-	Write    string            `json:"write"` // the call that posted it
-}
-
-func decodeBoard(data []byte) (boardRecord, error) {
-	rec := boardRecord{Format: znode.RecordFormat}
-	if len(bytes.TrimSpace(data)) == 0 {
-		return rec, nil
-	}
-	rec.Format = 0 // it has to say
-	if err := znode.Decode(data, &rec, &rec.Format); err != nil {
-		return boardRecord{}, err
-	}
-	return rec, nil
-}
-
-func (r *boardRecord) encode() ([]byte, error) {
-	slices.SortFunc(r.Posted, func(a, b boardEntry) int { return strings.Compare(a.Override.ID, b.Override.ID) })
-	r.Format = znode.RecordFormat
-	data, err := json.Marshal(r)
-	if err == nil && len(data) > maxOverridesBytes {
-		return nil, fmt.Errorf("all overrides together would take %d bytes, more than %d; clear some (lockkeeper override ls)", len(data), maxOverridesBytes)
-	}
-	return data, err
-}
-
-func (r *boardRecord) find(id string) int {
-	return slices.IndexFunc(r.Posted, func(e boardEntry) bool { return e.Override.ID == id })
-}
-
-// drop removes what has ended.
-func (r *boardRecord) drop(now time.Time) {
-	r.Posted = slices.DeleteFunc(r.Posted, func(e boardEntry) bool { return !now.Before(e.Override.Until) })
-}
-
-func (r *boardRecord) ids() (ids []string) {
-	for _, e := range r.Posted {
-		ids = append(ids, e.Override.ID)
-	}
-	return ids
-}
-
-func (r *boardRecord) posted() []PostedOverride {
-	posted := make([]PostedOverride, 0, len(r.Posted))
-	for _, e := range r.Posted {
-		posted = append(posted, PostedOverride{Override: e.Override, PostedBy: e.By, PostedAt: e.At})
-	}
-	return posted
-}
-
 // NoOverrideError is returned by OverrideBoard.Clear for an ID that no override
 // has.
 type NoOverrideError struct {
@@ -484,10 +282,4 @@ func (e *NoOverrideError) Error() string {
 		there = "there are " + strings.Join(e.Posted, ", ")
 	}
 	return fmt.Sprintf("override %q not cleared: there is none of that name, or it has ended; %s", e.ID, there)
-}
-
-// CheckOverrides returns a *RecordError for data of the board that cannot be read.
-func CheckOverrides(data []byte) error {
-	_, err := decodeBoard(data)
-	return err
 }

@@ -119,16 +119,7 @@ func (c *claiming) tick(v *tickView, ask Ask, limit int) (w tickWrite) {
 		return w
 	}
 	if e := rec.ended(c.note.ID); e != nil { // an earlier call recorded it
-		switch {
-		case e.Outcome != Skipped: // claimed, and found dead by others since
-			c.claim = Claim{Verdict: Taken, Last: rec.decided()}
-		case e.Reason == ReasonPaused:
-			c.claim.Verdict = Paused
-		case e.Reason == ReasonEarly:
-			c.claim.Verdict = LeftOut
-		default:
-			c.claim.Verdict = Overlap
-		}
+		c.recall(rec, e)
 		return w
 	}
 	if c.claim.Verdict == Buffered && rec.waits(instant) { // an earlier call recorded it
@@ -168,6 +159,26 @@ func (c *claiming) tick(v *tickView, ask Ask, limit int) (w tickWrite) {
 	if oldest != nil {
 		c.claim.Run = rec.publicRun(oldest)
 	}
+	return c.overlap(v, w, ask, again)
+}
+
+// recall makes the claim what an earlier call has recorded of the tick.
+func (c *claiming) recall(rec *tickRecord, e *endNote) {
+	switch {
+	case e.Outcome != Skipped: // claimed, and found dead by others since
+		c.claim = Claim{Verdict: Taken, Last: rec.decided()}
+	case e.Reason == ReasonPaused:
+		c.claim.Verdict = Paused
+	case e.Reason == ReasonEarly:
+		c.claim.Verdict = LeftOut
+	default:
+		c.claim.Verdict = Overlap
+	}
+}
+
+// overlap does with a tick that overlaps what the caller asks for.
+func (c *claiming) overlap(v *tickView, w tickWrite, ask Ask, again bool) tickWrite {
+	rec, instant := &v.record, c.note.Instant
 	switch {
 	case ask.OnOverlap == TellOverlap:
 		return c.tell(w, again)

@@ -2,6 +2,7 @@ package zkclient
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -60,4 +61,41 @@ func (s *Session) ReadACL(ctx context.Context, path string) ([]ACL, *zk.Stat, er
 		list[i] = ACL{Permissions: Permission(a.Perms), Scheme: a.Scheme, ID: a.ID}
 	}
 	return list, r.stat, nil
+}
+
+func sameIDs(a, b []aclID) bool {
+	in := func(all []aclID) func(aclID) bool { return func(id aclID) bool { return !slices.Contains(all, id) } }
+	return !slices.ContainsFunc(a, in(b)) && !slices.ContainsFunc(b, in(a))
+}
+
+// knownIDs names some without hashes.
+func knownIDs(ids []aclID) string {
+	if len(ids) == 0 {
+		return "none"
+	}
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = Legible(id.known())
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// anyone may be a contender, and nothing else.
+var anyone = aclID{"world", "anyone"}
+
+// parseContender reads one of Config.Contenders.
+func parseContender(s string) (aclID, error) {
+	if s == anyone.String() {
+		return anyone, nil
+	}
+	return parseOperator(s)
+}
+
+// named is who a client is, for people.
+func (a aclID) named() string {
+	if a == (aclID{}) {
+		return "a client without credentials"
+	}
+	return a.known()
 }

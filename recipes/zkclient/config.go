@@ -195,10 +195,35 @@ func (cfg Config) Validate() error { return cfg.complete() }
 
 // complete fills in defaults and reports everything that is wrong.
 func (cfg *Config) complete() error {
-	var errs []error
+	errs := cfg.completeAddress()
 	bad := func(field, format string, args ...any) {
 		errs = append(errs, &RequestError{Field: field, Reason: fmt.Sprintf(format, args...)})
 	}
+	cfg.completeLimits(bad)
+	if cfg.Auth != nil && (cfg.Auth.User == "" || strings.Contains(cfg.Auth.User, ":")) {
+		bad("auth", "the digest user %q must not be empty nor contain a colon", cfg.Auth.User)
+	}
+	cfg.checkAccess(bad)
+	if cfg.X509 {
+		cfg.checkX509(bad)
+	}
+	if cfg.TLS != nil {
+		checkTLS(cfg.TLS, bad)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Dialer == nil {
+		cfg.Dialer = dialNetwork
+	}
+	if cfg.TLS != nil {
+		cfg.Dialer = dialTLS(cfg.Dialer, cfg.TLS)
+	}
+	return errors.Join(errs...)
+}
+
+// completeAddress is complete for the servers and the nodes on them.
+func (cfg *Config) completeAddress() (errs []error) {
 	if len(cfg.Servers) == 0 {
 		cfg.Servers = []string{"localhost:2181"}
 	}
@@ -222,6 +247,11 @@ func (cfg *Config) complete() error {
 			errs = append(errs, err)
 		}
 	}
+	return errs
+}
+
+// completeLimits is complete for counts and durations.
+func (cfg *Config) completeLimits(bad func(field, format string, args ...any)) {
 	if cfg.QueueLimit == 0 {
 		cfg.QueueLimit = DefaultQueueLimit
 	}
@@ -247,39 +277,29 @@ func (cfg *Config) complete() error {
 	if cfg.ConnectTimeout < 0 {
 		bad("connect_timeout", "%s is negative; write for example 5s", cfg.ConnectTimeout)
 	}
-	if cfg.Auth != nil && (cfg.Auth.User == "" || strings.Contains(cfg.Auth.User, ":")) {
-		bad("auth", "the digest user %q must not be empty nor contain a colon", cfg.Auth.User)
+}
+
+// checkX509 checks that the client certificate can say who the client is.
+func (cfg *Config) checkX509(bad func(field, format string, args ...any)) {
+	if cfg.Auth != nil {
+		bad("x509", "the client has a digest user already; give one of the two")
 	}
-	cfg.checkAccess(bad)
-	if cfg.X509 {
-		if cfg.Auth != nil {
-			bad("x509", "the client has a digest user already; give one of the two")
-		}
-		if subject, err := certificateSubject(cfg.TLS); err != nil {
-			bad("x509", "%v", err)
-		} else if _, err := parseOperator("x509:" + subject); err != nil {
-			bad("x509", "the subject of the client certificate cannot be used: %v", err)
-		}
+	if subject, err := certificateSubject(cfg.TLS); err != nil {
+		bad("x509", "%v", err)
+	} else if _, err := parseOperator("x509:" + subject); err != nil {
+		bad("x509", "the subject of the client certificate cannot be used: %v", err)
 	}
-	if t := cfg.TLS; t != nil {
-		if t.InsecureSkipVerify && t.VerifyConnection == nil && t.VerifyPeerCertificate == nil {
-			bad("tls", "InsecureSkipVerify accepts any server; "+
-				"put the certificate authority into RootCAs, and the name of the servers' certificates into ServerName")
-		}
-		if t.MinVersion != 0 && t.MinVersion < tls.VersionTLS12 {
-			bad("tls", "a minimum of %s can be broken into; leave MinVersion out for %s", tls.VersionName(t.MinVersion), tls.VersionName(tls.VersionTLS12))
-		}
+}
+
+// checkTLS refuses settings under which the connection is not safe.
+func checkTLS(t *tls.Config, bad func(field, format string, args ...any)) {
+	if t.InsecureSkipVerify && t.VerifyConnection == nil && t.VerifyPeerCertificate == nil {
+		bad("tls", "InsecureSkipVerify accepts any server; "+
+			"put the certificate authority into RootCAs, and the name of the servers' certificates into ServerName")
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	if t.MinVersion != 0 && t.MinVersion < tls.VersionTLS12 {
+		bad("tls", "a minimum of %s can be broken into; leave MinVersion out for %s", tls.VersionName(t.MinVersion), tls.VersionName(tls.VersionTLS12))
 	}
-	if cfg.Dialer == nil {
-		cfg.Dialer = dialNetwork
-	}
-	if cfg.TLS != nil {
-		cfg.Dialer = dialTLS(cfg.Dialer, cfg.TLS)
-	}
-	return errors.Join(errs...)
 }
 
 // CheckOurs refuses a path that we cannot live under.

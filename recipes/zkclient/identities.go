@@ -19,33 +19,6 @@ type Identities struct {
 	Operators, Contenders, Readers []string
 }
 
-// An operator leaves the identities in ZooKeeper (lockkeeper init), so that
-// other clients need their own credentials and nothing else. Access control
-// lists cannot tell: ZooKeeper hides the hashes in them from clients that may
-// not change them.
-//
-//	<root>/identities   persistent: the three lists, as JSON; operators may write it, contenders and readers read it
-type identitiesRecord struct {
-	Format     int      `json:"format"`
-	Operators  []string `json:"operators"`
-	Contenders []string `json:"contenders,omitempty"`
-	Readers    []string `json:"readers,omitempty"`
-}
-
-// identities is what the node of a root has.
-func (a access) identities() []byte {
-	texts := func(ids []aclID) (list []string) {
-		for _, id := range ids {
-			list = append(list, id.String())
-		}
-		slices.Sort(list)
-		return list
-	}
-	return znode.Encode(identitiesRecord{
-		Format: znode.RecordFormat, Operators: texts(a.operators), Contenders: texts(a.contenders), Readers: texts(a.readers),
-	})
-}
-
 // any reports whether there are lists at all.
 func (a access) any() bool { return a.named() || len(a.operators) > 0 }
 
@@ -170,36 +143,6 @@ func (s *Session) identities(ctx context.Context, node string) (access, error) {
 	return a, znode.InNode(err, node)
 }
 
-// CheckIdentitiesRecord says what is wrong with the lists that stand in a node: a *RecordError without the node.
-func CheckIdentitiesRecord(data []byte) error {
-	_, err := decodeIdentities(data)
-	return err
-}
-
-func decodeIdentities(data []byte) (a access, err error) {
-	var rec identitiesRecord
-	if err := znode.Decode(data, &rec, &rec.Format); err != nil {
-		return access{}, err
-	}
-	for _, list := range []struct {
-		texts []string
-		parse func(string) (aclID, error)
-		into  *[]aclID
-	}{{rec.Operators, parseOperator, &a.operators}, {rec.Contenders, parseContender, &a.contenders}, {rec.Readers, parseOperator, &a.readers}} {
-		for _, text := range list.texts {
-			id, err := list.parse(text)
-			if err != nil {
-				return access{}, &znode.RecordError{Err: err}
-			}
-			*list.into = append(*list.into, id)
-		}
-	}
-	if len(a.operators) == 0 {
-		return access{}, &znode.RecordError{Err: errors.New("it names no operators")}
-	}
-	return a, nil
-}
-
 // disagreement says how the lists of the configuration differ from those in
 // ZooKeeper, and what to do; "" if they do not. Operators alone may be named to be
 // sure of them: then the other lists are those in ZooKeeper.
@@ -232,24 +175,6 @@ func (c *Client) disagreement(posted access) string {
 	return ""
 }
 
-func sameIDs(a, b []aclID) bool {
-	in := func(all []aclID) func(aclID) bool { return func(id aclID) bool { return !slices.Contains(all, id) } }
-	return !slices.ContainsFunc(a, in(b)) && !slices.ContainsFunc(b, in(a))
-}
-
-// knownIDs names some without hashes.
-func knownIDs(ids []aclID) string {
-	if len(ids) == 0 {
-		return "none"
-	}
-	names := make([]string, len(ids))
-	for i, id := range ids {
-		names[i] = Legible(id.known())
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
-
 // known names all lists, without hashes.
 func (a access) known() string {
 	text := "operators " + knownIDs(a.operators)
@@ -265,25 +190,6 @@ func (a access) known() string {
 // has reports whether an identity is in one of the lists.
 func (a access) has(id aclID) bool {
 	return slices.Contains(a.operators, id) || slices.Contains(a.contenders, id) || slices.Contains(a.readers, id)
-}
-
-// anyone may be a contender, and nothing else.
-var anyone = aclID{"world", "anyone"}
-
-// parseContender reads one of Config.Contenders.
-func parseContender(s string) (aclID, error) {
-	if s == anyone.String() {
-		return anyone, nil
-	}
-	return parseOperator(s)
-}
-
-// named is who a client is, for people.
-func (a aclID) named() string {
-	if a == (aclID{}) {
-		return "a client without credentials"
-	}
-	return a.known()
 }
 
 // vouchIdentities checks that only those who are operators by the node could

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // List returns the children of a node with its stat, of one moment.
@@ -27,4 +29,27 @@ func (c *Client) Children(ctx context.Context, path string) ([]string, error) {
 		})
 		return nodes, err
 	}, nil)
+}
+
+type nodeList struct {
+	names []string
+	stat  *zk.Stat
+}
+
+// List returns the children of path together with its stat, from one snapshot.
+func (s *Session) List(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	r, err := call(ctx, s, func(c *zk.Conn) (nodeList, error) { return s.readList(c, path) })
+	return r.names, r.stat, denied(err, path, PermissionRead)
+}
+
+func (s *Session) readList(c *zk.Conn, path string) (nodeList, error) {
+	if p := s.Post(zkwire.OpGetChildren2, []any{NodeRead(path)}, false); p != nil {
+		r, err := p.reply(s)
+		if err != nil {
+			return nodeList{}, err
+		}
+		return nodeList{p.names, r[0].Stat}, nil
+	}
+	names, stat, err := c.Children(path)
+	return nodeList{names, stat}, err
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -39,47 +37,39 @@ func (s *Session) watchdog() {
 	defer timer.Stop()
 	for {
 		now := s.clock.awake()
-		s.mu.Lock()
-		step := max(s.timeout/32, 5*time.Millisecond)
-		end := s.deadlineLocked()
-		timeout, l, epoch := s.timeout, s.link, s.epoch
-		greeted := epoch > 0 && s.id != 0 && l != nil && s.lastAck >= l.born
-		atRisk := s.atRiskLocked(now)
-		news := atRisk != s.risk
-		s.risk = atRisk
-		exposed := s.down || atRisk
-		stuck := s.id != 0 && now.Sub(s.lastAck) > 2*timeout && now.Sub(s.downFrom) > 2*timeout && (l == nil || now.Sub(l.born) > 2*timeout)
-		s.mu.Unlock()
+		seen := s.checkUp(now)
+		l, end := seen.link, seen.end
 
 		s.heartbeat(now)
 		if l != nil {
-			if err := l.late(now, timeout, greeted); err != nil {
+			if err := l.late(now, seen.timeout, seen.greeted); err != nil {
 				s.note(err)
 				_ = l.Close()
 			}
 		}
 		switch {
-		case news && atRisk:
+		case seen.news && seen.atRisk:
 			s.warn(end)
-		case news:
+		case seen.news:
 			s.reassure()
 		}
 		if now >= end { // planted-bug no-session-deadline: if false {
 			s.lose(fmt.Errorf("no answer for %s", now.Sub(s.lastAckNow()).Round(time.Millisecond)))
 			s.greetAgain(l, now)
 		} else {
-			if exposed {
+			if seen.exposed {
 				s.LoseExposed()
 			}
 			s.loseBlind(now)
 			s.verify(now)
 		}
-		if stuck && s.timesDialled() == 0 {
+		if seen.stuck && s.timesDialled() == 0 {
 			s.end(fmt.Errorf("%w: the client library is stuck", ErrSessionOver))
 		}
 		if s.unwanted(now) {
 			s.end(fmt.Errorf("%w: given up, since the servers hang up on it: they have lost data, or have had no quorum for long", ErrSessionOver))
 		}
+		step := seen.step
 		if now < end {
 			step = min(step, max(end.Sub(now), time.Millisecond))
 		}
@@ -90,6 +80,40 @@ func (s *Session) watchdog() {
 		case <-s.over:
 			return
 		}
+	}
+}
+
+// A checkup is what the watchdog sees of its session.
+type checkup struct {
+	step    time.Duration // until the next one, at most
+	end     Instant       // of the holds
+	timeout time.Duration // of the session
+	link    *link         // nil: there is none
+	greeted bool          // on this link
+	atRisk  bool          // the holders are
+	news    bool          // atRisk is other than it was
+	exposed bool
+	stuck   bool // the library is
+}
+
+// checkUp takes note of whether the holders are at risk.
+func (s *Session) checkUp(now Instant) checkup {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, long, end := s.link, 2*s.timeout, s.deadlineLocked()
+	atRisk := s.atRiskLocked(now)
+	news := atRisk != s.risk
+	s.risk = atRisk
+	return checkup{
+		step:    max(s.timeout/32, 5*time.Millisecond),
+		end:     end,
+		timeout: s.timeout,
+		link:    l,
+		greeted: s.epoch > 0 && s.id != 0 && l != nil && s.lastAck >= l.born,
+		atRisk:  atRisk,
+		news:    news,
+		exposed: s.down || atRisk,
+		stuck:   s.id != 0 && now.Sub(s.lastAck) > long && now.Sub(s.downFrom) > long && (l == nil || now.Sub(l.born) > long),
 	}
 }
 
@@ -181,62 +205,6 @@ func (s *Session) TimeoutNow() time.Duration {
 	return s.timeout
 }
 
-func (s *Session) holding() []Tenant {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	held := make([]Tenant, 0, len(s.tenants))
-	for t := range s.tenants {
-		held = append(held, t)
-	}
-	return held
-}
-
-// warn tells holders that the session is in danger.
-func (s *Session) warn(end Instant) {
-	beside(s.holding(), func(t Tenant) { t.AtRisk(end.Sub(s.clock.now())) })
-}
-
-// reassure tells holders that the danger is over.
-func (s *Session) reassure() {
-	safe := slices.DeleteFunc(s.holding(), func(t Tenant) bool { _, cares := t.(Reassured); return !cares })
-	beside(safe, func(t Tenant) { t.(Reassured).Safe() })
-}
-
-// lose ends everything that is held.
-func (s *Session) lose(cause error) {
-	beside(s.holding(), func(t Tenant) { t.SessionLost(cause) })
-}
-
-// LoseExposed ends what may be taken over while the client cannot learn of it:
-// holds past their lease or past their grace.
-func (s *Session) LoseExposed() {
-	s.mu.Lock()
-	exposed := s.down || s.risk
-	s.mu.Unlock()
-	if !exposed {
-		return
-	}
-	now := s.clock.awake()
-	overdue := slices.DeleteFunc(s.holding(), func(t Tenant) bool { return !t.Overdue(now) })
-	beside(overdue, func(t Tenant) { t.SessionLost(errExposed) })
-}
-
-// loseBlind ends what may have been taken over unnoticed: no read of it was
-// answered for as long as a session lasts, though other requests got answers.
-func (s *Session) loseBlind(now Instant) {
-	blind := slices.DeleteFunc(s.holding(), func(t Tenant) bool {
-		e, ok := t.(Evictable)
-		return !ok || !e.Blind(now)
-	})
-	beside(blind, func(t Tenant) { t.SessionLost(errBlind) })
-}
-
-// Why a tenant is lost before the session is.
-var (
-	errExposed = errors.New("cut off after the end of the lease or grace")
-	errBlind   = errors.New("no answer in time to the question whether it is held yet")
-)
-
 // Check ends a tenant that does not certainly hold right now, with the time counted that the machine was suspended: a process
 // that was stopped for long may come here before its timers have noticed. It does not ask ZooKeeper.
 func (s *Session) Check(t Tenant) {
@@ -287,50 +255,6 @@ func (s *Session) verify(now Instant) {
 		s.verifying = false
 		s.mu.Unlock()
 	})
-}
-
-// tellingTakes is how long the watchdog waits for listeners.
-const tellingTakes = 20 * time.Millisecond
-
-// beside calls f for all of these at the same time: a listener that blocks,
-// though it must not, keeps neither the others nor the watchdog from their duty.
-func beside(tenants []Tenant, f func(Tenant)) {
-	if len(tenants) == 0 {
-		return
-	}
-	var calls sync.WaitGroup
-	for _, t := range tenants {
-		calls.Go(func() { f(t) })
-	}
-	done := make(chan struct{})
-	go func() {
-		calls.Wait()
-		close(done)
-	}()
-	timer := time.NewTimer(tellingTakes)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	}
-}
-
-// Hold registers a tenant, unless the session can no longer carry one.
-func (s *Session) Hold(t Tenant) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.overErr != nil || s.clock.awake() >= s.deadlineLocked() {
-		return false
-	}
-	s.tenants[t] = struct{}{}
-	return true
-}
-
-// Unhold forgets a tenant, which has ended.
-func (s *Session) Unhold(t Tenant) {
-	s.mu.Lock()
-	delete(s.tenants, t)
-	s.mu.Unlock()
 }
 
 // turnedAway is called when a server has hung up in place of a greeting.

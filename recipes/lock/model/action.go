@@ -59,6 +59,7 @@ const (
 	actPasses
 )
 
+//nolint:cyclop,funlen // one case for each kind of action
 func (a action) String() string {
 	who := requestName(int(a.who))
 	switch a.kind {

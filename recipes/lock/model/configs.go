@@ -36,6 +36,8 @@ func becomes(k int) func(*Request) { return func(r *Request) { r.Becomes = k } }
 
 // Bounded returns the configurations that a test explores to the end in seconds.
 // Their requests are called A, B, C and D.
+//
+//nolint:funlen // a table
 func Bounded() []Config {
 	return []Config{
 		{
@@ -186,6 +188,8 @@ func Bounded() []Config {
 }
 
 // Narrow returns configurations that each are made to miss a guard soon.
+//
+//nolint:funlen // a table
 func Narrow() []Config {
 	return []Config{
 		{

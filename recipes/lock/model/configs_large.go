@@ -1,6 +1,8 @@
 package model
 
 // Large returns the configurations that take minutes.
+//
+//nolint:funlen // a table
 func Large() []Config {
 	return []Config{
 		{

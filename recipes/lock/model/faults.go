@@ -39,6 +39,7 @@ func (x *explorer) lives(s *state, client int) bool {
 // the next one.
 //
 //go:norace
+//nolint:cyclop // one case for each state that a session can leave behind
 func (x *explorer) expire(s *state, client int, late bool) {
 	t := *s
 	t.expiries--
@@ -125,6 +126,7 @@ func (x *explorer) mishaps(s *state, i int) {
 // operator is the step in which an operator breaks the lock of a holder.
 //
 //go:norace
+//nolint:cyclop // one case for each step of an operator
 func (x *explorer) operator(s *state) {
 	b, h := &s.operator, s.head()
 	t := *s

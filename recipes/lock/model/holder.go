@@ -3,6 +3,7 @@ package model
 // holder makes the steps of one that believes to hold.
 //
 //go:norace
+//nolint:cyclop,funlen // one case for each step of a holder
 func (x *explorer) holder(s *state, i int) {
 	l, me := &s.locals[i], uint8(1)<<i
 	h := x.view(s, i)

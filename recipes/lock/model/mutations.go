@@ -12,6 +12,8 @@ type Mutation struct {
 }
 
 // Mutations returns one for each guard.
+//
+//nolint:funlen // a table
 func Mutations() []Mutation {
 	const (
 		late       = "two clients, two sessions end, late requests"

@@ -138,6 +138,7 @@ func (x *explorer) firstOf(s *state, set uint8) int {
 // pending is the transaction that a request has decided on; opNone: it has not.
 //
 //go:norace
+//nolint:cyclop // one case for each state of a request
 func (x *explorer) pending(s *state, i int) op {
 	l := &s.locals[i]
 	switch l.pc {
@@ -195,6 +196,7 @@ func (x *explorer) pending(s *state, i int) op {
 // reply is what a request makes of an answer.
 //
 //go:norace
+//nolint:cyclop,funlen // one case for each transaction and answer
 func (x *explorer) reply(t *state, i int, o op, ok bool) {
 	l, me := &t.locals[i], uint8(1)<<i
 	h := t.head()

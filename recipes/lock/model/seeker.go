@@ -63,6 +63,7 @@ func (x *explorer) seeker(s *state, i int) {
 // ends.
 //
 //go:norace
+//nolint:cyclop // one case for each thing that it can find
 func (x *explorer) findCompanion(s *state, i int) {
 	l, r, of := &s.locals[i], x.c.Requests[i], uint8(1)<<x.c.Requests[i].Of
 	t := *s

@@ -105,6 +105,7 @@ func (x *explorer) remove(t *state, h *snapshot, i int) {
 // transact carries a transaction out, or refuses it whole.
 //
 //go:norace
+//nolint:cyclop,funlen // one case for each transaction
 func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 	l, me := &t.locals[i], uint8(1)<<i
 	if h.lives == 0 && o != opEnsure {

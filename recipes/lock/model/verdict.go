@@ -12,6 +12,7 @@ func (l *local) believes() bool {
 // unsafe says which promise a state breaks.
 //
 //go:norace
+//nolint:cyclop // one case for each promise
 func (x *explorer) unsafe(s *state) string {
 	h := s.head()
 	holders := h.list() & h.g
@@ -63,6 +64,7 @@ func (x *explorer) left(s *state, i int) bool {
 // stuck says who waits in vain in a state in which nothing goes on.
 //
 //go:norace
+//nolint:cyclop // one case for each way to wait
 func (x *explorer) stuck(s *state) string {
 	h := s.head()
 	list := h.list()

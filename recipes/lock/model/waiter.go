@@ -3,6 +3,7 @@ package model
 // waiter makes the steps of one that queues.
 //
 //go:norace
+//nolint:cyclop // one case for each step of a waiter
 func (x *explorer) waiter(s *state, i int) {
 	l := &s.locals[i]
 	h := x.view(s, i)
@@ -181,6 +182,7 @@ func (x *explorer) begin(t *state, i int, token uint8) {
 // decide is what a waiter does with G and the list.
 //
 //go:norace
+//nolint:cyclop,funlen // the whole decision stands in one place, as in the package that is modelled
 func (x *explorer) decide(s *state, i int) {
 	l, me := &s.locals[i], uint8(1)<<i
 	t := *s
