@@ -16,7 +16,8 @@ func (r *reader) adviseScopes(entries []jobEntry) {
 	byScope := map[string][]lockOfJob{}
 	for _, e := range entries {
 		for _, lock := range e.locks {
-			byScope[lock.scope] = append(byScope[lock.scope], lockOfJob{lock, e.Name, slices.ContainsFunc(e.locks, lockEntry.isTry)})
+			byScope[lock.scope] = append(byScope[lock.scope],
+				lockOfJob{lock, e.Name, slices.ContainsFunc(e.locks, lockEntry.isTry)})
 		}
 	}
 	for _, scope := range slices.Sorted(maps.Keys(byScope)) {
@@ -73,7 +74,8 @@ func (r *reader) advisePatience(l, below lockOfJob) {
 	if waiting.given {
 		at = waiting.at
 	}
-	r.warn(at, fmt.Sprintf("waiting_timeout (%s%s) is shorter than the cleanup_timeout (%s) of the job %s, which has the same scope: this one would give up first",
+	r.warn(at, fmt.Sprintf("waiting_timeout (%s%s) is shorter than the cleanup_timeout (%s) of the job %s, "+
+		"which has the same scope: this one would give up first",
 		words.Duration(*waiting.v), waiting.origin(), words.Duration(below.cleanup.v), quote(below.job)),
 		fmt.Sprintf("write %s or more", words.Duration(below.cleanup.v)))
 }
@@ -98,7 +100,9 @@ func (r *reader) adviseTogether(locks []lockEntry) {
 		if acquire.v != nil {
 			length = words.Duration(*acquire.v)
 		}
-		r.warn(acquire.at, fmt.Sprintf("acquire_timeout (%s) does nothing: that of %s is shorter (%s%s), and the shortest counts for all locks of a job",
-			length, quote(shortest.scope), words.Duration(*shortest.acquire.v), shortest.acquire.origin()), "remove it, or write the same for all")
+		r.warn(acquire.at, fmt.Sprintf(
+			"acquire_timeout (%s) does nothing: that of %s is shorter (%s%s), and the shortest counts for all locks of a job",
+			length, quote(shortest.scope), words.Duration(*shortest.acquire.v), shortest.acquire.origin()),
+			"remove it, or write the same for all")
 	}
 }

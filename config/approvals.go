@@ -54,9 +54,13 @@ var approvalsShape = shape{
 	name:    "approvals",
 	example: "write it like {deadline: 15m, rules: [{when: {victim: batch}, then: force}]}",
 	keys: []key{
-		to("deadline", positive, emergency.DefaultDeadline, "How long people have to decide; then the request fails.", func(a *Approvals) *time.Duration { return &a.Deadline }),
-		to("rules", of[[]emergency.Rule]{kind: listOf(like(&ruleShape)), read: (*reader).rules}, "", "What is decided without asking a person: the first rule that fits.", func(a *Approvals) *[]emergency.Rule { return &a.Rules }),
-		compared(by("temporal", like(&approvalsTemporalShape), "", "Asks people in workflows of the Temporal server, {} with all defaults; without it, on a board in ZooKeeper.", (*reader).approvalsTemporal),
+		to("deadline", positive, emergency.DefaultDeadline, "How long people have to decide; then the request fails.",
+			func(a *Approvals) *time.Duration { return &a.Deadline }),
+		to("rules", of[[]emergency.Rule]{kind: listOf(like(&ruleShape)), read: (*reader).rules}, "",
+			"What is decided without asking a person: the first rule that fits.",
+			func(a *Approvals) *[]emergency.Rule { return &a.Rules }),
+		compared(by("temporal", like(&approvalsTemporalShape), "", "Asks people in workflows of the Temporal server, "+
+			"{} with all defaults; without it, on a board in ZooKeeper.", (*reader).approvalsTemporal),
 			func(a *Approvals) *TemporalApprovals { return a.Temporal }, nil),
 	},
 	hints: map[string]string{"timeout": `did you mean "deadline"?`},
@@ -66,11 +70,21 @@ var approvalsTemporalShape = shape{
 	name:    "approvals.temporal",
 	example: "write it like {task_queue: lockkeeper-approvals, escalation: [{after: 5m, to: on-call}]}",
 	keys: []key{
-		to("task_queue", text("write a name such as orders-approvals"), filled(temporal.DefaultApprovalQueue), "Where daemons work on the workflows; one of its own for each cluster.", func(t *TemporalApprovals) *string { return &t.TaskQueue }),
-		to("trust", choice[Trust](TrustOperators, TrustTemporal), TrustOperators, "Whose approvals are believed: those that an operator has put on record in ZooKeeper, as lockkeeper approvals does, or those of every user whom the Temporal server lets update the workflow.", func(t *TemporalApprovals) *Trust { return &t.Trusted }),
-		to("escalation", of[[]temporal.EscalationStep]{kind: listOf(like(&escalationShape)), read: (*reader).escalation}, "", "Steps to take while there is no decision.", func(t *TemporalApprovals) *[]temporal.EscalationStep { return &t.Escalation }),
+		to("task_queue", text("write a name such as orders-approvals"), filled(temporal.DefaultApprovalQueue),
+			"Where daemons work on the workflows; one of its own for each cluster.",
+			func(t *TemporalApprovals) *string { return &t.TaskQueue }),
+		to("trust", choice[Trust](TrustOperators, TrustTemporal), TrustOperators,
+			"Whose approvals are believed: those that an operator has put on record in ZooKeeper, "+
+				"as lockkeeper approvals does, or those of every user whom the Temporal server lets update the workflow.",
+			func(t *TemporalApprovals) *Trust { return &t.Trusted }),
+		to("escalation", of[[]temporal.EscalationStep]{kind: listOf(like(&escalationShape)), read: (*reader).escalation}, "",
+			"Steps to take while there is no decision.",
+			func(t *TemporalApprovals) *[]temporal.EscalationStep { return &t.Escalation }),
 	},
-	hints: map[string]string{"queue": `did you mean "task_queue"?`, "address": "it belongs to the section temporal of the file", "namespace": "it belongs to the section temporal of the file", "deadline": "write it under approvals"},
+	hints: map[string]string{
+		"queue": `did you mean "task_queue"?`, "address": "it belongs to the section temporal of the file",
+		"namespace": "it belongs to the section temporal of the file", "deadline": "write it under approvals",
+	},
 }
 
 var escalationShape = shape{
@@ -78,9 +92,13 @@ var escalationShape = shape{
 	example: "write it like {after: 5m, to: on-call}",
 	keys: []key{
 		needed(by("after", aDuration, "", "How long there has been no answer by then.", (*reader).escalateAfter)),
-		needed(to("to", text("write a name"), "", "The addressee: the name is in the log, in the audit trail and with the approval.", func(e *temporal.EscalationStep) *string { return &e.To })),
+		needed(to("to", text("write a name"), "",
+			"The addressee: the name is in the log, in the audit trail and with the approval.",
+			func(e *temporal.EscalationStep) *string { return &e.To })),
 	},
-	hints: map[string]string{"at": `did you mean "after"?`, "in": `did you mean "after"?`, "notify": `did you mean "to"?`},
+	hints: map[string]string{
+		"at": `did you mean "after"?`, "in": `did you mean "after"?`, "notify": `did you mean "to"?`,
+	},
 }
 
 var ruleShape = shape{
@@ -88,9 +106,14 @@ var ruleShape = shape{
 	example: "write it like {when: {victim: batch, requestor: critical}, then: force}",
 	keys: []key{
 		apart("when", like(&whenShape), "", "Which requests it fits; without it, all."),
-		needed(to("then", choice[emergency.Verdict](emergency.Force, emergency.Deny, emergency.Ask), "", "force takes the lock, deny lets the request fail, ask leaves it to people.", func(r *emergency.Rule) *emergency.Verdict { return &r.Then }), "write then: force, deny or ask"),
+		needed(to("then", choice[emergency.Verdict](emergency.Force, emergency.Deny, emergency.Ask), "",
+			"force takes the lock, deny lets the request fail, ask leaves it to people.",
+			func(r *emergency.Rule) *emergency.Verdict { return &r.Then }), "write then: force, deny or ask"),
 	},
-	hints: map[string]string{"if": `did you mean "when"?`, "victim": "write it under when", "requestor": "write it under when", "scope": "write it under when"},
+	hints: map[string]string{
+		"if": `did you mean "when"?`, "victim": "write it under when", "requestor": "write it under when",
+		"scope": "write it under when",
+	},
 }
 
 var partyKind = oneOf(levelKind, kind{what: "class", scalar: ofName}, like(&partyShape))
@@ -103,23 +126,33 @@ var whenShape = shape{
 		apart("requestor", partyKind, "", "The request: exactly this priority, or the conditions of a party."),
 		apart("scope", aText, "", "A pattern; * stands for any text, slashes included, ? for one character."),
 	},
-	hints: map[string]string{"holder": `did you mean "victim"?`, "by": `did you mean "requestor"?`, "requester": `did you mean "requestor"?`},
+	hints: map[string]string{
+		"holder": `did you mean "victim"?`, "by": `did you mean "requestor"?`, "requester": `did you mean "requestor"?`,
+	},
 }
 
 // aBound is a priority that something has to be above or below.
-var aBound = of[*priority.Level]{kind: oneOf(levelKind, kind{what: "class", scalar: ofName}), read: func(r *reader, v value) (*priority.Level, bool) {
-	return bound(v, r.priority)
-}}
+var aBound = of[*priority.Level]{
+	kind: oneOf(levelKind, kind{what: "class", scalar: ofName}), read: func(r *reader, v value) (*priority.Level, bool) {
+		return bound(v, r.priority)
+	},
+}
 
 var partyShape = shape{
 	name:    "a party",
 	example: "write a class such as batch, a number, or {job: nightly-*, priority_below: 50}",
 	keys: []key{
-		to("job", text("write a pattern such as nightly-*"), "", "A pattern for the name of the job, or of another owner.", func(m *override.Match) *string { return &m.Job }),
-		to("priority_below", aBound, "", "Its priority is lower than this one.", func(m *override.Match) **priority.Level { return &m.PriorityBelow }),
-		to("priority_above", aBound, "", "Its priority is higher than this one.", func(m *override.Match) **priority.Level { return &m.PriorityAbove }),
+		to("job", text("write a pattern such as nightly-*"), "",
+			"A pattern for the name of the job, or of another owner.", func(m *override.Match) *string { return &m.Job }),
+		to("priority_below", aBound, "", "Its priority is lower than this one.",
+			func(m *override.Match) **priority.Level { return &m.PriorityBelow }),
+		to("priority_above", aBound, "", "Its priority is higher than this one.",
+			func(m *override.Match) **priority.Level { return &m.PriorityAbove }),
 	},
-	hints: map[string]string{"priority": "write the number or the class itself, without a mapping", "owner": `did you mean "job"?`, "name": `did you mean "job"?`},
+	hints: map[string]string{
+		"priority": "write the number or the class itself, without a mapping", "owner": `did you mean "job"?`,
+		"name": `did you mean "job"?`,
+	},
 }
 
 func (r *reader) rules(v value) (rules []emergency.Rule, ok bool) {
@@ -127,7 +160,8 @@ func (r *reader) rules(v value) (rules []emergency.Rule, ok bool) {
 	var last value // a rule that leaves nothing to those behind it
 	for _, item := range items {
 		if last.exists() {
-			r.warn(item, fmt.Sprintf("no request gets here: the rule at %d:%d fits all", last.line, last.column), "put this one before it, or remove it")
+			r.warn(item, fmt.Sprintf("no request gets here: the rule at %d:%d fits all", last.line, last.column),
+				"put this one before it, or remove it")
 		}
 		rule, all := r.rule(item)
 		if all && !last.exists() {
@@ -162,7 +196,9 @@ func (r *reader) escalateAfter(v value, s *temporal.EscalationStep) {
 	after, ok := r.positive(v)
 	s.AfterMS = after.Milliseconds()
 	if deadline := r.cfg.Approvals.Deadline; ok && after >= deadline {
-		r.warn(v, fmt.Sprintf("this step is never reached: the deadline is over by then, after %s", words.Duration(deadline)), "write less")
+		r.warn(v,
+			fmt.Sprintf("this step is never reached: the deadline is over by then, after %s", words.Duration(deadline)),
+			"write less")
 	}
 }
 
@@ -203,7 +239,8 @@ func (r *reader) party(when object, side, text string) (override.Match, string) 
 		if !ok {
 			return m, text
 		}
-		if below, above := m.PriorityBelow, m.PriorityAbove; below != nil && (*below == 0 || above != nil && *above+1 >= *below) {
+		if below, above := m.PriorityBelow, m.PriorityAbove; below != nil &&
+			(*below == 0 || above != nil && *above+1 >= *below) {
 			r.problem(v, "no priority is "+boundsText(m), "write bounds with a number between them")
 		}
 		if len(o.entries) == 0 && r.problems() == before {

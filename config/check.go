@@ -16,7 +16,8 @@ import (
 func (r *reader) checkPolicies(job jobEntry, locks bool) {
 	p := job.policies
 	if on := p.onPreempt; on.given && !on.bad && on.v.Then == jobs.PreemptedRequeue && !locks {
-		r.missing(on.at, "on_preempt requeue: there is no lock that could be preempted", "write the job's locks, or remove it")
+		r.missing(on.at,
+			"on_preempt requeue: there is no lock that could be preempted", "write the job's locks, or remove it")
 	}
 	if hold := job.holdAtLeast; hold.v > 0 && !locks {
 		r.missing(hold.at, "hold_at_least: there is no lock to hold", "write the job's locks, or remove it")
@@ -28,10 +29,12 @@ func (r *reader) checkPolicies(job jobEntry, locks bool) {
 	if hasty.lease.bad {
 		return
 	}
-	lease := fmt.Sprintf("lease_timeout%s (%s%s)", hasty.among(job.locks), words.Duration(hasty.lease.v), hasty.lease.origin())
+	lease := fmt.Sprintf("lease_timeout%s (%s%s)",
+		hasty.among(job.locks), words.Duration(hasty.lease.v), hasty.lease.origin())
 	if timeout := p.timeout; timeout.v > hasty.lease.v && (timeout.given || hasty.lease.given) {
-		r.warn(r.firstGiven(timeout.at, timeout.given, hasty.lease.at), fmt.Sprintf("timeout (%s%s) is longer than %s: after the lease any request may preempt the job",
-			words.Duration(timeout.v), timeout.origin(), lease), "write a lease_timeout as long as the work may take")
+		r.warn(r.firstGiven(timeout.at, timeout.given, hasty.lease.at),
+			fmt.Sprintf("timeout (%s%s) is longer than %s: after the lease any request may preempt the job",
+				words.Duration(timeout.v), timeout.origin(), lease), "write a lease_timeout as long as the work may take")
 	}
 	if hold := job.holdAtLeast; hold.v > hasty.lease.v {
 		r.warn(hold.at, fmt.Sprintf("hold_at_least (%s) is longer than %s: after the lease any request may preempt the job",
@@ -56,15 +59,19 @@ func (r *reader) checkPeriod(job jobEntry) {
 		if !jitter.given {
 			at = job.name
 		}
-		r.problem(at, fmt.Sprintf("jitter (%s%s) must be shorter than the time between two ticks (%s)", words.Duration(jitter.v), jitter.origin(), every), "write a shorter jitter in the job")
+		r.problem(at, fmt.Sprintf("jitter (%s%s) must be shorter than the time between two ticks (%s)",
+			words.Duration(jitter.v), jitter.origin(), every), "write a shorter jitter in the job")
 	}
 	waits := p.overlap.v.Policy == jobs.OverlapAllowAll
 	if !waits && p.retry.given && pauses >= period {
-		r.warn(p.retry.at, fmt.Sprintf("the pauses between %d retries (%s in all) take longer than the time between two ticks (%s): ticks come due meanwhile",
-			p.retry.v.Max, words.Duration(pauses), every), "write a smaller max, or shorter pauses")
+		r.warn(p.retry.at, fmt.Sprintf("the pauses between %d retries (%s in all) take longer than the time between two "+
+			"ticks (%s): ticks come due meanwhile", p.retry.v.Max, words.Duration(pauses), every),
+			"write a smaller max, or shorter pauses")
 	}
 	if hold := job.holdAtLeast; hold.v >= period {
-		r.warn(hold.at, fmt.Sprintf("hold_at_least (%s) is not shorter than the time between two ticks (%s): ticks come due meanwhile", words.Duration(hold.v), every), "write a shorter one")
+		r.warn(hold.at,
+			fmt.Sprintf("hold_at_least (%s) is not shorter than the time between two ticks (%s): ticks come due meanwhile",
+				words.Duration(hold.v), every), "write a shorter one")
 	}
 }
 

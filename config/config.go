@@ -164,7 +164,9 @@ func Load(name string, opts Options) (*Config, error) {
 
 // unreadFile is what is wrong with a file that cannot be read.
 func unreadFile(name string, err error) Problem {
-	return Problem{File: name, What: fmt.Sprintf("the file cannot be read: %v", plainCause(err)), Instead: anotherFile(err)}
+	return Problem{
+		File: name, What: fmt.Sprintf("the file cannot be read: %v", plainCause(err)), Instead: anotherFile(err),
+	}
 }
 
 // Parse reads a configuration from data. Files that it names are looked for in
@@ -175,7 +177,10 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 		opts.Env = os.LookupEnv
 	}
 	src := readSource(data)
-	r := &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), works: opts.Funcs, strategies: opts.Strategies, read: contents{}, previous: opts.previous, pushed: opts.TemporalSchedules}
+	r := &reader{
+		decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), works: opts.Funcs, strategies: opts.Strategies,
+		read: contents{}, previous: opts.previous, pushed: opts.TemporalSchedules,
+	}
 	r.read.add(name, data, nil)
 	cfg := r.config(src)
 	problems, warnings := r.collect(name)
@@ -200,29 +205,52 @@ var fileShape = shape{
 	keys: []key{
 		needed(apart("version", wholeNumber(1, 1), "", "The version of this format.")),
 		compares(&zookeeperShape, apart("zookeeper", like(&zookeeperShape), "", "How to reach ZooKeeper.")),
-		compares(&temporalShape, apart("temporal", like(&temporalShape), "", "How to reach the Temporal server, for jobs that start workflows.")),
-		compares(&prioritiesShape, apart("priorities", like(&prioritiesShape), "", "Priorities by name, and who may preempt whom.")),
+		compares(&temporalShape,
+			apart("temporal", like(&temporalShape), "", "How to reach the Temporal server, for jobs that start workflows.")),
+		compares(&prioritiesShape,
+			apart("priorities", like(&prioritiesShape), "", "Priorities by name, and who may preempt whom.")),
 		apart("defaults", like(&defaultsShape), "", "What jobs have that do not say otherwise."),
-		compared(apart("scopes", named(like(&scopeShape)), "", "What the locks protect. Once there is a scope here, jobs can use no others."), func(c *Config) []Scope { return c.Scopes }, nil),
+		compared(apart("scopes", named(like(&scopeShape)), "",
+			"What the locks protect. Once there is a scope here, jobs can use no others."),
+			func(c *Config) []Scope { return c.Scopes }, nil),
 		apart("jobs", named(like(&jobShape)), "", "The jobs, by name."),
-		compared(apart("groups", someOf(like(&groupShape)), "", "Locks that are spread over the processes that join."), func(c *Config) []group.Spec { return c.Groups }, nil),
-		in("scheduler", &schedulerShape, "How the daemons share the jobs.", func(c *Config) *Scheduler { return &c.Scheduler }, (*reader).checkScheduler),
-		in("drain", &drainShape, "What happens when the daemon stops.", func(c *Config) *scheduler.Drain { return &c.Drain }, func(r *reader, o object, _ *scheduler.Drain) { r.drainFinish = o.get("finish") }),
+		compared(apart("groups", someOf(like(&groupShape)), "", "Locks that are spread over the processes that join."),
+			func(c *Config) []group.Spec { return c.Groups }, nil),
+		in("scheduler", &schedulerShape, "How the daemons share the jobs.",
+			func(c *Config) *Scheduler { return &c.Scheduler }, (*reader).checkScheduler),
+		in("drain", &drainShape, "What happens when the daemon stops.", func(c *Config) *scheduler.Drain { return &c.Drain },
+			func(r *reader, o object, _ *scheduler.Drain) { r.drainFinish = o.get("finish") }),
 		by("drain_timeout", aDuration, scheduler.DefaultDrainFinish, "Short for drain.finish.", (*reader).shortDrain),
-		to("state_dir", of[string]{kind: aFile, read: (*reader).stateDir}, "", "A directory for what the daemon keeps on this machine; without it, nothing.", func(c *Config) *string { return &c.StateDir }),
-		in("emergency", &emergencyShape, "Where operators' overrides come from.", func(c *Config) *Emergency { return &c.Emergency }),
-		compared(in("approvals", &approvalsShape, "What becomes of polite requests whose holders do not finish their cleanup in time.", func(c *Config) *Approvals { return &c.Approvals }, func(_ *reader, _ object, a *Approvals) { a.Asked = true }),
+		to("state_dir", of[string]{kind: aFile, read: (*reader).stateDir}, "",
+			"A directory for what the daemon keeps on this machine; without it, nothing.",
+			func(c *Config) *string { return &c.StateDir }),
+		in("emergency", &emergencyShape, "Where operators' overrides come from.",
+			func(c *Config) *Emergency { return &c.Emergency }),
+		compared(in("approvals", &approvalsShape,
+			"What becomes of polite requests whose holders do not finish their cleanup in time.",
+			func(c *Config) *Approvals { return &c.Approvals }, func(_ *reader, _ object, a *Approvals) { a.Asked = true }),
 			func(c *Config) bool { return c.Approvals.Asked }, given),
 		in("audit", &auditShape, "How the audit trail is kept.", func(c *Config) *Audit { return &c.Audit }),
-		in("metrics", &metricsShape, "Where the daemon shows its metrics; without it, nowhere.", func(c *Config) *Metrics { return &c.Metrics }),
-		in("console", &consoleShape, "Where the daemon shows its console, and what people can do there; without it, nowhere.", func(c *Config) *Console { return &c.Console }, (*reader).checkConsole),
+		in("metrics", &metricsShape,
+			"Where the daemon shows its metrics; without it, nowhere.", func(c *Config) *Metrics { return &c.Metrics }),
+		in("console", &consoleShape,
+			"Where the daemon shows its console, and what people can do there; without it, nowhere.",
+			func(c *Config) *Console { return &c.Console }, (*reader).checkConsole),
 		in("log", &logShape, "How the daemon writes its log.", func(c *Config) *Log { return &c.Log }),
 	},
 	any: []string{"jobs", "groups"},
 	later: []string{
 		"observability", "tracing", "otlp", "admin", "hooks", "include",
 	},
-	hints: map[string]string{"logging": `did you mean "log"?`, "ui": `did you mean "console"?`, "web": `did you mean "console"?`, "dashboard": `did you mean "console"?`, "zk": `did you mean "zookeeper"?`, "group": `did you mean "groups"?`, "locks": "locks belong to jobs", "overrides": "write them into a file of their own, and its name in emergency: {file: ...}", "approval": `did you mean "approvals"?`, "data_dir": `did you mean "state_dir"?`, "prometheus": `did you mean "metrics"?`, "health": "where metrics are shown, /healthz is, too: write metrics: {listen: " + quote(exampleListen) + "}"},
+	hints: map[string]string{
+		"logging": `did you mean "log"?`, "ui": `did you mean "console"?`, "web": `did you mean "console"?`,
+		"dashboard": `did you mean "console"?`,
+		"zk":        `did you mean "zookeeper"?`, "group": `did you mean "groups"?`, "locks": "locks belong to jobs",
+		"overrides": "write them into a file of their own, and its name in emergency: {file: ...}",
+		"approval":  `did you mean "approvals"?`,
+		"data_dir":  `did you mean "state_dir"?`, "prometheus": `did you mean "metrics"?`,
+		"health": "where metrics are shown, /healthz is, too: write metrics: {listen: " + quote(exampleListen) + "}",
+	},
 }
 
 // config reads the sections, what others need first.

@@ -50,18 +50,33 @@ var consoleShape = shape{
 	name:    "console",
 	example: "write it like {listen: " + quote(exampleConsole) + "}",
 	keys: []key{
-		needed(to("listen", address(exampleConsole), "", "The address, host:port, where the console is served. Beyond this machine it needs tls or proxy.", func(c *Console) *string { return &c.Listen })),
-		to("actions", yesOrNo, false, "Lets people who have signed in preempt, break, override, approve, pause and run. It needs users_file or proxy.", func(c *Console) *bool { return &c.Actions }),
-		to("users_file", of[string]{kind: aFile, read: (*reader).consoleUsers, show: quoted}, "", "The people who can sign in: a file as htpasswd -B writes it, read again when it changes.", func(c *Console) *string { return &c.UsersFile }),
-		compared(apart("sign_in", word("to_act", "to_see"), "to_act on this machine, else to_see", "What one has to sign in for."), func(c *Console) bool { return c.Private }, nil),
-		to("proxy", of[*console.Proxy]{kind: like(&consoleProxyShape), read: (*reader).consoleProxy}, "", "A proxy in front that names the user.", func(c *Console) **console.Proxy { return &c.Proxy }),
-		to("tls", of[*ConsoleTLS]{kind: like(&consoleTLSShape), read: (*reader).consoleTLS}, "", "The certificate of the console.", func(c *Console) **ConsoleTLS { return &c.TLS }),
-		to("hosts", textList("write names without a port, for example [locks.example.org]", (*reader).hostName), "", "Names under which browsers find it, beside addresses and localhost; requests for others are refused.", func(c *Console) *[]string { return &c.Hosts }),
-		to("links", of[console.Links]{kind: like(&consoleLinksShape), read: (*reader).consoleLinks}, "", "Where traces and workflows are shown.", func(c *Console) *console.Links { return &c.Links }),
+		needed(to("listen", address(exampleConsole), "",
+			"The address, host:port, where the console is served. Beyond this machine it needs tls or proxy.",
+			func(c *Console) *string { return &c.Listen })),
+		to("actions", yesOrNo, false,
+			"Lets people who have signed in preempt, break, override, approve, pause and run. It needs users_file or proxy.",
+			func(c *Console) *bool { return &c.Actions }),
+		to("users_file", of[string]{kind: aFile, read: (*reader).consoleUsers, show: quoted}, "",
+			"The people who can sign in: a file as htpasswd -B writes it, read again when it changes.",
+			func(c *Console) *string { return &c.UsersFile }),
+		compared(apart("sign_in", word("to_act", "to_see"), "to_act on this machine, else to_see",
+			"What one has to sign in for."), func(c *Console) bool { return c.Private }, nil),
+		to("proxy", of[*console.Proxy]{kind: like(&consoleProxyShape), read: (*reader).consoleProxy}, "",
+			"A proxy in front that names the user.", func(c *Console) **console.Proxy { return &c.Proxy }),
+		to("tls", of[*ConsoleTLS]{kind: like(&consoleTLSShape), read: (*reader).consoleTLS}, "",
+			"The certificate of the console.", func(c *Console) **ConsoleTLS { return &c.TLS }),
+		to("hosts", textList("write names without a port, for example [locks.example.org]", (*reader).hostName), "",
+			"Names under which browsers find it, beside addresses and localhost; requests for others are refused.",
+			func(c *Console) *[]string { return &c.Hosts }),
+		to("links", of[console.Links]{kind: like(&consoleLinksShape), read: (*reader).consoleLinks}, "",
+			"Where traces and workflows are shown.", func(c *Console) *console.Links { return &c.Links }),
 	},
 	hints: map[string]string{
-		"address": `did you mean "listen"?`, "addr": `did you mean "listen"?`, "port": `write it in listen, host:port`, "users": `did you mean "users_file"?`, "password": "put it into a file of users, and name that: users_file: FILE",
-		"host": `did you mean "hosts"?`, "enabled": "remove it; listen is enough", "auth": "name a file of users in users_file, or a proxy", "read_only": "remove it; without actions: true the console is read-only",
+		"address": `did you mean "listen"?`, "addr": `did you mean "listen"?`, "port": `write it in listen, host:port`,
+		"users": `did you mean "users_file"?`, "password": "put it into a file of users, and name that: users_file: FILE",
+		"host": `did you mean "hosts"?`, "enabled": "remove it; listen is enough",
+		"auth":      "name a file of users in users_file, or a proxy",
+		"read_only": "remove it; without actions: true the console is read-only",
 	},
 }
 
@@ -69,8 +84,11 @@ var consoleProxyShape = shape{
 	name:    "console.proxy",
 	example: "write it like {header: X-Forwarded-User, trusted: [10.0.0.5]}",
 	keys: []key{
-		needed(by("header", aText, "", "The header in which the proxy writes the name of the person; it has to remove what clients write there.", (*reader).proxyHeader)),
-		needed(by("trusted", listOf(aText), "", "Addresses of proxies, or networks such as 10.0.0.0/24.", (*reader).trustedProxies)),
+		needed(by("header", aText, "",
+			"The header in which the proxy writes the name of the person; it has to remove what clients write there.",
+			(*reader).proxyHeader)),
+		needed(by("trusted", listOf(aText), "",
+			"Addresses of proxies, or networks such as 10.0.0.0/24.", (*reader).trustedProxies)),
 	},
 }
 
@@ -87,8 +105,11 @@ var consoleLinksShape = shape{
 	name:    "console.links",
 	example: "write it like {trace: \"https://jaeger.example.org/trace/{trace_id}\"}",
 	keys: []key{
-		to("trace", link("{trace_id}"), "", "Where a trace is shown, with {trace_id} in place of its ID.", func(l *console.Links) *string { return &l.Trace }),
-		to("temporal", link("{workflow_id}"), "", "Where a workflow is shown, with {workflow_id} and perhaps {run_id} in place of its IDs.", func(l *console.Links) *string { return &l.Temporal }),
+		to("trace", link("{trace_id}"), "",
+			"Where a trace is shown, with {trace_id} in place of its ID.", func(l *console.Links) *string { return &l.Trace }),
+		to("temporal", link("{workflow_id}"), "",
+			"Where a workflow is shown, with {workflow_id} and perhaps {run_id} in place of its IDs.",
+			func(l *console.Links) *string { return &l.Temporal }),
 	},
 }
 
@@ -102,7 +123,8 @@ func (r *reader) checkConsole(o object, c *Console) {
 		noSignIn(o.get("actions"))
 	}
 	if c.Listen != "" && !local && !o.has("tls") && !o.has("proxy") {
-		r.problem(o.get("listen"), quote(c.Listen)+" can be reached from other machines, which could listen in", "write "+quote(exampleConsole)+", or give the console a certificate (tls), or a proxy in front of it (proxy)")
+		r.problem(o.get("listen"), quote(c.Listen)+" can be reached from other machines, which could listen in",
+			"write "+quote(exampleConsole)+", or give the console a certificate (tls), or a proxy in front of it (proxy)")
 	}
 	c.Private = !local && people
 	if v := o.get("sign_in"); v.exists() {
@@ -157,7 +179,8 @@ func (r *reader) proxyHeader(v value, p *console.Proxy) {
 	if ok && strings.ContainsFunc(name, func(c rune) bool {
 		return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
 	}) {
-		r.problem(v, quote(name)+" is no name of a header", "write one of letters, digits and -, for example X-Forwarded-User")
+		r.problem(v, quote(name)+" is no name of a header",
+			"write one of letters, digits and -, for example X-Forwarded-User")
 	}
 	p.Header = name
 }
@@ -173,7 +196,8 @@ func (r *reader) trustedProxies(v value, p *console.Proxy) {
 		case err != nil:
 			r.problem(item, quote(text)+" is neither an address nor a network", instead)
 		case prefix.Bits() == 0:
-			r.problem(item, quote(text)+" is every address: any client could then claim any name", "write the address of the proxy")
+			r.problem(item, quote(text)+" is every address: any client could then claim any name",
+				"write the address of the proxy")
 		default:
 			p.Trusted = append(p.Trusted, prefix.Masked())
 		}

@@ -66,7 +66,8 @@ func (d *decoder) findLoops(n *yaml.Node, parents []*yaml.Node) {
 	if n.Kind == yaml.AliasNode {
 		if slices.Contains(parents, n.Alias) {
 			d.circular[n] = true
-			d.problem(value{node: n, line: n.Line, column: n.Column}, fmt.Sprintf("the alias *%s stands inside of &%s itself", n.Value, n.Value), "remove it")
+			d.problem(value{node: n, line: n.Line, column: n.Column},
+				fmt.Sprintf("the alias *%s stands inside of &%s itself", n.Value, n.Value), "remove it")
 		}
 		return
 	}

@@ -21,7 +21,8 @@ var defaultsShape = shape{
 	keys:    slices.Concat(policyKeys, []key{apart("lock", like(&defaultsLockShape), "", "Settings of all locks.")}),
 	later:   []string{"env"},
 	hints: joined(lockHints("write it under defaults: {lock: {%s: ...}}"), map[string]string{
-		"locks": `did you mean "lock"?`, "scope": "a scope belongs to a lock of a job", "message": "a message belongs to a lock of a job",
+		"locks": `did you mean "lock"?`, "scope": "a scope belongs to a lock of a job",
+		"message":       "a message belongs to a lock of a job",
 		"hold_at_least": "it belongs to a job", "schedule": "it belongs to a job", "run": "it belongs to a job",
 	}),
 }
@@ -31,7 +32,9 @@ var defaultsLockShape = shape{
 	example: "write it like {lease_timeout: 10m, waiting_timeout: 5m}",
 	keys:    lockKeys,
 	later:   laterLockFields,
-	hints:   map[string]string{"scope": "a scope belongs to a lock of a job", "message": "a message belongs to a lock of a job"},
+	hints: map[string]string{
+		"scope": "a scope belongs to a lock of a job", "message": "a message belongs to a lock of a job",
+	},
 }
 
 // defaults reads what holds for all jobs.

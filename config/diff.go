@@ -53,7 +53,9 @@ func (c Change) String() string {
 type RestartError struct{ Changes []Change }
 
 func (e *RestartError) Error() string {
-	return fmt.Sprintf("%s cannot change while the daemon runs, so nothing of the file is in force; restart the daemon, or take it back", joinChanges(e.Changes))
+	return fmt.Sprintf(
+		"%s cannot change while the daemon runs, so nothing of the file is in force; restart the daemon, or take it back",
+		joinChanges(e.Changes))
 }
 
 // Compare returns what changes from one configuration to another.
@@ -204,14 +206,19 @@ func compareJobs(a, b jobs.Job, sameWork bool) []Change {
 	compare(&c, "misfire", a.Misfire, b.Misfire, func(m jobs.Misfire) string {
 		return described(m.Policy, labelled("window", period(m.Window)), counted("max", m.Max))
 	})
-	compare(&c, "overlap", a.Overlap, b.Overlap, func(o jobs.Overlap) string { return described(o.Policy, counted("max", o.Max)) })
+	compare(&c, "overlap", a.Overlap, b.Overlap, func(o jobs.Overlap) string {
+		return described(o.Policy, counted("max", o.Max))
+	})
 	compare(&c, "blackout", orNone(a.Blackouts), orNone(b.Blackouts), nil)
 	compare(&c, "jitter", a.Jitter, b.Jitter, period)
 	compare(&c, "timeout", a.Timeout, b.Timeout, period)
 	compare(&c, "retry", a.Retry, b.Retry, func(r jobs.Retry) string {
-		return described(fmt.Sprint(r.Max), labelled("initial", period(r.Initial)), labelled("max_interval", period(r.MaxInterval)))
+		return described(fmt.Sprint(r.Max), labelled("initial", period(r.Initial)),
+			labelled("max_interval", period(r.MaxInterval)))
 	})
-	compare(&c, "on_preempt", a.OnPreempt, b.OnPreempt, func(o jobs.OnPreempt) string { return described(o.Then, counted("max_preemptions", o.MaxPreemptions)) })
+	compare(&c, "on_preempt", a.OnPreempt, b.OnPreempt, func(o jobs.OnPreempt) string {
+		return described(o.Then, counted("max_preemptions", o.MaxPreemptions))
+	})
 	compare(&c, "pause_after_failures", a.PauseAfterFailures, b.PauseAfterFailures, plain)
 	compare(&c, "pause_for", a.PauseFor, b.PauseFor, period)
 	compare(&c, "stuck_after", a.StuckAfter, b.StuckAfter, period)
@@ -294,7 +301,8 @@ func sameTLS(a, b *tls.Config) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	if a.ServerName != b.ServerName || (a.RootCAs == nil) != (b.RootCAs == nil) || a.RootCAs != nil && !a.RootCAs.Equal(b.RootCAs) {
+	if a.ServerName != b.ServerName || (a.RootCAs == nil) != (b.RootCAs == nil) ||
+		a.RootCAs != nil && !a.RootCAs.Equal(b.RootCAs) {
 		return false
 	}
 	return slices.EqualFunc(a.Certificates, b.Certificates, func(a, b tls.Certificate) bool {

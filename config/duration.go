@@ -12,8 +12,9 @@ var units = map[string]struct {
 	unit   string
 	factor int // of unit
 }{
-	"ms": {"ms", 1}, "msec": {"ms", 1}, "msecs": {"ms", 1}, "millis": {"ms", 1}, "millisecond": {"ms", 1}, "milliseconds": {"ms", 1},
-	"s": {"s", 1}, "sec": {"s", 1}, "secs": {"s", 1}, "second": {"s", 1}, "seconds": {"s", 1}, "": {"s", 1},
+	"ms": {"ms", 1}, "msec": {"ms", 1}, "msecs": {"ms", 1}, "millis": {"ms", 1}, "millisecond": {"ms", 1},
+	"milliseconds": {"ms", 1},
+	"s":            {"s", 1}, "sec": {"s", 1}, "secs": {"s", 1}, "second": {"s", 1}, "seconds": {"s", 1}, "": {"s", 1},
 	"m": {"m", 1}, "min": {"m", 1}, "mins": {"m", 1}, "minute": {"m", 1}, "minutes": {"m", 1},
 	"h": {"h", 1}, "hr": {"h", 1}, "hrs": {"h", 1}, "hour": {"h", 1}, "hours": {"h", 1},
 	"d": {"h", 24}, "day": {"h", 24}, "days": {"h", 24},

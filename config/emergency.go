@@ -47,13 +47,17 @@ var emergencyShape = shape{
 	name:    "emergency",
 	example: "write it like {file: overrides.yaml, max_duration: 24h}",
 	keys: []key{
-		to("file", aFileToCome, "", "The overrides file; it may come and go. Without it, overrides are those in ZooKeeper.", func(e *Emergency) *string { return &e.File }),
-		to("max_duration", positive, override.DefaultMaxDuration, "How far ahead an override may end.", func(e *Emergency) *time.Duration { return &e.MaxDuration }),
-		to("allow_bypass", yesOrNo, false, "Lets an override run work without its lock.", func(e *Emergency) *bool { return &e.AllowBypass }),
+		to("file", aFileToCome, "", "The overrides file; it may come and go. Without it, overrides are those in ZooKeeper.",
+			func(e *Emergency) *string { return &e.File }),
+		to("max_duration", positive, override.DefaultMaxDuration, "How far ahead an override may end.",
+			func(e *Emergency) *time.Duration { return &e.MaxDuration }),
+		to("allow_bypass", yesOrNo, false,
+			"Lets an override run work without its lock.", func(e *Emergency) *bool { return &e.AllowBypass }),
 	},
 	hints: map[string]string{
-		"overrides": "write them into a file of their own, and its name in file", "path": `did you mean "file"?`, "bypass": `did you mean "allow_bypass"?`,
-		"max": `did you mean "max_duration"?`, "operators": "write them in zookeeper: {operators: [...]}",
+		"overrides": "write them into a file of their own, and its name in file", "path": `did you mean "file"?`,
+		"bypass": `did you mean "allow_bypass"?`,
+		"max":    `did you mean "max_duration"?`, "operators": "write them in zookeeper: {operators: [...]}",
 	},
 }
 
@@ -61,11 +65,16 @@ var auditShape = shape{
 	name:    "audit",
 	example: "write it like {keep: 10000, file: audit.jsonl}",
 	keys: []key{
-		to("keep", number[int](leastAudit, math.MaxInt32, "write how many records are kept, 100 or more"), DefaultAuditKeep, "How many records ZooKeeper has at most; older ones are removed.", func(a *Audit) *int { return &a.Keep }),
-		to("file", aFileToCome, "", "Gets every record as a line of JSON; without it, none does.", func(a *Audit) *string { return &a.File }),
+		to("keep", number[int](leastAudit, math.MaxInt32, "write how many records are kept, 100 or more"), DefaultAuditKeep,
+			"How many records ZooKeeper has at most; older ones are removed.", func(a *Audit) *int { return &a.Keep }),
+		to("file", aFileToCome, "",
+			"Gets every record as a line of JSON; without it, none does.", func(a *Audit) *string { return &a.File }),
 	},
 	later: []string{"otlp", "webhook", "rotate"},
-	hints: map[string]string{"max": `did you mean "keep"?`, "path": `did you mean "file"?`, "enabled": "remove it; the audit trail is always written"},
+	hints: map[string]string{
+		"max": `did you mean "keep"?`, "path": `did you mean "file"?`,
+		"enabled": "remove it; the audit trail is always written",
+	},
 }
 
 // leastAudit is how few records still explain what has just happened.

@@ -50,15 +50,22 @@ var ensembleShape = shape{
 	name:    "an ensemble",
 	example: ensembleExample,
 	keys: []key{
-		needed(by("servers", oneOf(aText, someOf(aText)), "", "Its servers, written like zookeeper.servers.", func(r *reader, v value, e *Ensemble) { e.Servers, e.Chroot = r.servers(v) })),
-		needed(to("prefixes", of[[]string]{kind: someOf(aText), read: (*reader).readPrefixes}, "", "Which scopes have their locks there: whole segments, so that cluster/eu has cluster/eu/orders and not cluster/europe. The longest prefix of all ensembles wins.", func(e *Ensemble) *[]string { return &e.Prefixes })),
-		to("root", aRoot, "", "The node that everything lives under there; without it, that of zookeeper.", func(e *Ensemble) *string { return &e.Root }),
+		needed(by("servers", oneOf(aText, someOf(aText)), "", "Its servers, written like zookeeper.servers.",
+			func(r *reader, v value, e *Ensemble) { e.Servers, e.Chroot = r.servers(v) })),
+		needed(to("prefixes", of[[]string]{kind: someOf(aText), read: (*reader).readPrefixes}, "",
+			"Which scopes have their locks there: whole segments, so that cluster/eu has cluster/eu/orders and not "+
+				"cluster/europe. The longest prefix of all ensembles wins.", func(e *Ensemble) *[]string { return &e.Prefixes })),
+		to("root", aRoot, "", "The node that everything lives under there; without it, that of zookeeper.",
+			func(e *Ensemble) *string { return &e.Root }),
 	},
 	hints: map[string]string{
-		"prefix": `did you mean "prefixes"?`, "scopes": `did you mean "prefixes"?`, "hosts": `did you mean "servers"?`, "connect": `did you mean "servers"?`,
-		"chroot": `write it behind the servers: "zk1:2181,zk2:2181/chroot"`,
-		"auth":   "all ensembles have that of zookeeper", "tls": "all ensembles have that of zookeeper", "session_timeout": "all ensembles have that of zookeeper",
-		"operators": "all ensembles have those of zookeeper", "contenders": "all ensembles have those of zookeeper", "readers": "all ensembles have those of zookeeper",
+		"prefix": `did you mean "prefixes"?`, "scopes": `did you mean "prefixes"?`, "hosts": `did you mean "servers"?`,
+		"connect": `did you mean "servers"?`,
+		"chroot":  `write it behind the servers: "zk1:2181,zk2:2181/chroot"`,
+		"auth":    "all ensembles have that of zookeeper", "tls": "all ensembles have that of zookeeper",
+		"session_timeout": "all ensembles have that of zookeeper",
+		"operators":       "all ensembles have those of zookeeper", "contenders": "all ensembles have those of zookeeper",
+		"readers": "all ensembles have those of zookeeper",
 	},
 }
 
@@ -87,7 +94,8 @@ func (r *reader) readPrefixes(v value) ([]string, bool) {
 		}
 		first, twice := r.prefixes[prefix]
 		if twice {
-			r.problem(item, fmt.Sprintf("the prefix %s stands at %d:%d already", quote(prefix), first.line, first.column), "write each prefix once")
+			r.problem(item, fmt.Sprintf("the prefix %s stands at %d:%d already", quote(prefix), first.line, first.column),
+				"write each prefix once")
 			return false
 		}
 		r.prefixes[prefix] = item
@@ -106,7 +114,8 @@ func (r *reader) checkEnsembles(entries []jobEntry, all []Ensemble) {
 			first, here := ensembleWords(all, job.locks[0].scope), ensembleWords(all, lock.scope)
 			if i > 0 && first != here {
 				r.problem(lock.scopeAt, fmt.Sprintf("%s is on %s, and %s on %s: locks of two ensembles are not taken together",
-					quote(lock.scope), here, quote(job.locks[0].scope), first), "give them a prefix in common, or make two jobs of it")
+					quote(lock.scope), here, quote(job.locks[0].scope), first),
+					"give them a prefix in common, or make two jobs of it")
 			}
 		}
 	}

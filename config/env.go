@@ -28,7 +28,8 @@ func expand(text string, lookup func(string) (string, bool)) (expanded, what, in
 		}
 		name, fallback, hasFallback := strings.Cut(inner, ":-")
 		if !isVariable(name) {
-			return "", fmt.Sprintf("%s is not the name of an environment variable", quote(name)), "write ${NAME}, ${NAME:-default}, or $${ for a plain ${"
+			return "", fmt.Sprintf("%s is not the name of an environment variable", quote(name)),
+				"write ${NAME}, ${NAME:-default}, or $${ for a plain ${"
 		}
 		value, set := lookup(name)
 		switch {

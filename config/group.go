@@ -21,13 +21,24 @@ var groupShape = shape{
 	example: "write it like {name: lock-group, locks: 12}",
 	keys: []key{
 		needed(by("name", aText, "", "The name of the group.", (*reader).groupName), "write for example name: lock-group"),
-		needed(by("locks", oneOf(wholeNumber(1, maxGroupLocks), someOf(aText)), "", "How many locks there are, or their names.", (*reader).groupLocks), locksInstead),
-		to("holders", number[int](1, 1000, "write how many participants hold each lock at the same time, 1 or more"), 1, "How many participants hold each lock at the same time.", func(g *groupEntry) *int { return &g.Holders }),
-		to("strategy", of[string]{kind: aText, read: (*reader).strategy}, filled(group.DefaultStrategy), "How the locks are spread: "+strings.Join(assignment.Names(), ", ")+", or one of the program's own.", func(g *groupEntry) *string { return &g.Strategy }),
-		to("cleanup_timeout", positive, group.DefaultCleanupTimeout, "How long a participant needs to clean up when a lock moves away from it.", func(g *groupEntry) *time.Duration { return &g.CleanupTimeout }),
-		to("debounce", of[time.Duration]{kind: aDuration, read: (*reader).groupDebounce}, group.DefaultDebounce, "How long the participants must be the same ones before locks move.", func(g *groupEntry) *time.Duration { return &g.Debounce }),
-		to("max_moves", number[int](0, math.MaxInt32, "write how many locks may move in one round, or 0 for no limit"), 0, "How many locks are taken in one round from participants that are there; 0: no limit.", func(g *groupEntry) *int { return &g.MaxMoves }),
-		to("limit", number[int](0, math.MaxInt32, "write how many locks a participant holds at most, or 0 for no limit"), 0, "How many locks a participant holds at most; 0: no limit.", func(g *groupEntry) *int { return &g.Limit }),
+		needed(by("locks", oneOf(wholeNumber(1, maxGroupLocks), someOf(aText)), "",
+			"How many locks there are, or their names.", (*reader).groupLocks), locksInstead),
+		to("holders", number[int](1, 1000, "write how many participants hold each lock at the same time, 1 or more"), 1,
+			"How many participants hold each lock at the same time.", func(g *groupEntry) *int { return &g.Holders }),
+		to("strategy", of[string]{kind: aText, read: (*reader).strategy}, filled(group.DefaultStrategy),
+			"How the locks are spread: "+strings.Join(assignment.Names(), ", ")+", or one of the program's own.",
+			func(g *groupEntry) *string { return &g.Strategy }),
+		to("cleanup_timeout", positive, group.DefaultCleanupTimeout,
+			"How long a participant needs to clean up when a lock moves away from it.",
+			func(g *groupEntry) *time.Duration { return &g.CleanupTimeout }),
+		to("debounce", of[time.Duration]{kind: aDuration, read: (*reader).groupDebounce}, group.DefaultDebounce,
+			"How long the participants must be the same ones before locks move.",
+			func(g *groupEntry) *time.Duration { return &g.Debounce }),
+		to("max_moves", number[int](0, math.MaxInt32, "write how many locks may move in one round, or 0 for no limit"), 0,
+			"How many locks are taken in one round from participants that are there; 0: no limit.",
+			func(g *groupEntry) *int { return &g.MaxMoves }),
+		to("limit", number[int](0, math.MaxInt32, "write how many locks a participant holds at most, or 0 for no limit"), 0,
+			"How many locks a participant holds at most; 0: no limit.", func(g *groupEntry) *int { return &g.Limit }),
 		by("participants", someOf(aText), "", "Who may join; without it, any participant.", (*reader).participants),
 		apart("weights", named(aNumber), "", "How much of the whole each participant gets; who has none has 1."),
 		apart("pins", named(aText), "", "Who holds a lock while it is there."),
@@ -36,7 +47,8 @@ var groupShape = shape{
 	later: []string{"tags", "labels", "priority", "message"},
 	hints: map[string]string{
 		"count": `did you mean "locks"?`, "partitions": `did you mean "locks"?`, "replicas": `did you mean "holders"?`,
-		"rebalancer": `did you mean "strategy"?`, "mode": `did you mean "strategy"?`, "members": `did you mean "participants"?`,
+		"rebalancer": `did you mean "strategy"?`, "mode": `did you mean "strategy"?`,
+		"members":  `did you mean "participants"?`,
 		"capacity": `did you mean "limit"?`, "max_locks": `did you mean "limit"?`, "delay": `did you mean "debounce"?`,
 	},
 }
@@ -82,7 +94,8 @@ func (r *reader) readGroups(v value) []group.Spec {
 			continue
 		}
 		if other, twice := first[g.Name]; twice && g.Name != "" {
-			r.problem(g.name, fmt.Sprintf("there is a group %s already, at %d:%d", quote(g.Name), other.line, other.column), "write another name")
+			r.problem(g.name, fmt.Sprintf("there is a group %s already, at %d:%d", quote(g.Name), other.line, other.column),
+				"write another name")
 		} else {
 			first[g.Name] = g.name
 		}
@@ -102,7 +115,8 @@ func (r *reader) group(v value) (groupEntry, bool) {
 	}
 	g.badLocks = g.badLocks || !o.has("locks") || g.Name == ""
 	if v, n := o.get("holders"), len(g.Participants); v.exists() && g.members != nil && !g.badMembers && g.Holders > n {
-		r.problem(v, fmt.Sprintf("%d is more than the %d participants that may join", g.Holders, n), fmt.Sprintf("write %d or less", n))
+		r.problem(v, fmt.Sprintf("%d is more than the %d participants that may join", g.Holders, n),
+			fmt.Sprintf("write %d or less", n))
 	}
 	r.weights(o.get("weights"), &g)
 	r.pins(o.get("pins"), &g)
@@ -205,7 +219,9 @@ func (r *reader) names(v value, what, instead string) ([]string, map[string]valu
 			continue
 		}
 		if other, twice := first[name]; twice {
-			r.problem(item, fmt.Sprintf("%s stands here for the second time, first at %d:%d", quote(name), other.line, other.column), "remove or rename one of them")
+			r.problem(item,
+				fmt.Sprintf("%s stands here for the second time, first at %d:%d", quote(name), other.line, other.column),
+				"remove or rename one of them")
 			continue
 		}
 		first[name] = item

@@ -14,16 +14,20 @@ var httpShape = shape{
 	name:    "http",
 	example: "write it like {url: https://example.com/compact, method: POST}",
 	keys: []key{
-		needed(to("url", text("write one such as https://example.com/compact"), "", "What to ask, https://host/path.", func(h *jobs.HTTP) *string { return &h.URL })),
-		to("method", text("write a method such as POST"), http.MethodPost, "GET, PUT and the like.", func(h *jobs.HTTP) *string { return &h.Method }),
+		needed(to("url", text("write one such as https://example.com/compact"), "", "What to ask, https://host/path.",
+			func(h *jobs.HTTP) *string { return &h.URL })),
+		to("method", text("write a method such as POST"), http.MethodPost, "GET, PUT and the like.",
+			func(h *jobs.HTTP) *string { return &h.Method }),
 		apart("headers", named(anyText), "", "Sent along, by name."),
 		by("body", anyText, "", "Sent along; as application/json if it is JSON.", (*reader).body),
 		by("expect", someOf(status.kind), "200 to 299", "The statuses that mean success.", (*reader).expect),
 	},
 	later: []string{"auth", "tls", "proxy"},
 	hints: map[string]string{
-		"header": `did you mean "headers"?`, "status": `did you mean "expect"?`, "data": `did you mean "body"?`, "json": `did you mean "body"?`,
-		"timeout": "it belongs to the job, beside run", "retry": "it belongs to the job, beside run", "output": "it belongs beside http",
+		"header": `did you mean "headers"?`, "status": `did you mean "expect"?`, "data": `did you mean "body"?`,
+		"json":    `did you mean "body"?`,
+		"timeout": "it belongs to the job, beside run", "retry": "it belongs to the job, beside run",
+		"output": "it belongs beside http",
 	},
 }
 

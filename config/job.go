@@ -20,20 +20,26 @@ var jobShape = shape{
 	example: `write it like backup: {schedule: "0 2 * * *", run: [/usr/bin/backup], locks: [{scope: cluster/orders}]}`,
 	keys: slices.Concat(
 		[]key{
-			needed(apart("schedule", aSchedule, "", `When the job runs: cron fields, "@every 5m", "@daily", or manual for by hand only.`)),
+			needed(apart("schedule", aSchedule, "",
+				`When the job runs: cron fields, "@every 5m", "@daily", or manual for by hand only.`)),
 			needed(apart("run", runKind, "", "What the job does: a command as a list, go:NAME, or a mapping.")),
 			apart("locks", someOf(like(&lockShape)), "", "The locks that the work needs, all or none."),
-			by("labels", named(anyText), "", "What operators' overrides can find the job by, beside its name.", func(r *reader, v value, j *jobEntry) { j.Labels = r.labels(v) }),
-			inherits("hold_at_least", notNegative, "0s", "Keeps the locks that long from the grant on, also when the work is done sooner.", func(j *jobEntry) *setting[time.Duration] { return &j.holdAtLeast }),
+			by("labels", named(anyText), "", "What operators' overrides can find the job by, beside its name.",
+				func(r *reader, v value, j *jobEntry) { j.Labels = r.labels(v) }),
+			inherits("hold_at_least", notNegative, "0s",
+				"Keeps the locks that long from the grant on, also when the work is done sooner.",
+				func(j *jobEntry) *setting[time.Duration] { return &j.holdAtLeast }),
 		},
 		policyKeys,
 	),
 	later: []string{"after", "enabled", "disabled", "suspend", "paused", "approval"},
 	hints: joined(lockHints("it belongs to a lock: locks: [{%s: ...}]"), map[string]string{
 		"command": "write run: [command, argument], or run: {command: [...]}",
-		"exec":    "write run: [command, argument]", "cmd": "write run: [command, argument]", "args": "write run: [command, argument]",
-		"env": "write run: {command: [...], env: {...}}", "dir": "write run: {command: [...], dir: ...}", "cleanup": "write run: {command: [...], cleanup: [...]}",
-		"lock": `did you mean "locks"?`, "cron": `did you mean "schedule"?`, "every": `write schedule: "@every 5m"`,
+		"exec":    "write run: [command, argument]", "cmd": "write run: [command, argument]",
+		"args": "write run: [command, argument]",
+		"env":  "write run: {command: [...], env: {...}}", "dir": "write run: {command: [...], dir: ...}",
+		"cleanup": "write run: {command: [...], cleanup: [...]}",
+		"lock":    `did you mean "locks"?`, "cron": `did you mean "schedule"?`, "every": `write schedule: "@every 5m"`,
 		"tz": `did you mean "timezone"?`, "name": "remove it, the name stands in front of the job",
 	}),
 }
@@ -217,7 +223,8 @@ func (r *reader) locks(v value, base lockSettings, job *jobEntry) {
 	for _, item := range items {
 		requirement, lock := r.lock(item, job.Name, base)
 		if other, twice := first[requirement.Scope]; twice && requirement.Scope != "" {
-			r.problem(lock.scopeAt, fmt.Sprintf("%s is locked here for the second time, first at %d:%d", quote(requirement.Scope), other.line, other.column), "remove one of the locks")
+			r.problem(lock.scopeAt, fmt.Sprintf("%s is locked here for the second time, first at %d:%d",
+				quote(requirement.Scope), other.line, other.column), "remove one of the locks")
 			continue
 		}
 		first[requirement.Scope] = lock.scopeAt
@@ -241,7 +248,8 @@ func (r *reader) checkTask(t task, job *jobEntry, locks bool) {
 	}
 	shortest := slices.MinFunc(job.locks, func(a, b lockEntry) int { return cmp.Compare(a.cleanup.v, b.cleanup.v) })
 	if cleanup := shortest.cleanup; tidies && !cleanup.bad && cleanup.v == 0 {
-		r.problem(t.tidies, fmt.Sprintf("the cleanup would have no time to run: cleanup_timeout%s is 0%s", shortest.among(job.locks), cleanup.origin()),
+		r.problem(t.tidies, fmt.Sprintf("the cleanup would have no time to run: cleanup_timeout%s is 0%s",
+			shortest.among(job.locks), cleanup.origin()),
 			"write in the lock how long it needs, for example cleanup_timeout: 30s")
 	}
 	if t.command != nil {

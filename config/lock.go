@@ -25,21 +25,39 @@ const lockDelay = "lock_delay"
 
 // lockKeys are the settings that defaults.lock and the locks of jobs share.
 var lockKeys = []key{
-	inherits("mode", aMode, "exclusive", "exclusive has the lock alone, shared together with other shared ones.", func(s *lockSettings) *setting[priority.Mode] { return &s.mode }),
-	inherits("priority", of[rank]{kind: oneOf(levelKind, kind{what: "class", scalar: ofName}), read: (*reader).priority}, "0", "Who goes first and who may preempt whom: a number, or a class of priorities.classes.", func(s *lockSettings) *setting[rank] { return &s.priority }),
-	inherits("lease_timeout", aLease, priority.DefaultLeaseTimeout, "How long the work needs; after it, any waiter may preempt the holder.", func(s *lockSettings) *setting[time.Duration] { return &s.lease }),
-	inherits("cleanup_timeout", aTerm, "0s; commands "+words.Duration(jobs.DefaultCleanupTimeout), "How long the cleanup needs after an interruption.", func(s *lockSettings) *setting[time.Duration] { return &s.cleanup }),
-	inherits("waiting_timeout", aLimit, unset, "How long to wait for the cleanup of a preempted holder; unset: for ever.", func(s *lockSettings) *setting[*time.Duration] { return &s.waiting }),
-	inherits("acquire_timeout", aLimit, unset, "How long to wait for the lock in all; unset: until the next tick; 0: try once, never preempt.", func(s *lockSettings) *setting[*time.Duration] { return &s.acquire }),
-	inherits("forceful", yesOrNo, "false", "Takes the lock when the holder's grace is over.", func(s *lockSettings) *setting[bool] { return &s.forceful }),
-	inherits("min_runtime", aTerm, "0s", "How long the holder is not preempted for a higher priority.", func(s *lockSettings) *setting[time.Duration] { return &s.minimum }),
-	inherits(lockDelay, aTerm, "0s", "How long the lock is not granted after a holder ended without releasing it; "+words.Duration(priority.MaxLockDelay)+" at most.", func(s *lockSettings) *setting[time.Duration] { return &s.delay }),
+	inherits("mode", aMode, "exclusive", "exclusive has the lock alone, shared together with other shared ones.",
+		func(s *lockSettings) *setting[priority.Mode] { return &s.mode }),
+	inherits("priority", of[rank]{kind: oneOf(levelKind, kind{what: "class", scalar: ofName}), read: (*reader).priority},
+		"0", "Who goes first and who may preempt whom: a number, or a class of priorities.classes.",
+		func(s *lockSettings) *setting[rank] { return &s.priority }),
+	inherits("lease_timeout", aLease, priority.DefaultLeaseTimeout,
+		"How long the work needs; after it, any waiter may preempt the holder.",
+		func(s *lockSettings) *setting[time.Duration] { return &s.lease }),
+	inherits("cleanup_timeout", aTerm, "0s; commands "+words.Duration(jobs.DefaultCleanupTimeout),
+		"How long the cleanup needs after an interruption.",
+		func(s *lockSettings) *setting[time.Duration] { return &s.cleanup }),
+	inherits("waiting_timeout", aLimit, unset, "How long to wait for the cleanup of a preempted holder; unset: for ever.",
+		func(s *lockSettings) *setting[*time.Duration] { return &s.waiting }),
+	inherits("acquire_timeout", aLimit, unset,
+		"How long to wait for the lock in all; unset: until the next tick; 0: try once, never preempt.",
+		func(s *lockSettings) *setting[*time.Duration] { return &s.acquire }),
+	inherits("forceful", yesOrNo, "false",
+		"Takes the lock when the holder's grace is over.", func(s *lockSettings) *setting[bool] { return &s.forceful }),
+	inherits("min_runtime", aTerm, "0s", "How long the holder is not preempted for a higher priority.",
+		func(s *lockSettings) *setting[time.Duration] { return &s.minimum }),
+	inherits(lockDelay, aTerm, "0s", "How long the lock is not granted after a holder ended without releasing it; "+
+		words.Duration(priority.MaxLockDelay)+" at most.",
+		func(s *lockSettings) *setting[time.Duration] { return &s.delay }),
 }
 
 var (
 	aMode  = of[priority.Mode]{kind: word("exclusive", "shared"), read: (*reader).mode}
-	aLease = of[time.Duration]{kind: aDuration, read: func(r *reader, v value) (time.Duration, bool) { return r.term(v, false) }}
-	aTerm  = of[time.Duration]{kind: aDuration, read: func(r *reader, v value) (time.Duration, bool) { return r.term(v, true) }}
+	aLease = of[time.Duration]{kind: aDuration, read: func(r *reader, v value) (time.Duration, bool) {
+		return r.term(v, false)
+	}}
+	aTerm = of[time.Duration]{kind: aDuration, read: func(r *reader, v value) (time.Duration, bool) {
+		return r.term(v, true)
+	}}
 	aLimit = of[*time.Duration]{kind: oneOf(aDuration, word(unset)), read: (*reader).limit} // can be taken back
 )
 
@@ -54,13 +72,15 @@ var lockShape = shape{
 		[]key{needed(apart("scope", aText, "", "What the lock protects, for example cluster/orders."))},
 		lockKeys,
 		[]key{
-			by("class", aText, "the scope", "What the lock is counted under in metrics, if many jobs have scopes alike: a template such as tenant/{id}/billing.", (*reader).class),
+			by("class", aText, "the scope", "What the lock is counted under in metrics, if many jobs have scopes alike: "+
+				"a template such as tenant/{id}/billing.", (*reader).class),
 			by("message", aText, "", "Why the lock is held, for people.", (*reader).message),
 		},
 	),
 	later: laterLockFields,
 	hints: map[string]string{
-		"owner": "remove it, the job is the owner", "labels": "they belong to the job, beside locks", "name": `did you mean "scope"?`, "key": `did you mean "scope"?`,
+		"owner": "remove it, the job is the owner", "labels": "they belong to the job, beside locks",
+		"name": `did you mean "scope"?`, "key": `did you mean "scope"?`,
 		"cleanup": `did you mean "cleanup_timeout"? The command that cleans up is run.cleanup`,
 	},
 }
@@ -118,8 +138,8 @@ func (s setting[T]) origin() string {
 func (r *reader) positive(v value) (time.Duration, bool)    { return r.duration(v, false) }
 func (r *reader) notNegative(v value) (time.Duration, bool) { return r.duration(v, true) }
 
-// term reads a duration of a lock, which may be 0 if zero is allowed. What else is wrong with it, priority.Terms says: see
-// checkTerms.
+// term reads a duration of a lock, which may be 0 if zero is allowed. What else is wrong with it,
+// priority.Terms says: see checkTerms.
 func (r *reader) term(v value, zero bool) (time.Duration, bool) {
 	if _, d, ok := r.length(v); !ok || d != 0 {
 		return d, ok
@@ -172,7 +192,9 @@ func (r *reader) lock(v value, owner string, base lockSettings) (lockguard.Requi
 		r.missing(v, "scope is missing", "write what the lock protects, for example scope: cluster/orders")
 	}
 	if at, exclusive := r.exclusive[entry.scope]; exclusive && entry.mode.v == priority.Shared {
-		r.problem(entry.modeAt(v), fmt.Sprintf("shared mode for scope %s, which line %d says is exclusive", quote(entry.scope), at.node.Line), "write exclusive, or allow shared there")
+		r.problem(entry.modeAt(v),
+			fmt.Sprintf("shared mode for scope %s, which line %d says is exclusive", quote(entry.scope), at.node.Line),
+			"write exclusive, or allow shared there")
 	}
 	r.checkLock(&entry.lockSettings)
 	return requirement, entry
@@ -220,7 +242,8 @@ func (r *reader) checkLock(s *lockSettings) {
 	r.checkTerms(s)
 	lease := s.lease
 	if !lease.bad && lease.v < r.session.v {
-		what := fmt.Sprintf("lease_timeout (%s%s) is shorter than zookeeper.session_timeout (%s%s), within which a dead holder is noticed",
+		what := fmt.Sprintf(
+			"lease_timeout (%s%s) is shorter than zookeeper.session_timeout (%s%s), within which a dead holder is noticed",
 			words.Duration(lease.v), lease.origin(), words.Duration(r.session.v), r.session.origin())
 		instead := fmt.Sprintf("write %s or more, or a shorter session_timeout", words.Duration(r.session.v))
 		switch {
@@ -234,8 +257,8 @@ func (r *reader) checkLock(s *lockSettings) {
 	r.adviseLock(*s)
 }
 
-// checkTerms says what priority.Terms says of the settings, each at its place. A setting that came from elsewhere is not this
-// lock's mistake: only what is written here is reported.
+// checkTerms says what priority.Terms says of the settings, each at its place. A setting that came from
+// elsewhere is not this lock's mistake: only what is written here is reported.
 func (r *reader) checkTerms(s *lockSettings) {
 	terms := r.requirement(*s).Terms
 	for _, err := range unjoin(terms.Validate()) {
@@ -271,7 +294,9 @@ func (r *reader) checkTerms(s *lockSettings) {
 // adviseLock warns of settings that do nothing beside others.
 func (r *reader) adviseLock(s lockSettings) {
 	if s.priority.v.neverPreempts && s.forceful.v && (s.priority.given || s.forceful.given) {
-		r.warn(r.firstGiven(s.forceful.at, s.forceful.given, s.priority.at), "a class that never preempts takes nothing from a holder before its lease is over: forceful does little", "remove it")
+		r.warn(r.firstGiven(s.forceful.at, s.forceful.given, s.priority.at),
+			"a class that never preempts takes nothing from a holder before its lease is over: forceful does little",
+			"remove it")
 	}
 	r.adviseAcquire(s)
 }
@@ -284,12 +309,15 @@ func (r *reader) adviseAcquire(s lockSettings) {
 	}
 	switch {
 	case *acquire.v == 0 && s.forceful.v && (acquire.given || s.forceful.given):
-		r.warn(r.firstGiven(acquire.at, acquire.given, s.forceful.at), "acquire_timeout 0 never preempts: forceful does nothing", "remove one of them")
+		r.warn(r.firstGiven(acquire.at, acquire.given, s.forceful.at),
+			"acquire_timeout 0 never preempts: forceful does nothing", "remove one of them")
 	case *acquire.v == 0 && waiting.v != nil && (acquire.given || waiting.given):
-		r.warn(r.firstGiven(acquire.at, acquire.given, waiting.at), "acquire_timeout 0 never preempts: waiting_timeout does nothing", "remove one of them")
+		r.warn(r.firstGiven(acquire.at, acquire.given, waiting.at),
+			"acquire_timeout 0 never preempts: waiting_timeout does nothing", "remove one of them")
 	case *acquire.v > 0 && waiting.v != nil && *waiting.v > *acquire.v && (acquire.given || waiting.given):
 		r.warn(r.firstGiven(waiting.at, waiting.given, acquire.at),
-			fmt.Sprintf("waiting_timeout (%s%s) is longer than acquire_timeout (%s%s), which ends first", words.Duration(*waiting.v), waiting.origin(), words.Duration(*acquire.v), acquire.origin()),
+			fmt.Sprintf("waiting_timeout (%s%s) is longer than acquire_timeout (%s%s), which ends first",
+				words.Duration(*waiting.v), waiting.origin(), words.Duration(*acquire.v), acquire.origin()),
 			"lengthen the acquire_timeout or shorten the waiting_timeout")
 	}
 }

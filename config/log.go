@@ -17,8 +17,10 @@ var logShape = shape{
 	name:    "log",
 	example: "write it like {format: json, level: info}",
 	keys: []key{
-		to("format", choice[string]("text", "json"), filled("text"), "For people or for machines.", func(l *Log) *string { return &l.Format }),
-		to("level", of[slog.Level]{kind: word(logLevels...), read: (*reader).logLevel}, "info", "What is too unimportant to be written is left out.", func(l *Log) *slog.Level { return &l.Level }),
+		to("format", choice[string]("text", "json"), filled("text"), "For people or for machines.",
+			func(l *Log) *string { return &l.Format }),
+		to("level", of[slog.Level]{kind: word(logLevels...), read: (*reader).logLevel}, "info",
+			"What is too unimportant to be written is left out.", func(l *Log) *slog.Level { return &l.Level }),
 	},
 	later: []string{"file", "output", "rotate", "source", "sampling"},
 }

@@ -48,7 +48,9 @@ func (d *decoder) collectEntries(v value, named func(string) string, seen map[st
 		if before, twice := first[name]; twice {
 			if !d.repeated[keyNode] {
 				d.repeated[keyNode] = true
-				d.problem(key, fmt.Sprintf("%s stands here for the second time, first at %d:%d", quote(name), before.Line, before.Column), "remove or rename one of them")
+				d.problem(key,
+					fmt.Sprintf("%s stands here for the second time, first at %d:%d", quote(name), before.Line, before.Column),
+					"remove or rename one of them")
 			}
 		} else {
 			first[name] = keyNode

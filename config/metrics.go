@@ -57,11 +57,14 @@ var metricsShape = shape{
 	name:    "metrics",
 	example: "write it like {listen: " + quote(exampleListen) + "}",
 	keys: []key{
-		needed(to("listen", address(exampleListen), "", "The address, host:port, where /metrics, /healthz and /readyz are served, without sign-in.", func(m *Metrics) *string { return &m.Listen })),
+		needed(to("listen", address(exampleListen), "",
+			"The address, host:port, where /metrics, /healthz and /readyz are served, without sign-in.",
+			func(m *Metrics) *string { return &m.Listen })),
 	},
 	later: []string{"otlp", "tls", "auth", "labels", "max_jobs"},
 	hints: map[string]string{
-		"address": `did you mean "listen"?`, "addr": `did you mean "listen"?`, "host": `write it in listen, host:port`, "port": `write it in listen, host:port`,
+		"address": `did you mean "listen"?`, "addr": `did you mean "listen"?`, "host": `write it in listen, host:port`,
+		"port": `write it in listen, host:port`,
 		"path": "remove it; the path is /metrics", "enabled": "remove it; listen is enough",
 	},
 }

@@ -63,7 +63,10 @@ func LoadOverrides(name string, opts OverridesOptions) (*Overrides, error) {
 	seen := contents{}
 	seen.add(name, nil, err)
 	if errors.Is(err, fs.ErrNotExist) {
-		p := Problem{File: name, What: "the file is not there: no override of a file is in force", Instead: "write it when there is an emergency", Warning: true}
+		p := Problem{
+			File: name, What: "the file is not there: no override of a file is in force",
+			Instead: "write it when there is an emergency", Warning: true,
+		}
 		return &Overrides{File: name, Warnings: []Problem{p}, read: seen}, nil
 	}
 	p := Problem{File: name, What: fmt.Sprintf("the file cannot be read: %v", plainCause(err)), Instead: anotherFile(err)}
@@ -85,7 +88,9 @@ func ParseOverrides(name string, data []byte, opts OverridesOptions) (*Overrides
 		cfg = &Config{Emergency: Emergency{MaxDuration: override.DefaultMaxDuration}}
 	}
 	src := readSource(data)
-	r := &reader{decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), cfg: cfg, classes: map[string]class{}, now: now}
+	r := &reader{
+		decoder: newDecoder(src, opts.Env), dir: filepath.Dir(name), cfg: cfg, classes: map[string]class{}, now: now,
+	}
 	for name, level := range cfg.Classes {
 		r.classes[name] = class{rank: rank{level: level}}
 	}
@@ -140,7 +145,9 @@ func (r *reader) overrides(src source) []override.Override {
 		read := r.override(o)
 		if id := o.get("id"); r.isScalar(id) {
 			if other, twice := first[id.node.Value]; twice {
-				r.problem(id, fmt.Sprintf("there is an override %s already, at %d:%d", quote(id.node.Value), other.line, other.column), "write another id")
+				r.problem(id,
+					fmt.Sprintf("there is an override %s already, at %d:%d", quote(id.node.Value), other.line, other.column),
+					"write another id")
 			} else {
 				first[id.node.Value] = id
 			}
@@ -225,7 +232,9 @@ func (r *reader) adviseOverride(read overrideEntry) {
 		if m := read.Match; m.PriorityBelow != nil || m.PriorityAbove != nil {
 			whom += " at that priority"
 		}
-		r.warn(at, fmt.Sprintf("%s (%s) concerns %s: match has neither scope nor job nor labels", quote(read.ID), read.Kind, whom), "leave it if that is meant")
+		r.warn(at,
+			fmt.Sprintf("%s (%s) concerns %s: match has neither scope nor job nor labels", quote(read.ID), read.Kind, whom),
+			"leave it if that is meant")
 	}
 	if m := read.Match; m.Scope != "" {
 		v := read.match.get("scope")

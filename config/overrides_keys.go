@@ -9,43 +9,65 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-const overridesExample = "write it like overrides: [{id: INC-4411, kind: freeze, match: {scope: db/*}, until: 2026-11-22T14:00:00Z, by: ana, reason: disk full}]"
+const overridesExample = "write it like overrides: [{id: INC-4411, kind: freeze, match: {scope: db/*}, until: " +
+	"2026-11-22T14:00:00Z, by: ana, reason: disk full}]"
 
 var overridesFileShape = shape{
 	name:    "the overrides file",
 	example: overridesExample,
 	keys: []key{
-		apart("overrides", oneOf(listOf(like(&overrideShape)), nothing), "", "What operators say, each with who, why and until when. An empty list, or an empty file: nothing."),
+		apart("overrides", oneOf(listOf(like(&overrideShape)), nothing), "",
+			"What operators say, each with who, why and until when. An empty list, or an empty file: nothing."),
 	},
 	hints: map[string]string{
 		"version": "remove it, this file has none", "override": `did you mean "overrides"?`,
-		"emergency": "it belongs to the main file", "approvals": "it belongs to the main file", "jobs": "they belong to the main file",
+		"emergency": "it belongs to the main file", "approvals": "it belongs to the main file",
+		"jobs": "they belong to the main file",
 	},
 }
 
 var overrideShape = shape{
-	name:    "an override",
-	example: "write it like {id: INC-4411, kind: freeze, match: {scope: db/*}, until: 2026-11-22T14:00:00Z, by: ana, reason: disk full}",
-	judged:  true,
+	name: "an override",
+	example: "write it like {id: INC-4411, kind: freeze, match: {scope: db/*}, until: 2026-11-22T14:00:00Z, by: ana, " +
+		"reason: disk full}",
+	judged: true,
 	keys: []key{
-		needed(to("id", harmlessText("write a name such as INC-4411"), "", "Its name, for example the number of the incident: letters, digits, dots, underscores and hyphens.", func(o *override.Override) *string { return &o.ID })),
+		needed(to("id", harmlessText("write a name such as INC-4411"), "",
+			"Its name, for example the number of the incident: letters, digits, dots, underscores and hyphens.",
+			func(o *override.Override) *string { return &o.ID })),
 		needed(by("kind", kindOf.kind, "", "What it does.", (*reader).overrideKind)),
-		apart("match", like(&matchShape), "", "What it applies to: requests and jobs that meet every condition; without it, all."),
-		needed(to("until", of[time.Time]{kind: kind{what: "moment", scalar: ofMoment}, read: (*reader).until}, "", "When it ends by itself, with a time zone: 2026-11-22T14:00:00Z.", func(o *override.Override) *time.Time { return &o.Until })),
-		needed(to("by", harmlessText("write who says so"), "", "Who says so.", func(o *override.Override) *string { return &o.By })),
+		apart("match", like(&matchShape), "",
+			"What it applies to: requests and jobs that meet every condition; without it, all."),
+		needed(to("until", of[time.Time]{kind: kind{what: "moment", scalar: ofMoment}, read: (*reader).until}, "",
+			"When it ends by itself, with a time zone: 2026-11-22T14:00:00Z.",
+			func(o *override.Override) *time.Time { return &o.Until })),
+		needed(to("by", harmlessText("write who says so"), "", "Who says so.",
+			func(o *override.Override) *string { return &o.By })),
 		needed(to("reason", harmlessText("write why"), "", "Why.", func(o *override.Override) *string { return &o.Reason })),
-		to("priority", of[*priority.Level]{kind: aPriority, read: (*reader).atLeastOne}, "", "boost: at least this priority, a class, or emergency; cap: at most this one.", func(o *override.Override) **priority.Level { return &o.Priority }),
-		by("forceful", aBoolean, "", "boost: true takes the lock when the holder's grace is over; cap: false does not.", (*reader).overrideForceful),
-		to("waiting_timeout", aTimeout, "", "boost: at most this one; cap and extend: at least; hold and preempt-now: the grace of the holder, at most.", func(o *override.Override) **time.Duration { return &o.WaitingTimeout }),
-		to("lease_timeout", aTimeout, "", "extend: at least this one.", func(o *override.Override) **time.Duration { return &o.LeaseTimeout }),
-		to("cleanup_timeout", aTimeout, "", "extend: at least this one.", func(o *override.Override) **time.Duration { return &o.CleanupTimeout }),
-		to("acquire_timeout", aTimeout, "", "extend: at least this one.", func(o *override.Override) **time.Duration { return &o.AcquireTimeout }),
-		to("token", number[int64](1, math.MaxInt64, "write the token of the holder, a number"), "", "preempt-now: that of the holder that is meant; without it, any holder.", func(o *override.Override) *int64 { return &o.Token }),
+		to("priority", of[*priority.Level]{kind: aPriority, read: (*reader).atLeastOne}, "",
+			"boost: at least this priority, a class, or emergency; cap: at most this one.",
+			func(o *override.Override) **priority.Level { return &o.Priority }),
+		by("forceful", aBoolean, "", "boost: true takes the lock when the holder's grace is over; cap: false does not.",
+			(*reader).overrideForceful),
+		to("waiting_timeout", aTimeout, "",
+			"boost: at most this one; cap and extend: at least; hold and preempt-now: the grace of the holder, at most.",
+			func(o *override.Override) **time.Duration { return &o.WaitingTimeout }),
+		to("lease_timeout", aTimeout, "", "extend: at least this one.",
+			func(o *override.Override) **time.Duration { return &o.LeaseTimeout }),
+		to("cleanup_timeout", aTimeout, "", "extend: at least this one.",
+			func(o *override.Override) **time.Duration { return &o.CleanupTimeout }),
+		to("acquire_timeout", aTimeout, "", "extend: at least this one.",
+			func(o *override.Override) **time.Duration { return &o.AcquireTimeout }),
+		to("token", number[int64](1, math.MaxInt64, "write the token of the holder, a number"), "",
+			"preempt-now: that of the holder that is meant; without it, any holder.",
+			func(o *override.Override) *int64 { return &o.Token }),
 	},
 	hints: map[string]string{
-		"name": `did you mean "id"?`, "type": `did you mean "kind"?`, "expires": `did you mean "until"?`, "end": `did you mean "until"?`, "who": `did you mean "by"?`,
-		"for": "write the moment when it ends: until", "author": `did you mean "by"?`, "why": `did you mean "reason"?`, "message": `did you mean "reason"?`,
-		"scope": "write it under match", "job": "write it under match", "labels": "write it under match",
+		"name": `did you mean "id"?`, "type": `did you mean "kind"?`, "expires": `did you mean "until"?`,
+		"end": `did you mean "until"?`, "who": `did you mean "by"?`,
+		"for": "write the moment when it ends: until", "author": `did you mean "by"?`, "why": `did you mean "reason"?`,
+		"message": `did you mean "reason"?`,
+		"scope":   "write it under match", "job": "write it under match", "labels": "write it under match",
 		"priority_below": "write it under match", "priority_above": "write it under match",
 	},
 }
@@ -54,13 +76,21 @@ var matchShape = shape{
 	name:    "match",
 	example: "write it like {scope: db/*, priority_below: 80}",
 	keys: []key{
-		to("scope", harmlessText("write a pattern such as db/*"), "", "A pattern; * stands for any text, slashes included, ? for one character.", func(m *override.Match) *string { return &m.Scope }),
-		to("job", harmlessText("write a pattern such as nightly-*"), "", "A pattern for the name of the job.", func(m *override.Match) *string { return &m.Job }),
+		to("scope", harmlessText("write a pattern such as db/*"), "",
+			"A pattern; * stands for any text, slashes included, ? for one character.",
+			func(m *override.Match) *string { return &m.Scope }),
+		to("job", harmlessText("write a pattern such as nightly-*"), "", "A pattern for the name of the job.",
+			func(m *override.Match) *string { return &m.Job }),
 		by("labels", named(anyText), "", "Labels of the job: all of them, with these values.", (*reader).matchLabels),
-		to("priority_below", anyBound, "", "The priority is lower than this one.", func(m *override.Match) **priority.Level { return &m.PriorityBelow }),
-		to("priority_above", anyBound, "", "The priority is higher than this one.", func(m *override.Match) **priority.Level { return &m.PriorityAbove }),
+		to("priority_below", anyBound, "", "The priority is lower than this one.",
+			func(m *override.Match) **priority.Level { return &m.PriorityBelow }),
+		to("priority_above", anyBound, "", "The priority is higher than this one.",
+			func(m *override.Match) **priority.Level { return &m.PriorityAbove }),
 	},
-	hints: map[string]string{"priority": `write "priority_below" or "priority_above"`, "label": `did you mean "labels"?`, "owner": `did you mean "job"?`, "jobs": `did you mean "job"?`, "scopes": `did you mean "scope"?`},
+	hints: map[string]string{
+		"priority": `write "priority_below" or "priority_above"`, "label": `did you mean "labels"?`,
+		"owner": `did you mean "job"?`, "jobs": `did you mean "job"?`, "scopes": `did you mean "scope"?`,
+	},
 }
 
 // kindOf is one of override.Kinds.
@@ -91,7 +121,9 @@ var aTimeout = of[*time.Duration]{kind: aDuration, read: func(r *reader, v value
 	return &d, ok
 }}
 
-var anyBound = of[*priority.Level]{kind: aPriority, read: func(r *reader, v value) (*priority.Level, bool) { return bound(v, r.anyLevel) }}
+var anyBound = of[*priority.Level]{kind: aPriority, read: func(r *reader, v value) (*priority.Level, bool) {
+	return bound(v, r.anyLevel)
+}}
 
 // atLeastOne is a priority; 1 where it cannot be read.
 func (r *reader) atLeastOne(v value) (*priority.Level, bool) {
@@ -158,12 +190,17 @@ func whyNoMoment(text string, now time.Time) (what string, meant time.Time) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return "is a duration, not the moment when it ends", now.Add(d).Truncate(time.Second)
 	}
-	for _, layout := range []string{"2006-01-02 15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00", "2006-01-02 15:04:05 Z07:00", "2006-01-02 15:04 UTC"} {
+	for _, layout := range []string{
+		"2006-01-02 15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00", "2006-01-02 15:04:05 Z07:00",
+		"2006-01-02 15:04 UTC",
+	} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return "is not written as RFC 3339 has it", t
 		}
 	}
-	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04"} {
+	for _, layout := range []string{
+		"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04",
+	} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return zoneless, t
 		}

@@ -75,7 +75,8 @@ func NewOverridesReloader(cfg OverridesReloadConfig) (*OverridesReloader, error)
 	case cfg.Config == nil:
 		return refuse("Config", "is missing; give what Load returned")
 	case cfg.Debounce < 0:
-		return refuse("Debounce", fmt.Sprintf("%s is negative; give a duration, or 0 for %s", cfg.Debounce, DefaultOverridesDebounce))
+		return refuse("Debounce",
+			fmt.Sprintf("%s is negative; give a duration, or 0 for %s", cfg.Debounce, DefaultOverridesDebounce))
 	}
 	if cfg.Debounce == 0 {
 		cfg.Debounce = DefaultOverridesDebounce
@@ -118,7 +119,9 @@ func (r *OverridesReloader) watch(ctx context.Context, w *watcher) {
 	if seen.changed() {
 		seen = read()
 	}
-	v := vigil{watcher: w, debounce: r.Debounce, patience: overridesPatience * r.Debounce, poll: overridesPoll, trigger: r.trigger}
+	v := vigil{
+		watcher: w, debounce: r.Debounce, patience: overridesPatience * r.Debounce, poll: overridesPoll, trigger: r.trigger,
+	}
 	v.keep(ctx, seen, read)
 }
 
@@ -147,7 +150,8 @@ func (r *OverridesReloader) refuse(log *slog.Logger, broken *Errors) {
 	defer r.mu.Unlock()
 	r.status.At, r.status.Err, r.status.OK = time.Now(), broken, false
 	r.told = ""
-	log.Error("overrides file not in force; the overrides before stay so", "problems", len(broken.Problems), "overrides", len(r.all), "error", strings.ReplaceAll(broken.Error(), "\n", " | "))
+	log.Error("overrides file not in force; the overrides before stay so",
+		"problems", len(broken.Problems), "overrides", len(r.all), "error", strings.ReplaceAll(broken.Error(), "\n", " | "))
 }
 
 // accept puts overrides in force.

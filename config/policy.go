@@ -25,8 +25,12 @@ var overlapShape = shape{
 	name:    "overlap",
 	example: "write a policy such as buffer-one, or {policy: buffer-all, max: 10}",
 	keys: []key{
-		to("policy", overlapWords, overlapWords.words[0], "What becomes of a tick that comes due while a run of the job still goes on.", func(o *jobs.Overlap) *jobs.OverlapPolicy { return &o.Policy }),
-		to("max", howMany, fmt.Sprint(jobs.DefaultOverlapMax), "How many ticks wait (buffer-all), or how many runs go on at once (allow-all).", func(o *jobs.Overlap) *int { return &o.Max }),
+		to("policy", overlapWords, overlapWords.words[0],
+			"What becomes of a tick that comes due while a run of the job still goes on.",
+			func(o *jobs.Overlap) *jobs.OverlapPolicy { return &o.Policy }),
+		to("max", howMany, fmt.Sprint(jobs.DefaultOverlapMax),
+			"How many ticks wait (buffer-all), or how many runs go on at once (allow-all).",
+			func(o *jobs.Overlap) *int { return &o.Max }),
 	},
 }
 
@@ -34,9 +38,12 @@ var misfireShape = shape{
 	name:    "misfire",
 	example: "write a policy such as once, or {policy: all, window: 1h}",
 	keys: []key{
-		to("policy", misfireWords, misfireWords.words[0], "Which ticks run late that were due while no daemon ran.", func(m *jobs.Misfire) *jobs.MisfirePolicy { return &m.Policy }),
-		to("window", positive, words.Duration(jobs.DefaultMisfireWindow), "How old a tick may be to run late.", func(m *jobs.Misfire) *time.Duration { return &m.Window }),
-		to("max", howMany, fmt.Sprint(jobs.DefaultMisfireMax), "How many ticks the policy all makes up for, the newest ones.", func(m *jobs.Misfire) *int { return &m.Max }),
+		to("policy", misfireWords, misfireWords.words[0], "Which ticks run late that were due while no daemon ran.",
+			func(m *jobs.Misfire) *jobs.MisfirePolicy { return &m.Policy }),
+		to("window", positive, words.Duration(jobs.DefaultMisfireWindow), "How old a tick may be to run late.",
+			func(m *jobs.Misfire) *time.Duration { return &m.Window }),
+		to("max", howMany, fmt.Sprint(jobs.DefaultMisfireMax),
+			"How many ticks the policy all makes up for, the newest ones.", func(m *jobs.Misfire) *int { return &m.Max }),
 	},
 }
 
@@ -44,8 +51,12 @@ var dstShape = shape{
 	name:    "dst",
 	example: "write it like {gap: run-after, overlap: first}",
 	keys: []key{
-		to("gap", choice[jobs.GapPolicy](jobs.GapRunAfter, jobs.GapSkip), string(jobs.GapRunAfter), "A tick in the hour that is left out when the clocks go forward: as long after the gap's start, or not at all.", func(d *jobs.DST) *jobs.GapPolicy { return &d.Gap }),
-		to("overlap", choice[jobs.FoldPolicy](jobs.FoldFirst, jobs.FoldBoth), string(jobs.FoldFirst), "A tick in the hour that comes twice when the clocks go back: the first time only, or both times.", func(d *jobs.DST) *jobs.FoldPolicy { return &d.Overlap }),
+		to("gap", choice[jobs.GapPolicy](jobs.GapRunAfter, jobs.GapSkip), string(jobs.GapRunAfter),
+			"A tick in the hour that is left out when the clocks go forward: as long after the gap's start, or not at all.",
+			func(d *jobs.DST) *jobs.GapPolicy { return &d.Gap }),
+		to("overlap", choice[jobs.FoldPolicy](jobs.FoldFirst, jobs.FoldBoth), string(jobs.FoldFirst),
+			"A tick in the hour that comes twice when the clocks go back: the first time only, or both times.",
+			func(d *jobs.DST) *jobs.FoldPolicy { return &d.Overlap }),
 	},
 	hints: map[string]string{"fold": `did you mean "overlap"?`},
 }
@@ -54,19 +65,29 @@ var retryShape = shape{
 	name:    "retry",
 	example: "write how many times, for example 3, or {max: 3, initial: 10s}",
 	keys: []key{
-		to("max", howManyRetries, "0", "How many times a run that failed is tried again.", func(r *jobs.Retry) *int { return &r.Max }),
-		to("initial", positive, words.Duration(jobs.DefaultRetryInitial), "The pause before the first retry; each further one is twice as long.", func(r *jobs.Retry) *time.Duration { return &r.Initial }),
-		to("max_interval", positive, words.Duration(jobs.DefaultRetryMaxInterval), "The longest pause.", func(r *jobs.Retry) *time.Duration { return &r.MaxInterval }),
+		to("max", howManyRetries, "0",
+			"How many times a run that failed is tried again.", func(r *jobs.Retry) *int { return &r.Max }),
+		to("initial", positive, words.Duration(jobs.DefaultRetryInitial),
+			"The pause before the first retry; each further one is twice as long.",
+			func(r *jobs.Retry) *time.Duration { return &r.Initial }),
+		to("max_interval", positive, words.Duration(jobs.DefaultRetryMaxInterval), "The longest pause.",
+			func(r *jobs.Retry) *time.Duration { return &r.MaxInterval }),
 	},
-	hints: map[string]string{"attempts": `did you mean "max"?`, "delay": `did you mean "initial"?`, "backoff": `did you mean "initial"?`},
+	hints: map[string]string{
+		"attempts": `did you mean "max"?`, "delay": `did you mean "initial"?`, "backoff": `did you mean "initial"?`,
+	},
 }
 
 var onPreemptShape = shape{
 	name:    "on_preempt",
 	example: "write skip or requeue, or {then: requeue, max_preemptions: 3}",
 	keys: []key{
-		to("then", preemptedWords, preemptedWords.words[0], "What becomes of a run that was preempted: it is over, or waits for its locks again.", func(o *jobs.OnPreempt) *jobs.PreemptedThen { return &o.Then }),
-		to("max_preemptions", number[int](1, math.MaxInt32, "write how often, 1 or more"), fmt.Sprint(jobs.DefaultMaxPreemptions), "How often requeue lets one run be preempted by priority.", func(o *jobs.OnPreempt) *int { return &o.MaxPreemptions }),
+		to("then", preemptedWords, preemptedWords.words[0],
+			"What becomes of a run that was preempted: it is over, or waits for its locks again.",
+			func(o *jobs.OnPreempt) *jobs.PreemptedThen { return &o.Then }),
+		to("max_preemptions", number[int](1, math.MaxInt32, "write how often, 1 or more"),
+			fmt.Sprint(jobs.DefaultMaxPreemptions), "How often requeue lets one run be preempted by priority.",
+			func(o *jobs.OnPreempt) *int { return &o.MaxPreemptions }),
 	},
 }
 
@@ -79,28 +100,56 @@ var blackoutShape = shape{
 	name:    "a blackout",
 	example: blackoutExample,
 	keys: []key{
-		needed(to("schedule", of[string]{kind: aSchedule, read: text(blackoutExample).read}, "", "When the window begins, like the schedule of a job.", func(b *jobs.Blackout) *string { return &b.Schedule }), "write when the window begins, for example "+`schedule: "0 22 24 12 *"`),
-		to("timezone", aZone, "that of the job", "The time zone of the schedule.", func(b *jobs.Blackout) *string { return &b.TimeZone }),
-		needed(by("for", aDuration, "", "How long the window lasts.", (*reader).blackoutFor), "write how long the window lasts, for example for: 34h"),
-		to("reason", text("write why, for people"), "", "Why, for people: the log tells it with each tick that is skipped.", func(b *jobs.Blackout) *string { return &b.Reason }),
+		needed(to("schedule", of[string]{kind: aSchedule, read: text(blackoutExample).read}, "",
+			"When the window begins, like the schedule of a job.", func(b *jobs.Blackout) *string { return &b.Schedule }),
+			"write when the window begins, for example "+`schedule: "0 22 24 12 *"`),
+		to("timezone", aZone, "that of the job", "The time zone of the schedule.",
+			func(b *jobs.Blackout) *string { return &b.TimeZone }),
+		needed(by("for", aDuration, "", "How long the window lasts.", (*reader).blackoutFor),
+			"write how long the window lasts, for example for: 34h"),
+		to("reason", text("write why, for people"), "", "Why, for people: the log tells it with each tick that is skipped.",
+			func(b *jobs.Blackout) *string { return &b.Reason }),
 	},
-	hints: map[string]string{"duration": `did you mean "for"?`, "from": `did you mean "schedule"?`, "start": `did you mean "schedule"?`, "message": `did you mean "reason"?`},
+	hints: map[string]string{
+		"duration": `did you mean "for"?`, "from": `did you mean "schedule"?`, "start": `did you mean "schedule"?`,
+		"message": `did you mean "reason"?`,
+	},
 }
 
 // policyKeys are what defaults and jobs share.
 var policyKeys = []key{
-	inherits("timezone", of[string]{kind: aZone.kind, read: (*reader).ownZone}, defaultZone, "The time zone that schedules are read in.", func(p *policies) *setting[string] { return &p.zone }),
-	inherits("dst", of[jobs.DST]{kind: like(&dstShape), read: (*reader).dst}, "", "What a schedule does on the days when the clocks change.", func(p *policies) *setting[jobs.DST] { return &p.dst }),
-	inherits("misfire", of[jobs.Misfire]{kind: oneOf(misfireWords.kind, like(&misfireShape)), read: (*reader).misfire}, misfireWords.words[0], "Ticks that were due while no daemon ran.", func(p *policies) *setting[jobs.Misfire] { return &p.misfire }),
-	inherits("overlap", of[jobs.Overlap]{kind: oneOf(overlapWords.kind, like(&overlapShape)), read: (*reader).overlap}, overlapWords.words[0], "Ticks that come due while a run of the job still goes on.", func(p *policies) *setting[jobs.Overlap] { return &p.overlap }),
-	inherits("blackout", of[[]jobs.Blackout]{kind: listOf(like(&blackoutShape)), read: (*reader).blackouts}, "", "Windows in which no tick runs.", func(p *policies) *setting[[]jobs.Blackout] { return &p.blackouts }),
-	inherits("jitter", notNegative, "0s", "Delays each tick by up to that much, the same in all daemons.", func(p *policies) *setting[time.Duration] { return &p.jitter }),
-	inherits("timeout", of[time.Duration]{kind: aLimit.kind, read: (*reader).timeout}, unset, "How long one attempt may work; what it waits for its lock does not count.", func(p *policies) *setting[time.Duration] { return &p.timeout }),
-	inherits("retry", of[jobs.Retry]{kind: oneOf(howManyRetries.kind, like(&retryShape)), read: (*reader).retry}, "0", "How often a run that failed is tried again.", func(p *policies) *setting[jobs.Retry] { return &p.retry }),
-	inherits("on_preempt", of[jobs.OnPreempt]{kind: oneOf(preemptedWords.kind, like(&onPreemptShape)), read: (*reader).onPreempt}, preemptedWords.words[0], "What becomes of a run that was preempted.", func(p *policies) *setting[jobs.OnPreempt] { return &p.onPreempt }),
-	inherits("pause_after_failures", number[int](0, math.MaxInt32, "write after how many failures in a row, or 0 for never"), "0", "Pauses the job when that many runs in a row have failed; 0: never.", func(p *policies) *setting[int] { return &p.pauseAfter }),
-	inherits("pause_for", notNegative, "0s", "How long such a pause lasts; 0: until an operator resumes the job.", func(p *policies) *setting[time.Duration] { return &p.pauseFor }),
-	inherits("stuck_after", positive, jobs.DefaultStuckAfter, "How long work may go on after its cancellation until it is reported as stuck.", func(p *policies) *setting[time.Duration] { return &p.stuckAfter }),
+	inherits("timezone", of[string]{kind: aZone.kind, read: (*reader).ownZone}, defaultZone,
+		"The time zone that schedules are read in.", func(p *policies) *setting[string] { return &p.zone }),
+	inherits("dst", of[jobs.DST]{kind: like(&dstShape), read: (*reader).dst}, "",
+		"What a schedule does on the days when the clocks change.", func(p *policies) *setting[jobs.DST] { return &p.dst }),
+	inherits("misfire", of[jobs.Misfire]{kind: oneOf(misfireWords.kind, like(&misfireShape)), read: (*reader).misfire},
+		misfireWords.words[0],
+		"Ticks that were due while no daemon ran.", func(p *policies) *setting[jobs.Misfire] { return &p.misfire }),
+	inherits("overlap", of[jobs.Overlap]{kind: oneOf(overlapWords.kind, like(&overlapShape)), read: (*reader).overlap},
+		overlapWords.words[0], "Ticks that come due while a run of the job still goes on.",
+		func(p *policies) *setting[jobs.Overlap] { return &p.overlap }),
+	inherits("blackout", of[[]jobs.Blackout]{kind: listOf(like(&blackoutShape)), read: (*reader).blackouts}, "",
+		"Windows in which no tick runs.", func(p *policies) *setting[[]jobs.Blackout] { return &p.blackouts }),
+	inherits("jitter", notNegative, "0s", "Delays each tick by up to that much, the same in all daemons.",
+		func(p *policies) *setting[time.Duration] { return &p.jitter }),
+	inherits("timeout", of[time.Duration]{kind: aLimit.kind, read: (*reader).timeout}, unset,
+		"How long one attempt may work; what it waits for its lock does not count.",
+		func(p *policies) *setting[time.Duration] { return &p.timeout }),
+	inherits("retry", of[jobs.Retry]{kind: oneOf(howManyRetries.kind, like(&retryShape)), read: (*reader).retry}, "0",
+		"How often a run that failed is tried again.", func(p *policies) *setting[jobs.Retry] { return &p.retry }),
+	inherits("on_preempt",
+		of[jobs.OnPreempt]{kind: oneOf(preemptedWords.kind, like(&onPreemptShape)), read: (*reader).onPreempt},
+		preemptedWords.words[0],
+		"What becomes of a run that was preempted.", func(p *policies) *setting[jobs.OnPreempt] { return &p.onPreempt }),
+	inherits("pause_after_failures",
+		number[int](0, math.MaxInt32, "write after how many failures in a row, or 0 for never"), "0",
+		"Pauses the job when that many runs in a row have failed; 0: never.",
+		func(p *policies) *setting[int] { return &p.pauseAfter }),
+	inherits("pause_for", notNegative, "0s", "How long such a pause lasts; 0: until an operator resumes the job.",
+		func(p *policies) *setting[time.Duration] { return &p.pauseFor }),
+	inherits("stuck_after", positive, jobs.DefaultStuckAfter,
+		"How long work may go on after its cancellation until it is reported as stuck.",
+		func(p *policies) *setting[time.Duration] { return &p.stuckAfter }),
 }
 
 // policies are the settings that defaults and jobs share, each with where it
@@ -129,7 +178,8 @@ func (r *reader) policies(o object, base policies) policies {
 		p.zone.v = base.zone.v
 	}
 	if p.pauseFor.given && p.pauseFor.v > 0 && !p.pauseAfter.bad && p.pauseAfter.v == 0 {
-		r.missing(p.pauseFor.at, "pause_for has no meaning without pause_after_failures", "write that as well, or remove pause_for")
+		r.missing(p.pauseFor.at, "pause_for has no meaning without pause_after_failures",
+			"write that as well, or remove pause_for")
 	}
 	return p
 }

@@ -27,8 +27,10 @@ var prioritiesShape = shape{
 	name:    "priorities",
 	example: classesExample,
 	keys: []key{
-		compared(by("classes", named(oneOf(levelKind, like(&classShape))), "", "Names for priorities.", (*reader).readClasses), func(c *Config) map[string]priority.Level { return c.Classes }, nil),
-		by("preempt_delta", deltaOf.kind, "0", "By how much a priority has to be higher to preempt; 0 and 1: any higher one does.", (*reader).delta),
+		compared(by("classes", named(oneOf(levelKind, like(&classShape))), "", "Names for priorities.",
+			(*reader).readClasses), func(c *Config) map[string]priority.Level { return c.Classes }, nil),
+		by("preempt_delta", deltaOf.kind, "0",
+			"By how much a priority has to be higher to preempt; 0 and 1: any higher one does.", (*reader).delta),
 	},
 	later: []string{"may_force"},
 	hints: map[string]string{"min_runtime": "it belongs to a lock, or to all: defaults: {lock: {min_runtime: ...}}"},
@@ -71,7 +73,8 @@ func (r *reader) readClasses(v value, _ *Config) {
 // adviseClasses warns of a class that looks like the default and is none.
 func (r *reader) adviseClasses(locks lockSettings) {
 	if c, ok := r.classes["default"]; ok && !locks.priority.given {
-		r.warn(c.at, "this class is no default: locks without a priority have priority 0", "write defaults: {lock: {priority: default}} as well")
+		r.warn(c.at, "this class is no default: locks without a priority have priority 0",
+			"write defaults: {lock: {priority: default}} as well")
 	}
 }
 
@@ -80,7 +83,8 @@ func (r *reader) classNamed(e entry) bool {
 	case e.key.node.Tag != tagString || e.name == "":
 		r.problem(e.key, quote(e.name)+" is not the name of a class", "write a word")
 	case e.name == "emergency":
-		r.problem(e.key, `"emergency" is the highest priority, reserved for operators' overrides`, "name the class otherwise")
+		r.problem(e.key,
+			`"emergency" is the highest priority, reserved for operators' overrides`, "name the class otherwise")
 	default:
 		return true
 	}
@@ -139,7 +143,8 @@ func (r *reader) priority(v value) (rank, bool) {
 	case known:
 		return c.rank, true
 	case s.text == "emergency":
-		r.problem(v, `"emergency" is reserved for operators' overrides`, fmt.Sprintf("write %d or less, and let an operator override in an emergency", priority.Emergency-1))
+		r.problem(v, `"emergency" is reserved for operators' overrides`,
+			fmt.Sprintf("write %d or less, and let an operator override in an emergency", priority.Emergency-1))
 		return rank{}, false
 	case isNumber(s.text):
 		r.problem(v, s.quoted()+" is a text", fmt.Sprintf("write %s without quotes", s.text))

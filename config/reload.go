@@ -246,7 +246,8 @@ func (r *Reloader) finish(next *Config, diff Diff, err error) {
 			log.Warn("configuration", "problem", warning.String())
 		}
 		diff.log(log)
-		log.Info("configuration reloaded", "jobs_added", len(diff.Added), "jobs_removed", len(diff.Removed), "jobs_changed", len(diff.Changed))
+		log.Info("configuration reloaded", "jobs_added", len(diff.Added), "jobs_removed", len(diff.Removed),
+			"jobs_changed", len(diff.Changed))
 	case !before.OK:
 		log.Info("configuration is that of the file again")
 	default:

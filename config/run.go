@@ -35,12 +35,17 @@ var runShape = shape{
 	example: runExample,
 	keys: []key{
 		apart("command", commandKind, "", "The program and its arguments, without a shell."),
-		by("env", named(anyText), "", "Environment variables that the command gets beside those of the daemon; of these a command with a user gets PATH, TZ, TERM and the language alone.", (*reader).environment),
-		to("dir", of[string]{kind: aFile, read: (*reader).directory}, "that of the daemon", "The directory the command runs in.", func(c *jobs.Command) *string { return &c.Dir }),
-		to("user", text("write a user, for example backup, or backup:staff"), "that of the daemon", "Whom the command runs as, for example backup or backup:staff; the daemon has to be root.", func(c *jobs.Command) *string { return &c.User }),
+		by("env", named(anyText), "", "Environment variables that the command gets beside those of the daemon; "+
+			"of these a command with a user gets PATH, TZ, TERM and the language alone.", (*reader).environment),
+		to("dir", of[string]{kind: aFile, read: (*reader).directory}, "that of the daemon",
+			"The directory the command runs in.", func(c *jobs.Command) *string { return &c.Dir }),
+		to("user", text("write a user, for example backup, or backup:staff"), "that of the daemon",
+			"Whom the command runs as, for example backup or backup:staff; the daemon has to be root.",
+			func(c *jobs.Command) *string { return &c.User }),
 		apart("http", like(&httpShape), "", "A request instead of a command."),
 		apart("temporal", like(&workflowShape), "", "A workflow to start instead of a command."),
-		to("output", aSize, "4KiB", "How much of what the command writes, or of the response, is kept: the end of it.", func(c *jobs.Command) *int { return &c.MaxOutput }),
+		to("output", aSize, "4KiB", "How much of what the command writes, or of the response, is kept: the end of it.",
+			func(c *jobs.Command) *int { return &c.MaxOutput }),
 		apart("cleanup", oneOf(commandKind, like(&cleanupShape)), "", "Runs under the lock when the work was interrupted."),
 	},
 	any:   kindsOfWork,
@@ -48,8 +53,10 @@ var runShape = shape{
 	hints: map[string]string{
 		"exec": `did you mean "command"?`, "argv": `did you mean "command"?`, "cmd": `did you mean "command"?`,
 		"args": "write them behind the command: [command, argument]", "go": "write run: go:NAME",
-		"environment": `did you mean "env"?`, "cwd": `did you mean "dir"?`, "workdir": `did you mean "dir"?`, "working_dir": `did you mean "dir"?`,
-		"timeout": "it belongs to the job, beside run", "cleanup_timeout": "it belongs to the lock of the job", "url": "write http: {url: ...}", "workflow": "write temporal: {workflow: ...}",
+		"environment": `did you mean "env"?`, "cwd": `did you mean "dir"?`, "workdir": `did you mean "dir"?`,
+		"working_dir": `did you mean "dir"?`,
+		"timeout":     "it belongs to the job, beside run", "cleanup_timeout": "it belongs to the lock of the job",
+		"url": "write http: {url: ...}", "workflow": "write temporal: {workflow: ...}",
 	},
 }
 
@@ -61,8 +68,11 @@ var cleanupShape = shape{
 		apart("http", like(&httpShape), "", "A request instead of a command."),
 		apart("temporal", like(&workflowShape), "", "A workflow to start instead of a command."),
 	},
-	any:   kindsOfWork,
-	hints: map[string]string{"env": "it has that of the work", "dir": "it has that of the work", "user": "it has that of the work", "timeout": "it is the cleanup_timeout of the lock"},
+	any: kindsOfWork,
+	hints: map[string]string{
+		"env": "it has that of the work", "dir": "it has that of the work", "user": "it has that of the work",
+		"timeout": "it is the cleanup_timeout of the lock",
+	},
 }
 
 // A task is what a job does.
@@ -309,7 +319,8 @@ func (r *reader) environment(v value, c *jobs.Command) {
 	for _, e := range entries {
 		switch {
 		case !isVariable(e.name):
-			r.problem(e.key, quote(e.name)+" is not the name of an environment variable", "write letters, digits and underscores")
+			r.problem(e.key, quote(e.name)+" is not the name of an environment variable",
+				"write letters, digits and underscores")
 		case strings.HasPrefix(e.name, "LOCKKEEPER_") || e.name == "TRACEPARENT":
 			r.problem(e.key, e.name+" is set by lockkeeper itself", "remove it")
 		}

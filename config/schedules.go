@@ -32,8 +32,12 @@ var schedulesShape = shape{
 	name:    "temporal.schedules",
 	example: "write true, or it like {set: orders, orphans: pause}",
 	keys: []key{
-		to("set", text("write a name such as orders"), filled(temporal.DefaultScheduleSet), "Tells these schedules from those of another configuration of the same root, which are no orphans here.", func(s *TemporalSchedules) *string { return &s.Set }),
-		to("orphans", choice[temporal.Orphans](temporal.OrphansPause, temporal.OrphansDelete, temporal.OrphansKeep), temporal.OrphansPause, "What becomes of schedules whose jobs are gone.", func(s *TemporalSchedules) *temporal.Orphans { return &s.Orphans }),
+		to("set", text("write a name such as orders"), filled(temporal.DefaultScheduleSet),
+			"Tells these schedules from those of another configuration of the same root, which are no orphans here.",
+			func(s *TemporalSchedules) *string { return &s.Set }),
+		to("orphans", choice[temporal.Orphans](temporal.OrphansPause, temporal.OrphansDelete, temporal.OrphansKeep),
+			temporal.OrphansPause, "What becomes of schedules whose jobs are gone.",
+			func(s *TemporalSchedules) *temporal.Orphans { return &s.Orphans }),
 	},
 	hints: map[string]string{"name": `did you mean "set"?`, "orphaned": `did you mean "orphans"?`},
 }
@@ -73,7 +77,8 @@ func (r *reader) temporalSchedule(o object, at value, t task, job *jobEntry) {
 		s.Timing.Calendars = append(s.Timing.Calendars, temporal.Calendar(c))
 	}
 	if t.cleanup != nil {
-		r.problem(t.tidies, "a cleanup is run by daemons, and Temporal's schedules start workflows alone", "have the workflow clean up itself, or write run: {temporal: {scheduled_by: lockkeeper}}")
+		r.problem(t.tidies, "a cleanup is run by daemons, and Temporal's schedules start workflows alone",
+			"have the workflow clean up itself, or write run: {temporal: {scheduled_by: lockkeeper}}")
 	}
 	r.blamed(s.Validate(), func(field string) value {
 		if key, ok := strings.CutPrefix(field, "run.temporal."); ok && t.flow.has(key) {

@@ -151,7 +151,8 @@ func (k kind) plain() *schemaNode {
 	case ofDuration:
 		return &schemaNode{AnyOf: []*schemaNode{
 			{Type: "string", Pattern: durationForm},
-			{Type: []string{"integer", "string"}, Pattern: `^[+-]?0$|` + variable, Minimum: new(int64), Maximum: new(int64)}, // 0 needs no unit
+			// 0 needs no unit
+			{Type: []string{"integer", "string"}, Pattern: `^[+-]?0$|` + variable, Minimum: new(int64), Maximum: new(int64)},
 		}}
 	case ofWholeNumber:
 		n := &schemaNode{Type: "integer", Minimum: k.least, Maximum: k.most}
@@ -161,7 +162,9 @@ func (k kind) plain() *schemaNode {
 	case ofBoolean:
 		return &schemaNode{AnyOf: []*schemaNode{{Type: "boolean"}, fromOutside}}
 	case ofSize:
-		return &schemaNode{AnyOf: []*schemaNode{{Type: "integer", Minimum: new(int64(1))}, {Type: "string", Pattern: sizeForm}, fromOutside}}
+		return &schemaNode{
+			AnyOf: []*schemaNode{{Type: "integer", Minimum: new(int64(1))}, {Type: "string", Pattern: sizeForm}, fromOutside},
+		}
 	case ofMoment:
 		return &schemaNode{AnyOf: []*schemaNode{{Type: "string", Pattern: momentForm}, fromOutside}}
 	case ofNothing:
@@ -210,7 +213,8 @@ func (k kind) written(without string) any {
 			if len(one.words) == 0 && !strings.ContainsAny(without, " ") || slices.Contains(one.words, without) {
 				return without
 			}
-		case noScalar, ofAnyText, ofName, ofGoFunc, ofNumber, ofMoment, ofNothing, ofAnything: // no key of these has a default
+		case noScalar, ofAnyText, ofName, ofGoFunc, ofNumber, ofMoment, ofNothing, ofAnything:
+			// no key of these has a default
 		}
 	}
 	return nil

@@ -26,7 +26,9 @@ var sizes = []struct {
 const largestSize = 1 << 30
 
 // aSize is a number of bytes.
-var aSize = of[int]{kind: kind{what: "size", scalar: ofSize}, read: func(r *reader, v value) (int, bool) { return r.size(v) }}
+var aSize = of[int]{kind: kind{what: "size", scalar: ofSize}, read: func(r *reader, v value) (int, bool) {
+	return r.size(v)
+}}
 
 // size reads a number of bytes, for example 64KiB; at least one.
 func (d *decoder) size(v value) (int, bool) {

@@ -71,7 +71,8 @@ func unreadable(data []byte) (Problem, bool) {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			return Problem{Line: line, Column: column, What: "this is not UTF-8", Instead: "save the file as UTF-8"}, true
-		case r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7f, r >= 0x80 && r < 0xa0 && r != 0x85, r == 0xfffe, r == 0xffff:
+		case r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7f, r >= 0x80 && r < 0xa0 && r != 0x85,
+			r == 0xfffe, r == 0xffff:
 			return Problem{
 				Line: line, Column: column,
 				What:    fmt.Sprintf("control character %U", r),
@@ -102,7 +103,8 @@ func parseYAML(data []byte) (root *yaml.Node, syntax *syntaxError) {
 			root, syntax = nil, &syntaxError{message: fmt.Sprintf("the YAML parser failed: %v", r), line: 1, column: 1}
 		}
 	}()
-	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
+	loader, err := yaml.NewLoader(bytes.NewReader(data),
+		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
 	if err != nil {
 		return nil, &syntaxError{message: err.Error(), line: 1, column: 1}
 	}
@@ -134,7 +136,8 @@ func newSyntaxError(err error) *syntaxError {
 	}
 	s.message, s.context = load.Message, load.ContextMsg
 	s.line, s.column = max(load.Mark.Line, 1), max(load.Mark.Column, 1)
-	if c := load.ContextMsg; strings.Contains(c, "flow sequence") || strings.Contains(c, "flow mapping") || strings.Contains(c, "quoted") {
+	if c := load.ContextMsg; strings.Contains(c, "flow sequence") || strings.Contains(c, "flow mapping") ||
+		strings.Contains(c, "quoted") {
 		s.startLine, s.startCol = load.ContextMark.Line, load.ContextMark.Column
 	}
 	return s

@@ -13,7 +13,8 @@ type sourceText struct {
 
 func newSourceText(data []byte) *sourceText {
 	text := string(data)
-	odd := strings.Contains(strings.ReplaceAll(text, "\r\n", "\n"), "\r") || strings.ContainsAny(text, "\u0085\u2028\u2029")
+	odd := strings.Contains(strings.ReplaceAll(text, "\r\n", "\n"), "\r") ||
+		strings.ContainsAny(text, "\u0085\u2028\u2029")
 	return &sourceText{lines: strings.Split(text, "\n"), odd: odd}
 }
 
@@ -122,8 +123,9 @@ func (t *sourceText) cause(s *syntaxError) (cause *syntaxError, found bool) {
 			}, true
 		case open.bracket != 0 && indent(here) <= indent(t.lines[line-1]):
 			return &syntaxError{
-				message: "did not find expected ','", context: map[rune]string{'[': "flow sequence", '{': "flow mapping"}[open.bracket],
-				line: s.line, column: s.column, startLine: line, startCol: open.column,
+				message: "did not find expected ','",
+				context: map[rune]string{'[': "flow sequence", '{': "flow mapping"}[open.bracket],
+				line:    s.line, column: s.column, startLine: line, startCol: open.column,
 			}, true
 		case open.closes:
 			return nil, false
@@ -192,7 +194,9 @@ func (t *sourceText) cron(line int) (spec string, column int) {
 
 // explain says in an operator's words what the parser did not understand.
 func (t *sourceText) explain(s *syntaxError) Problem {
-	p := Problem{Line: s.line, Column: s.column, What: "not YAML: " + s.message, Instead: "check the indentation and the quotes"}
+	p := Problem{
+		Line: s.line, Column: s.column, What: "not YAML: " + s.message, Instead: "check the indentation and the quotes",
+	}
 	here := t.at(s.line, s.column)
 	value, _, _ := strings.Cut(here, " #")
 	value = strings.TrimRight(value, " \t")
@@ -216,7 +220,8 @@ func (t *sourceText) explain(s *syntaxError) Problem {
 	case says("cannot start any token") && value != "":
 		p.What, p.Instead = fmt.Sprintf("not YAML: a value cannot start with %s", value[:1]), "write "+quote(value)
 	case says("mapping values are not allowed"):
-		p.What, p.Instead = `not YAML: unexpected ":"`, `check the indentation and the line above; a value that contains ": " needs quotes`
+		p.What, p.Instead = `not YAML: unexpected ":"`,
+			`check the indentation and the line above; a value that contains ": " needs quotes`
 	case says("sequence entries are not allowed"):
 		p.What, p.Instead = `not YAML: unexpected "-"`, "start the list on a line of its own"
 	case says("could not find expected ':'"):

@@ -17,8 +17,9 @@ var tlsShape = shape{
 		apart("server_name", aText, "", "The name in the servers' certificates, if it is not their host name."),
 	},
 	hints: map[string]string{
-		"insecure": "there is no such setting: name the certificate authority in ca_file", "insecure_skip_verify": "there is no such setting: name the certificate authority in ca_file",
-		"enabled": "remove it; tls: {} is enough",
+		"insecure":             "there is no such setting: name the certificate authority in ca_file",
+		"insecure_skip_verify": "there is no such setting: name the certificate authority in ca_file",
+		"enabled":              "remove it; tls: {} is enough",
 	},
 }
 
@@ -58,7 +59,8 @@ func (r *reader) certificate(o object) (pair tls.Certificate, ok bool) {
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		r.problem(cert, fmt.Sprintf("no certificate and key: %s", strings.TrimPrefix(err.Error(), "tls: ")), "name a certificate and its private key, both in PEM form")
+		r.problem(cert, fmt.Sprintf("no certificate and key: %s", strings.TrimPrefix(err.Error(), "tls: ")),
+			"name a certificate and its private key, both in PEM form")
 	}
 	return pair, err == nil
 }

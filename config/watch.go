@@ -79,7 +79,8 @@ func (w *watcher) follow(files []string) {
 		}
 		err := w.notify.Add(dir)
 		if err != nil && !w.refused[dir] {
-			w.logger.Warn("a directory cannot be watched; its files are polled", "directory", dir, "every", lookAgain, "error", err)
+			w.logger.Warn("a directory cannot be watched; its files are polled",
+				"directory", dir, "every", lookAgain, "error", err)
 		}
 		w.refused[dir] = err != nil
 	}

@@ -28,11 +28,14 @@ func checkAuditFile(f *findings, name string) {
 	case err != nil:
 		f.skip(name, err.Error(), "ask as a user who may look at it")
 	case info.Mode()&os.ModeSymlink != 0:
-		f.problem(name, "is a symbolic link: daemons refuse it, since a change of the link would redirect what is written", "name the file that it leads to in audit.file")
+		f.problem(name, "is a symbolic link: daemons refuse it, since a change of the link would redirect what is written",
+			"name the file that it leads to in audit.file")
 	case info.Mode()&0o002 != 0:
-		f.problem(name, fmt.Sprintf("is writable by all users (%s): daemons refuse it, and it shows nothing", info.Mode()), "save it elsewhere, see who has changed it, then chmod 600 "+name)
+		f.problem(name, fmt.Sprintf("is writable by all users (%s): daemons refuse it, and it shows nothing", info.Mode()),
+			"save it elsewhere, see who has changed it, then chmod 600 "+name)
 	case info.Mode().Perm()&0o027 != 0:
-		f.warn(name, fmt.Sprintf("has the audit trail in it, and others may read or change it (%s)", info.Mode()), "chmod 600 "+name)
+		f.warn(name, fmt.Sprintf("has the audit trail in it, and others may read or change it (%s)", info.Mode()),
+			"chmod 600 "+name)
 	default:
 		f.ok(name, "is for its owner alone, or his group")
 	}
@@ -54,7 +57,8 @@ func checkAudit(f *findings, x *facts, o Options) {
 		}
 		f.skip("", x.auditErr.Error(), todo)
 	case x.audit.Broken != nil:
-		f.problem("", x.audit.Broken.Error(), "somebody has changed it: compare it with the copies that daemons have shipped (audit.file), and see who may write there")
+		f.problem("", x.audit.Broken.Error(), "somebody has changed it: compare it with the copies that daemons have "+
+			"shipped (audit.file), and see who may write there")
 	case x.audit.To == 0:
 		f.ok("", "the audit trail has no records yet")
 	default:

@@ -33,7 +33,8 @@ func checkClocks(f *findings, x *facts, _ Options) {
 		found := fmt.Sprintf("the leader's clock is %s (± %s)", apart(ahead, "this machine's"), short(accuracy))
 		switch off := abs(ahead) - accuracy; {
 		case off > clocksFarApart:
-			f.problem("", found, "set the clocks right (chrony, systemd-timesyncd): "+what+", and logs of both cannot be compared")
+			f.problem("", found,
+				"set the clocks right (chrony, systemd-timesyncd): "+what+", and logs of both cannot be compared")
 		case off > clocksApart:
 			f.warn("", found, "set the clocks right (chrony, systemd-timesyncd): "+what)
 		default:
@@ -64,8 +65,10 @@ func checkServerClocks(f *findings, x *facts) {
 	between, accuracy := last.ahead-first.ahead, last.accuracy+first.accuracy
 	found := fmt.Sprintf("the clocks of %d servers are at most %s apart (± %s)", n, short(between), short(accuracy))
 	if between-accuracy > clocksApart {
-		f.warn("", fmt.Sprintf("the clock of %s is %s ahead of that of %s (± %s)", last.address, short(between), first.address, short(accuracy)),
-			"set the servers' clocks right: after a change of the leader a lease would seem shorter or longer by that much, and ticks be late if the new leader's clock is behind")
+		f.warn("", fmt.Sprintf("the clock of %s is %s ahead of that of %s (± %s)",
+			last.address, short(between), first.address, short(accuracy)),
+			"set the servers' clocks right: after a change of the leader a lease would seem shorter or longer by that much, "+
+				"and ticks be late if the new leader's clock is behind")
 		return
 	}
 	f.ok("", found)

@@ -71,7 +71,8 @@ func checkEmergency(f *findings, x *facts, o Options) {
 	}
 	file := fileOverrides(o, x.serverNow)
 	for _, u := range x.urgent {
-		who := fmt.Sprintf("%s for the lock %q at emergency priority: %q, host %s, pid %d, session 0x%x", standing(u), u.scope, u.Owner, u.Host, u.PID, uint64(u.Session))
+		who := fmt.Sprintf("%s for the lock %q at emergency priority: %q, host %s, pid %d, session 0x%x",
+			standing(u), u.scope, u.Owner, u.Host, u.PID, uint64(u.Session))
 		switch why := u.without(x); {
 		case why == "":
 			f.ok(u.node, fmt.Sprintf("%s, by the override %s on the board", who, u.Override.ID))
@@ -79,10 +80,12 @@ func checkEmergency(f *findings, x *facts, o Options) {
 			f.ok(u.node, fmt.Sprintf("%s, by the override %s of the file %s", who, u.Override.ID, o.Config.Emergency.File))
 		case u.holds && u.Override != nil:
 			f.warn(u.node, fmt.Sprintf("%s, without an override in force: %s", who, why),
-				"it may have been when the lock was granted: what is granted stays; if not, look at that process: lockkeeper locks break takes the lock from it")
+				"it may have been when the lock was granted: what is granted stays; if not, look at that process: "+
+					"lockkeeper locks break takes the lock from it")
 		default:
 			f.problem(u.node, fmt.Sprintf("%s, without an override in force: %s", who, why),
-				fmt.Sprintf("Lockkeeper's clients make none without, and give it up when it ends: look at that process, and at emergency.file on its host; then remove the request (delete %s), or the process", u.node))
+				fmt.Sprintf("Lockkeeper's clients make none without, and give it up when it ends: look at that process, "+
+					"and at emergency.file on its host; then remove the request (delete %s), or the process", u.node))
 		}
 	}
 	if len(x.urgent) == 0 && x.urgentErr == nil && x.survey.Complete {

@@ -19,7 +19,8 @@ func checkServers(f *findings, x *facts, o Options) {
 			f.problem(s.address, fmt.Sprintf("does not accept connections: %v", s.refused),
 				"start the server, or check its address and what stands between it and this machine")
 		case s.withoutQuorum():
-			f.problem(s.address, "runs, but serves no requests: it is not connected to a majority of its ensemble", "start the other servers, and check that they reach each other (ports 2888 and 3888, as a rule)")
+			f.problem(s.address, "runs, but serves no requests: it is not connected to a majority of its ensemble",
+				"start the other servers, and check that they reach each other (ports 2888 and 3888, as a rule)")
 		case s.session != nil:
 			f.problem(s.address, fmt.Sprintf("accepts connections, but gives no session: %v", s.session),
 				"look into the log of the server; check that the port is ZooKeeper's"+tlsHint(o))
@@ -28,7 +29,8 @@ func checkServers(f *findings, x *facts, o Options) {
 		}
 	}
 	if !x.answers() {
-		f.problem("", "no server of ZooKeeper answers: no lock can be taken, and what is held is lost when its session ends", "the checks that ask ZooKeeper were left out; begin with the servers above")
+		f.problem("", "no server of ZooKeeper answers: no lock can be taken, and what is held is lost when its session ends",
+			"the checks that ask ZooKeeper were left out; begin with the servers above")
 	}
 }
 
@@ -58,13 +60,18 @@ func checkMonitoring(f *findings, x *facts, o Options) {
 		}
 		switch {
 		case s.source == fromNone:
-			f.warn(s.address, fmt.Sprintf("keeps its state to itself: it executes no four-letter word, and no admin server of its answers at port %d", o.AdminPort),
-				"write 4lw.commands.whitelist=srvr, mntr, conf, cons into its zoo.cfg, or admin.enableServer=true (then name the port with --admin-port); restart it")
+			f.warn(s.address, fmt.Sprintf("keeps its state to itself: it executes no four-letter word, "+
+				"and no admin server of its answers at port %d", o.AdminPort), "write 4lw.commands.whitelist=srvr, mntr, conf, "+
+				"cons into its zoo.cfg, or admin.enableServer=true (then name the port with --admin-port); restart it")
 		case s.source == fromWords && len(s.closed) > 0:
-			f.warn(s.address, fmt.Sprintf("does not execute %s, and no admin server of its answers at port %d: only a part is known", strings.Join(s.closed, ", "), o.AdminPort),
-				"write 4lw.commands.whitelist=srvr, mntr, conf, cons into its zoo.cfg, or admin.enableServer=true (then name the port with --admin-port); restart it")
+			f.warn(s.address,
+				fmt.Sprintf("does not execute %s, and no admin server of its answers at port %d: only a part is known",
+					strings.Join(s.closed, ", "), o.AdminPort),
+				"write 4lw.commands.whitelist=srvr, mntr, conf, cons into its zoo.cfg, "+
+					"or admin.enableServer=true (then name the port with --admin-port); restart it")
 		default:
-			f.ok(s.address, "tells its state through "+map[source]string{fromWords: "four-letter words", fromAdmin: "its admin server"}[s.source])
+			f.ok(s.address, "tells its state through "+
+				map[source]string{fromWords: "four-letter words", fromAdmin: "its admin server"}[s.source])
 		}
 	}
 }
@@ -121,14 +128,19 @@ func checkVersions(f *findings, x *facts, _ Options) {
 			continue
 		}
 		seen[v] = append(seen[v], s.address)
-		patched := built.After(time.Date(2024, 3, 15, 0, 0, 0, 0, time.UTC)) // the day of 3.8.4; distributions correct what they have
+		// the day of 3.8.4; distributions correct what they have
+		patched := built.After(time.Date(2024, 3, 15, 0, 0, 0, 0, time.UTC))
 		switch {
 		case v.before(3, 5, 3):
-			f.problem(s.address, fmt.Sprintf("runs ZooKeeper %s, which has no container nodes: the classic recipes fail on it", v), "update it to 3.8.4, 3.9.2 or later")
+			f.problem(s.address,
+				fmt.Sprintf("runs ZooKeeper %s, which has no container nodes: the classic recipes fail on it", v),
+				"update it to 3.8.4, 3.9.2 or later")
 		case v.before(3, 8, 0):
-			f.warn(s.address, fmt.Sprintf("runs ZooKeeper %s, which gets no corrections any more", v), "update it to 3.8.4, 3.9.2 or later, one server after the other")
+			f.warn(s.address, fmt.Sprintf("runs ZooKeeper %s, which gets no corrections any more", v),
+				"update it to 3.8.4, 3.9.2 or later, one server after the other")
 		case (v.before(3, 8, 4) || !v.before(3, 9, 0) && v.before(3, 9, 2)) && !patched:
-			f.warn(s.address, fmt.Sprintf("runs ZooKeeper %s, in which watches tell strangers the names of nodes that they may not read (CVE-2024-23944)", v), "update it to 3.8.4, 3.9.2 or later, one server after the other")
+			f.warn(s.address, fmt.Sprintf("runs ZooKeeper %s, in which watches tell strangers the names of nodes that they "+
+				"may not read (CVE-2024-23944)", v), "update it to 3.8.4, 3.9.2 or later, one server after the other")
 		default:
 			f.ok(s.address, fmt.Sprintf("runs ZooKeeper %s", v))
 		}
@@ -160,14 +172,18 @@ func checkQuorum(f *findings, x *facts, _ Options) {
 	alone, leaders := states["standalone"], states["leader"]
 	switch {
 	case len(alone) > 1, len(alone) == 1 && len(leaders)+len(states["follower"])+len(states["observer"]) > 0:
-		f.problem("", fmt.Sprintf("%s stands alone, beside others in the same connect string: two clients can hold the same lock", strings.Join(alone, " and ")),
+		f.problem("",
+			fmt.Sprintf("%s stands alone, beside others in the same connect string: two clients can hold the same lock",
+				strings.Join(alone, " and ")),
 			"name the servers of one ensemble, and nothing else, in the connect string of every client")
 		return
 	case len(alone) == 1:
-		f.warn(alone[0], "one server on its own: while it is down, no lock is granted, and its disk is the only copy", "run an ensemble of three servers in production")
+		f.warn(alone[0], "one server on its own: while it is down, no lock is granted, and its disk is the only copy",
+			"run an ensemble of three servers in production")
 		return
 	case len(leaders) > 1:
-		f.problem("", fmt.Sprintf("%s lead at the same time: either they belong to different ensembles, or one has lost its followers just now", strings.Join(leaders, " and ")),
+		f.problem("", fmt.Sprintf("%s lead at the same time: either they belong to different ensembles, "+
+			"or one has lost its followers just now", strings.Join(leaders, " and ")),
 			"run the doctor again; if they still do, correct the connect string of every client")
 		return
 	}
@@ -201,7 +217,8 @@ func checkVoters(f *findings, x *facts, leaders []string) {
 		return
 	}
 	if voters%2 == 0 {
-		f.warn("", fmt.Sprintf("%d servers vote: no more of them may fail than of %d", voters, voters-1), "add a server, or make one an observer")
+		f.warn("", fmt.Sprintf("%d servers vote: no more of them may fail than of %d", voters, voters-1),
+			"add a server, or make one an observer")
 	}
 	synced, ok := 0.0, false
 	if leader != nil {
@@ -224,14 +241,17 @@ func checkVoters(f *findings, x *facts, leaders []string) {
 		}
 	}
 	if behind := max(followers, learners) - synced; behind > 0 {
-		f.warn(leader.address, fmt.Sprintf("%.0f of its followers have not caught up", behind), "wait a moment and run the doctor again; if it stays, look at the disks and the network of the followers")
+		f.warn(leader.address, fmt.Sprintf("%.0f of its followers have not caught up", behind),
+			"wait a moment and run the doctor again; if it stays, look at the disks and the network of the followers")
 	}
 	alive := int(synced) + 1
 	switch spare := alive - (voters/2 + 1); {
 	case alive < voters:
-		f.problem("", fmt.Sprintf("%d of %d voting servers are there: %s", alive, voters, spareWords(spare)), "start the missing ones")
+		f.problem("", fmt.Sprintf("%d of %d voting servers are there: %s", alive, voters, spareWords(spare)),
+			"start the missing ones")
 	default:
-		f.ok("", fmt.Sprintf("%s, all there, led by %s: %s", words.Count(voters, "voting server"), leader.address, spareWords(spare)))
+		f.ok("", fmt.Sprintf("%s, all there, led by %s: %s",
+			words.Count(voters, "voting server"), leader.address, spareWords(spare)))
 	}
 }
 
@@ -264,7 +284,8 @@ func checkConnectString(f *findings, x *facts) {
 				hosts[i] = net.JoinHostPort(m.Host, port)
 			}
 		}
-		f.warn("", fmt.Sprintf("the connect string names %s of an ensemble of %d: clients are cut off when those fail", words.Count(len(x.servers), "server"), n),
+		f.warn("", fmt.Sprintf("the connect string names %s of an ensemble of %d: clients are cut off when those fail",
+			words.Count(len(x.servers), "server"), n),
 			"name all of them, which are at "+strings.Join(hosts, ", "))
 	}
 }

@@ -171,7 +171,8 @@ func (x *examiner) look(ctx context.Context) {
 	x.facts.members, _ = client.Ensemble(ctx) // without, the leader tells how many vote
 	var looking sync.WaitGroup
 	looking.Go(func() {
-		x.facts.survey, x.facts.surveyErr = survey.Take(ctx, client.Client, survey.Options{IdleSince: x.facts.now.Add(-x.options.IdleAfter)})
+		x.facts.survey, x.facts.surveyErr = survey.Take(ctx, client.Client,
+			survey.Options{IdleSince: x.facts.now.Add(-x.options.IdleAfter)})
 	})
 	looking.Go(func() { x.lookAtTicks(ctx, client) })
 	looking.Go(func() { x.facts.audit, x.facts.auditErr = verify(ctx, client) })

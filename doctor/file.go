@@ -24,7 +24,8 @@ func checkConfig(f *findings, _ *facts, o Options) {
 		f.warn(place(w), said(w), w.Instead)
 	}
 	if len(o.Config.Warnings) == 0 {
-		f.ok(o.File, fmt.Sprintf("is valid: %s, %s", words.Count(len(o.Config.Jobs), "job"), words.Count(len(o.Config.Groups), "group")))
+		f.ok(o.File,
+			fmt.Sprintf("is valid: %s, %s", words.Count(len(o.Config.Jobs), "job"), words.Count(len(o.Config.Groups), "group")))
 	}
 }
 

@@ -46,7 +46,8 @@ func checkStateDir(f *findings, x *facts, o Options) {
 	case dir == "":
 		f.skip("", "the file has no state_dir: daemons measure nothing for lockkeeper jobs advise", "")
 	case x.host.stateDir != nil:
-		f.problem(dir, fmt.Sprintf("this user cannot write there: %v", x.host.stateDir), "create the directory, and give it to the user that runs the daemon; or run the doctor as that one")
+		f.problem(dir, fmt.Sprintf("this user cannot write there: %v", x.host.stateDir),
+			"create the directory, and give it to the user that runs the daemon; or run the doctor as that one")
 	default:
 		f.ok(dir, "writable")
 	}
@@ -65,7 +66,8 @@ func checkFiles(f *findings, x *facts, o Options) {
 	case n == 0:
 		f.skip("", "how many files a process may have open is not known here", "")
 	case n < need:
-		f.warn("", fmt.Sprintf("a process may have %d files open; %d would be safe for what the file runs", n, need), "raise the limit of the daemon: ulimit -n, or LimitNOFILE= in its unit")
+		f.warn("", fmt.Sprintf("a process may have %d files open; %d would be safe for what the file runs", n, need),
+			"raise the limit of the daemon: ulimit -n, or LimitNOFILE= in its unit")
 	default:
 		f.ok("", fmt.Sprintf("a process may have %d files open", n))
 	}
@@ -76,7 +78,9 @@ func checkTimeSync(f *findings, x *facts, _ Options) {
 	case x.host.timeUnknown:
 		f.skip("", "whether the clock of this machine is kept right cannot be seen here", "")
 	case x.host.timeFree:
-		f.warn("", "the kernel says that the clock of this machine is not synchronised", "run chrony, systemd-timesyncd or ntpd, here or on the machine below: if it falls behind, ticks that no other daemon runs are late; locks do not depend on it")
+		f.warn("", "the kernel says that the clock of this machine is not synchronised",
+			"run chrony, systemd-timesyncd or ntpd, here or on the machine below: if it falls behind, "+
+				"ticks that no other daemon runs are late; locks do not depend on it")
 	default:
 		f.ok("", "the clock of this machine is kept right")
 	}

@@ -21,9 +21,12 @@ func checkJobs(f *findings, x *facts, _ Options) {
 		if len(job.Differing) == 0 {
 			continue
 		}
-		f.warn(job.Job, "daemons have different definitions of this job, and each tick runs one of them: "+words.Join(job.Differing, "; ", func(d ticks.Definition) string {
-			return fmt.Sprintf("%s by host %s, pid %d, last at %s", d.Fingerprint, d.Host, d.PID, d.Seen.UTC().Format(time.RFC3339))
-		}),
-			"if two teams have a job of this name, give each a root (zookeeper.root) or a name prefix; if the definition is being changed, this ends ten minutes and two ticks after the last old daemon")
+		f.warn(job.Job, "daemons have different definitions of this job, and each tick runs one of them: "+
+			words.Join(job.Differing, "; ", func(d ticks.Definition) string {
+				return fmt.Sprintf("%s by host %s, pid %d, last at %s",
+					d.Fingerprint, d.Host, d.PID, d.Seen.UTC().Format(time.RFC3339))
+			}),
+			"if two teams have a job of this name, give each a root (zookeeper.root) or a name prefix; "+
+				"if the definition is being changed, this ends ten minutes and two ticks after the last old daemon")
 	}
 }

@@ -23,8 +23,11 @@ func checkMatrix(f *findings, x *facts, o Options) {
 		}
 		refused[do] = append(refused[do], node)
 	}
-	for _, do := range slices.SortedFunc(maps.Keys(refused), func(a, b string) int { return strings.Compare(refused[a][0], refused[b][0]) }) {
-		f.problem(refused[do][0], fmt.Sprintf("%s cannot be read with %s: %s", words.Count(len(refused[do]), "node"), credentials(o), words.Few(refused[do], few)), do)
+	for _, do := range slices.SortedFunc(maps.Keys(refused), func(a, b string) int {
+		return strings.Compare(refused[a][0], refused[b][0])
+	}) {
+		f.problem(refused[do][0], fmt.Sprintf("%s cannot be read with %s: %s",
+			words.Count(len(refused[do]), "node"), credentials(o), words.Few(refused[do], few)), do)
 	}
 	differ := map[string][]string{} // by what is to be set
 	var order []string
@@ -45,25 +48,31 @@ func checkMatrix(f *findings, x *facts, o Options) {
 	for i, do := range order {
 		nodes := differ[do]
 		if i == few {
-			f.problem("", fmt.Sprintf("and the lists of nodes in %d more places", len(order)-few), "set these right, and look again")
+			f.problem("", fmt.Sprintf("and the lists of nodes in %d more places", len(order)-few),
+				"set these right, and look again")
 			break
 		}
-		f.problem(nodes[0], fmt.Sprintf("the ACLs of %s are not those of the configuration (%s): %s", words.Count(len(nodes), "node"), wrong(x, o, nodes[0]), words.Few(nodes, few)), do)
+		f.problem(nodes[0], fmt.Sprintf("the ACLs of %s are not those of the configuration (%s): %s",
+			words.Count(len(nodes), "node"), wrong(x, o, nodes[0]), words.Few(nodes, few)), do)
 	}
 	var missing []string
 	if x.survey.Complete {
 		for _, room := range o.Client.Rooms() {
-			there := slices.ContainsFunc(x.survey.ACLs, func(n survey.NodeACL) bool { return n.Path == room }) || slices.Contains(x.survey.Refused, room)
+			there := slices.ContainsFunc(x.survey.ACLs, func(n survey.NodeACL) bool { return n.Path == room }) ||
+				slices.Contains(x.survey.Refused, room)
 			if !there {
 				missing = append(missing, room)
 			}
 		}
 	}
 	if len(missing) > 0 {
-		f.problem(missing[0], fmt.Sprintf("%s of this version's are not there, and only operators may make them: %s", words.Count(len(missing), "node"), words.Few(missing, few)), "lockkeeper init, with the credentials of an operator")
+		f.problem(missing[0], fmt.Sprintf("%s of this version's are not there, and only operators may make them: %s",
+			words.Count(len(missing), "node"), words.Few(missing, few)),
+			"lockkeeper init, with the credentials of an operator")
 	}
 	if len(order) == 0 && len(missing) == 0 && len(x.survey.Refused) == 0 {
-		f.ok(x.survey.Root, fmt.Sprintf("%s, each with the ACL that the configuration gives it", words.Count(len(x.survey.ACLs), "node")))
+		f.ok(x.survey.Root,
+			fmt.Sprintf("%s, each with the ACL that the configuration gives it", words.Count(len(x.survey.ACLs), "node")))
 	}
 }
 

@@ -20,7 +20,8 @@ func checkSecrets(f *findings, _ *facts, o Options) {
 		}
 		told[name] = true
 		if mode := info.Mode().Perm(); mode&0o027 != 0 {
-			f.warn(name, fmt.Sprintf("has a password or a key in it, and others may read or change it (%s)", info.Mode()), "chmod 600 "+name)
+			f.warn(name, fmt.Sprintf("has a password or a key in it, and others may read or change it (%s)", info.Mode()),
+				"chmod 600 "+name)
 			continue
 		}
 		f.ok(name, "is for its owner alone, or his group")

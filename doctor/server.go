@@ -131,7 +131,8 @@ func (x *examiner) measure(ctx context.Context, s *server) {
 		return
 	}
 	for range rounds {
-		if !s.sync.take(func() error { return probe.Sync(attempt) }) || !s.read.take(func() error { return probe.Read(attempt) }) {
+		if !s.sync.take(func() error { return probe.Sync(attempt) }) ||
+			!s.read.take(func() error { return probe.Read(attempt) }) {
 			break
 		}
 	}

@@ -29,8 +29,10 @@ func checkSession(f *findings, x *facts, o Options) {
 			continue
 		}
 		if s.timeout != asked {
-			f.warn(s.address, fmt.Sprintf("grants a session timeout of %s in place of %s%s", words.Duration(s.timeout), words.Duration(asked), bounds(s)),
-				fmt.Sprintf("ask for %s (zookeeper.session_timeout, --zk-session-timeout), or set minSessionTimeout and maxSessionTimeout in zoo.cfg", words.Duration(s.timeout)))
+			f.warn(s.address, fmt.Sprintf("grants a session timeout of %s in place of %s%s",
+				words.Duration(s.timeout), words.Duration(asked), bounds(s)),
+				fmt.Sprintf("ask for %s (zookeeper.session_timeout, --zk-session-timeout), "+
+					"or set minSessionTimeout and maxSessionTimeout in zoo.cfg", words.Duration(s.timeout)))
 		} else {
 			f.ok(s.address, fmt.Sprintf("grants the session timeout of %s", words.Duration(asked)))
 		}
@@ -63,8 +65,9 @@ func checkMargin(f *findings, s *server, o Options, tick time.Duration) {
 			remedy += ", or shorten tickTime in zoo.cfg"
 		}
 	}
-	f.warn(s.address, fmt.Sprintf("a holder keeps %s to the end of its session of %s, and with a tick of %s it needs %s: a lock may be given away a moment before its holder knows",
-		words.Duration(margin.Round(time.Millisecond)), words.Duration(s.timeout), words.Duration(tick), words.Duration(least.Round(time.Millisecond))), remedy)
+	f.warn(s.address, fmt.Sprintf("a holder keeps %s to the end of its session of %s, and with a tick of %s it needs "+
+		"%s: a lock may be given away a moment before its holder knows", words.Duration(margin.Round(time.Millisecond)),
+		words.Duration(s.timeout), words.Duration(tick), words.Duration(least.Round(time.Millisecond))), remedy)
 }
 
 // shortestSession is the shortest session timeout, in tenths of a second, whose margin is long enough
@@ -117,15 +120,18 @@ func checkLeases(f *findings, x *facts, o Options) {
 	slices.Sort(shorter)
 	slices.Sort(grace)
 	if len(shorter) > 0 {
-		f.warn("", fmt.Sprintf("the lease is shorter than the session timeout of %s: %s; when the holder's machine dies, its lock is free only when the session ends", words.Duration(timeout), words.Few(shorter, few)),
+		f.warn("", fmt.Sprintf("the lease is shorter than the session timeout of %s: %s; when the holder's machine dies, "+
+			"its lock is free only when the session ends", words.Duration(timeout), words.Few(shorter, few)),
 			"shorten the session timeout, or reckon with it")
 	}
 	if len(grace) > 0 {
-		f.warn("", fmt.Sprintf("the acquire timeout is shorter than the session timeout of %s: %s; after the death of a holder such a request gives up before the lock is free", words.Duration(timeout), words.Few(grace, few)),
+		f.warn("", fmt.Sprintf("the acquire timeout is shorter than the session timeout of %s: %s; after the death of a "+
+			"holder such a request gives up before the lock is free", words.Duration(timeout), words.Few(grace, few)),
 			"lengthen the acquire timeout, or shorten the session timeout")
 	}
 	if len(shorter)+len(grace) == 0 {
-		f.ok("", fmt.Sprintf("the timeouts of %s fit a session timeout of %s", words.Count(locks, "lock"), words.Duration(timeout)))
+		f.ok("",
+			fmt.Sprintf("the timeouts of %s fit a session timeout of %s", words.Count(locks, "lock"), words.Duration(timeout)))
 	}
 }
 

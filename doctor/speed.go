@@ -30,9 +30,12 @@ func checkLatency(f *findings, x *facts, _ Options) {
 		longest := milliseconds(highest)
 		switch {
 		case milliseconds(average) >= slowServer:
-			f.warn(s.address, found, "give its transaction log a disk of its own (dataLogDir), and look at garbage collection and swapping")
+			f.warn(s.address, found,
+				"give its transaction log a disk of its own (dataLogDir), and look at garbage collection and swapping")
 		case s.timeout > 0 && longest > s.timeout/3:
-			f.warn(s.address, found+fmt.Sprintf(": one took more than a third of the session timeout (%s)", words.Duration(s.timeout)), "if that goes on (srst resets the figures), look at its disk, garbage collection and swapping")
+			f.warn(s.address,
+				found+fmt.Sprintf(": one took more than a third of the session timeout (%s)", words.Duration(s.timeout)),
+				"if that goes on (srst resets the figures), look at its disk, garbage collection and swapping")
 		default:
 			f.ok(s.address, found)
 		}
@@ -55,9 +58,11 @@ func checkRoundTrips(f *findings, x *facts, o Options) {
 		slowest := max(s.sync.percentile(99), s.write.percentile(99))
 		switch {
 		case s.timeout > 0 && slowest > s.timeout/4:
-			f.problem(s.address, found+fmt.Sprintf(": sessions of %s are at risk", words.Duration(s.timeout)), "lengthen the session timeout until the cause is found: disk, network, garbage collection")
+			f.problem(s.address, found+fmt.Sprintf(": sessions of %s are at risk", words.Duration(s.timeout)),
+				"lengthen the session timeout until the cause is found: disk, network, garbage collection")
 		case slowest > slowWrite, s.read.percentile(99) > slowRead:
-			f.warn(s.address, found, "each lock costs two writes: look at the disk of the servers' transaction log, and at the network; lockkeeper bench tells more")
+			f.warn(s.address, found, "each lock costs two writes: look at the disk of the servers' transaction log, "+
+				"and at the network; lockkeeper bench tells more")
 		default:
 			f.ok(s.address, found)
 		}
@@ -100,19 +105,22 @@ func checkLoad(f *findings, x *facts, _ Options) {
 		found := fmt.Sprintf("%.0f requests wait inside", waiting)
 		switch {
 		case waiting >= fullQueue:
-			f.problem(s.address, found+": it does not keep up", "see which client asks so much (cons), and what the server waits for: disk, processor")
+			f.problem(s.address, found+": it does not keep up",
+				"see which client asks so much (cons), and what the server waits for: disk, processor")
 		case waiting >= manyWaiting:
 			f.warn(s.address, found, "run the doctor again; if it stays, see which client asks so much (cons)")
 		default:
 			f.ok(s.address, found)
 		}
 		if slow, ok := s.figures.number("fsync_threshold_exceed_count"); ok && slow > 0 {
-			f.warn(s.address, fmt.Sprintf("its log took over a second to reach the disk, %.0f times since its start", slow), "give the transaction log a disk of its own (dataLogDir), of a kind that others do not write to")
+			f.warn(s.address, fmt.Sprintf("its log took over a second to reach the disk, %.0f times since its start", slow),
+				"give the transaction log a disk of its own (dataLogDir), of a kind that others do not write to")
 		}
 		open, _ := s.figures.number("open_file_descriptor_count")
 		limit, ok := s.figures.number("max_file_descriptor_count")
 		if ok && limit > 0 && open > limit*0.8 {
-			f.warn(s.address, fmt.Sprintf("has %.0f of %.0f files open: soon it accepts no more clients", open, limit), "raise its limit (LimitNOFILE=), or see which client opens so many connections (cons)")
+			f.warn(s.address, fmt.Sprintf("has %.0f of %.0f files open: soon it accepts no more clients", open, limit),
+				"raise its limit (LimitNOFILE=), or see which client opens so many connections (cons)")
 		}
 	}
 }

@@ -34,12 +34,14 @@ func checkTicks(f *findings, x *facts, o Options) {
 			if n := len(s.LeftOut); n > 0 {
 				f.warn(s.Job, fmt.Sprintf("skips ticks from %s up to %s: a clock that was ahead has run them, or may have",
 					s.LeftOut[0].After.UTC().Format(time.RFC3339), s.LeftOut[n-1].Until.UTC().Format(time.RFC3339)),
-					"if these are too many: lockkeeper jobs rewind JOB --since TIME --reason R, with the time when the clock went wrong")
+					"if these are too many: lockkeeper jobs rewind JOB --since TIME --reason R, "+
+						"with the time when the clock went wrong")
 			}
 			continue
 		}
 		stopped++
-		f.problem(s.Job, fmt.Sprintf("runs no tick until %s: a daemon whose clock was ahead has decided those before", s.DecidedUntil().UTC().Format(time.RFC3339)),
+		f.problem(s.Job, fmt.Sprintf("runs no tick until %s: a daemon whose clock was ahead has decided those before",
+			s.DecidedUntil().UTC().Format(time.RFC3339)),
 			"set that clock right, then: lockkeeper jobs rewind JOB --reason R")
 	}
 	if n := len(x.ticks); stopped == 0 && n > 0 {

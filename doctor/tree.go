@@ -25,32 +25,41 @@ func checkAccess(f *findings, x *facts, o Options) {
 		return
 	}
 	if errors.As(x.unknown, new(*lock.ListsError)) {
-		f.problem(x.survey.Root, fmt.Sprintf("this client makes no nodes here: %v", x.unknown), "lockkeeper init, with the credentials of an operator and all lists; or give this client the lists that the others have")
+		f.problem(x.survey.Root, fmt.Sprintf("this client makes no nodes here: %v", x.unknown), "lockkeeper init, "+
+			"with the credentials of an operator and all lists; or give this client the lists that the others have")
 	}
 	if o.Client.NodeACL(x.survey.Root) != nil {
 		checkMatrix(f, x, o)
 		return
 	}
 	if len(o.Client.Operators) > 0 && x.known == nil {
-		f.warn(x.survey.Root+"/identities", "is not there: every client has to be told who the operators are", "lockkeeper init, with the credentials of an operator")
+		f.warn(x.survey.Root+"/identities", "is not there: every client has to be told who the operators are",
+			"lockkeeper init, with the credentials of an operator")
 	}
 	if n := len(x.survey.Refused); n > 0 {
 		f.problem(x.survey.Refused[0], fmt.Sprintf("%s cannot be read with %s", words.Count(n, "node"), credentials(o)),
-			"give the credentials of those who created them (zookeeper.auth, --zk-digest-file), or let an administrator change the ACLs")
+			"give the credentials of those who created them (zookeeper.auth, --zk-digest-file), "+
+				"or let an administrator change the ACLs")
 	}
 	open, closed, foreign := whoseNodes(x, o)
 	if len(foreign) > 0 {
-		f.problem(foreign[0], fmt.Sprintf("%s may be changed by others alone, not with %s: %s", words.Count(len(foreign), "node"), credentials(o), words.Few(foreign, few)),
-			"use the same credentials in all clients of this root (zookeeper.auth, --zk-digest-file), or let an administrator change the ACLs")
+		f.problem(foreign[0], fmt.Sprintf("%s may be changed by others alone, not with %s: %s",
+			words.Count(len(foreign), "node"), credentials(o), words.Few(foreign, few)),
+			"use the same credentials in all clients of this root (zookeeper.auth, --zk-digest-file), "+
+				"or let an administrator change the ACLs")
 	}
 	checkOperators(f, x, o)
 	switch {
 	case len(open) > 0 && (len(closed) > 0 || o.Client.Auth != nil):
-		f.warn(open[0], fmt.Sprintf("every client that reaches ZooKeeper may change %s, though others are protected or credentials are in use: %s", words.Count(len(open), "node"), words.Few(open, few)),
-			"let an administrator set their ACLs (setAcl -R), or begin with a new root; clients without credentials create such nodes")
+		f.warn(open[0], fmt.Sprintf("every client that reaches ZooKeeper may change %s, though others are protected or "+
+			"credentials are in use: %s", words.Count(len(open), "node"), words.Few(open, few)), "let an administrator set "+
+			"their ACLs (setAcl -R), or begin with a new root; clients without credentials create such nodes")
 		sensitive(f, x, open)
 	case len(open) > 0:
-		f.warn(x.survey.Root, "every client that reaches ZooKeeper may take, break and forge locks here: no credentials are in use", "give every client zookeeper.auth, and begin with a new root; without, overrides in ZooKeeper and breaking locks are refused")
+		f.warn(x.survey.Root,
+			"every client that reaches ZooKeeper may take, break and forge locks here: no credentials are in use",
+			"give every client zookeeper.auth, and begin with a new root; without, "+
+				"overrides in ZooKeeper and breaking locks are refused")
 		sensitive(f, x, open)
 	case len(foreign) == 0 && len(x.survey.Refused) == 0:
 		f.ok(x.survey.Root, fmt.Sprintf("%s, none open to the world", words.Count(len(closed), "node")))
@@ -62,7 +71,8 @@ func checkAccess(f *findings, x *facts, o Options) {
 func whoseNodes(x *facts, o Options) (open, closed, foreign []string) {
 	for _, node := range x.survey.ACLs {
 		switch {
-		case worldMay(node.ACL, zkclient.PermissionWrite|zkclient.PermissionCreate|zkclient.PermissionDelete|zkclient.PermissionAdmin):
+		case worldMay(node.ACL,
+			zkclient.PermissionWrite|zkclient.PermissionCreate|zkclient.PermissionDelete|zkclient.PermissionAdmin):
 			open = append(open, node.Path)
 		default:
 			closed = append(closed, node.Path)
@@ -83,7 +93,8 @@ func sensitive(f *findings, x *facts, open []string) {
 		{"/overrides", "apply overrides: daemons ignore them while that is so"},
 	} {
 		if path := x.survey.Root + node.name; slices.Contains(open, path) {
-			f.problem(path, "every client that reaches ZooKeeper can "+node.what, "let an administrator set its ACL: operators all, others read")
+			f.problem(path, "every client that reaches ZooKeeper can "+node.what,
+				"let an administrator set its ACL: operators all, others read")
 		}
 	}
 }
@@ -101,7 +112,8 @@ func ours(acl []zkclient.ACL, o Options) bool {
 		if a.Permissions&(zkclient.PermissionWrite|zkclient.PermissionCreate) == 0 {
 			continue
 		}
-		if a.Scheme != "digest" || o.Client.Auth != nil && "digest:"+a.ID == lock.DigestID(o.Client.Auth.User, o.Client.Auth.Password) {
+		if a.Scheme != "digest" ||
+			o.Client.Auth != nil && "digest:"+a.ID == lock.DigestID(o.Client.Auth.User, o.Client.Auth.Password) {
 			return true
 		}
 	}
@@ -136,8 +148,10 @@ func checkOperators(f *findings, x *facts, o Options) {
 			}
 		}
 		if len(without) > 0 {
-			f.warn(without[0], fmt.Sprintf("the ACLs of %s do not name the operator %s, who cannot break locks there: %s", words.Count(len(without), "node"), known(operator), words.Few(without, few)),
-				"let an administrator add the operator (setAcl -R); nodes get it from clients that have zookeeper.operators when they create them")
+			f.warn(without[0], fmt.Sprintf("the ACLs of %s do not name the operator %s, who cannot break locks there: %s",
+				words.Count(len(without), "node"), known(operator), words.Few(without, few)),
+				"let an administrator add the operator (setAcl -R); nodes get it from clients that have zookeeper.operators "+
+					"when they create them")
 		}
 	}
 }
@@ -172,9 +186,11 @@ func checkNodes(f *findings, x *facts, _ Options) {
 			f.warn("", fmt.Sprintf("%d more nodes do not belong where they are", len(x.survey.Strangers)-few), "")
 			break
 		}
-		f.warn(s.Path, "does not belong here: "+s.Why, "find out who made it, and delete it (deleteall) if it is not needed; locks ignore it")
+		f.warn(s.Path, "does not belong here: "+s.Why,
+			"find out who made it, and delete it (deleteall) if it is not needed; locks ignore it")
 	}
-	looked := fmt.Sprintf("%s looked at, %s, %s", words.Count(x.survey.Nodes, "node"), words.Count(x.survey.Scopes, "scope"), words.Count(x.survey.Requests, "request"))
+	looked := fmt.Sprintf("%s looked at, %s, %s", words.Count(x.survey.Nodes, "node"),
+		words.Count(x.survey.Scopes, "scope"), words.Count(x.survey.Requests, "request"))
 	if !x.survey.Complete {
 		f.skip(x.survey.Root, looked+"; not all in this time", "give it longer: --timeout 1m")
 	} else if len(x.survey.Strangers) == 0 {
@@ -191,7 +207,8 @@ func checkRecords(f *findings, x *facts, _ Options) {
 	const many = 100
 	for i, u := range x.survey.Unreadable {
 		if i == many {
-			f.problem("", fmt.Sprintf("%d more records cannot be read", len(x.survey.Unreadable)-many), "put these right, and look again")
+			f.problem("", fmt.Sprintf("%d more records cannot be read", len(x.survey.Unreadable)-many),
+				"put these right, and look again")
 			break
 		}
 		why, do, _ := strings.Cut(u.Reason, "; ")
@@ -216,25 +233,31 @@ func checkSize(f *findings, x *facts, o Options) {
 		return
 	}
 	list := x.survey.Longest
-	found := fmt.Sprintf("its list of %s is the longest, %d KiB of the 1024 KiB that an answer may have (jute.maxbuffer)", words.Count(list.Children, "child"), list.Bytes>>10)
+	found := fmt.Sprintf("its list of %s is the longest, %d KiB of the 1024 KiB that an answer may have (jute.maxbuffer)",
+		words.Count(list.Children, "child"), list.Bytes>>10)
 	found = strings.Replace(found, "childs", "children", 1)
 	switch {
 	case list.Bytes > juteBuffer:
-		f.problem(list.Path, found+": clients in Java cannot list it", "raise jute.maxbuffer on all servers and clients, and let fewer requests wait for one lock")
+		f.problem(list.Path, found+": clients in Java cannot list it",
+			"raise jute.maxbuffer on all servers and clients, and let fewer requests wait for one lock")
 	case list.Bytes > juteBuffer/2:
-		f.warn(list.Path, found, "let fewer requests wait for one lock (acquire_timeout), or spread the work over more scopes")
+		f.warn(list.Path, found,
+			"let fewer requests wait for one lock (acquire_timeout), or spread the work over more scopes")
 	case list.Path != "":
 		f.ok(list.Path, found)
 	}
 	switch {
 	case x.survey.Idle >= manyIdle:
-		f.warn("", fmt.Sprintf("%d of %d scopes were not locked for %s: each stays as a small node", x.survey.Idle, x.survey.Scopes, days(o)), "let lockkeeper gc remove them, from cron; or use scopes whose names come back, without dates and ids")
+		f.warn("", fmt.Sprintf("%d of %d scopes were not locked for %s: each stays as a small node",
+			x.survey.Idle, x.survey.Scopes, days(o)),
+			"let lockkeeper gc remove them, from cron; or use scopes whose names come back, without dates and ids")
 	case x.survey.Idle > 0:
 		f.ok("", fmt.Sprintf("%d of %d scopes were not locked for %s", x.survey.Idle, x.survey.Scopes, days(o)))
 	}
 	for _, s := range x.servers {
 		if n, ok := s.figures.number("znode_count"); ok && n > manyNodes {
-			f.warn(s.address, fmt.Sprintf("has %.0f nodes: its snapshots and its start take long", n), "find out who makes them; ZooKeeper keeps all of them in memory")
+			f.warn(s.address, fmt.Sprintf("has %.0f nodes: its snapshots and its start take long", n),
+				"find out who makes them; ZooKeeper keeps all of them in memory")
 			break
 		}
 	}

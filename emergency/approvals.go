@@ -165,7 +165,9 @@ func (a *Approvals) Approve(ctx context.Context, p lockguard.Pending) (lockguard
 
 // ask asks people.
 func (a *Approvals) ask(ctx context.Context, p lockguard.Pending, patience time.Duration) (lockguard.Decision, error) {
-	q := lockguard.Question{Pending: p, Patience: patience, Opened: func(ctx context.Context, o lockguard.Opened) { a.opened(ctx, p, o) }}
+	q := lockguard.Question{Pending: p, Patience: patience, Opened: func(ctx context.Context, o lockguard.Opened) {
+		a.opened(ctx, p, o)
+	}}
 	return a.heed(ctx, q)
 }
 
@@ -177,24 +179,29 @@ func (a *Approvals) heed(ctx context.Context, q lockguard.Question) (lockguard.D
 	case ctx.Err() != nil:
 		return lockguard.Decision{ID: answer.ID}, context.Cause(ctx)
 	case err != nil:
-		return lockguard.Decision{ID: answer.ID}, fmt.Errorf("the takeover of lock %q could not be put to approval: %w", p.Subject.Scope, err)
+		return lockguard.Decision{ID: answer.ID},
+			fmt.Errorf("the takeover of lock %q could not be put to approval: %w", p.Subject.Scope, err)
 	}
 	if !answer.Approved || !answer.Person || a.cfg.Witness == nil {
 		return a.decided(ctx, p, answer)
 	}
 	switch believed, err := a.cfg.Witness(ctx, q, answer); {
 	case err != nil:
-		return lockguard.Decision{ID: answer.ID}, fmt.Errorf("lock %q not taken by force: whether the approval %s of %s is to be believed is not known: %w", p.Subject.Scope, answer.ID, answer.By, err)
+		return lockguard.Decision{ID: answer.ID},
+			fmt.Errorf("lock %q not taken by force: whether the approval %s of %s is to be believed is not known: %w",
+				p.Subject.Scope, answer.ID, answer.By, err)
 	case believed:
 		answer.Recorded = true
 		return a.decided(ctx, p, answer)
 	}
-	a.log.Error("an approval is ignored: no operator has put it on record", "approval", answer.ID, "scope", p.Subject.Scope, "by", answer.By)
+	a.log.Error("an approval is ignored: no operator has put it on record",
+		"approval", answer.ID, "scope", p.Subject.Scope, "by", answer.By)
 	if answer.Before {
 		q.Fresh = true
 		return a.heed(ctx, q)
 	}
-	answer.Reason = fmt.Sprintf("the approval of %s is not believed: no operator has put it on record; decide with lockkeeper approvals, or say approvals: {temporal: {trust: temporal}}", answer.By)
+	answer.Reason = fmt.Sprintf("the approval of %s is not believed: no operator has put it on record; "+
+		"decide with lockkeeper approvals, or say approvals: {temporal: {trust: temporal}}", answer.By)
 	answer.Approved, answer.By = false, "the guard"
 	return a.decided(ctx, p, answer)
 }
@@ -211,21 +218,22 @@ func (a *Approvals) opened(ctx context.Context, p lockguard.Pending, o lockguard
 	a.log.Error("an approval is open: the holder has not released the lock in time",
 		"approval", o.ID, "scope", p.Subject.Scope, "requestor", p.Subject.Owner, "priority", int(p.Subject.Priority),
 		"holders", owners(p.Holders), "waited", p.Err.Waited.Round(time.Second), "deadline", o.Patience.Round(time.Second),
-		"approve", "lockkeeper approvals approve "+o.ID+" --reason WHY", "force", "lockkeeper approvals force "+o.ID+" --reason WHY",
-		"deny", "lockkeeper approvals deny "+o.ID+" --reason WHY")
+		"approve", "lockkeeper approvals approve "+o.ID+" --reason WHY", "force",
+		"lockkeeper approvals force "+o.ID+" --reason WHY", "deny", "lockkeeper approvals deny "+o.ID+" --reason WHY")
 }
 
 // decided makes a decision known.
 func (a *Approvals) decided(ctx context.Context, p lockguard.Pending, d lockguard.Answer) (lockguard.Decision, error) {
 	word := opstore.Decision{Approved: d.Approved, Force: !d.AfterGrace}.Word()
-	a.log.Warn("approval decided", "decision", word, "approval", d.ID, "scope", p.Subject.Scope, "requestor", p.Subject.Owner,
-		"holders", owners(p.Holders), "by", d.By, "reason", d.Reason)
+	a.log.Warn("approval decided", "decision", word, "approval", d.ID, "scope", p.Subject.Scope,
+		"requestor", p.Subject.Owner, "holders", owners(p.Holders), "by", d.By, "reason", d.Reason)
 	if !d.Recorded {
 		entry := a.entry(p, opstore.AuditApprovalDecide, d.ID)
 		entry.By, entry.Reason = d.By, d.Reason
 		entry.After = map[string]string{"decision": word}
 		if err := a.audit(ctx, entry); err != nil && d.Approved {
-			return lockguard.Decision{}, fmt.Errorf("lock %q not taken by force: that %s allows it could not be put on record: %w", p.Subject.Scope, d.By, err)
+			return lockguard.Decision{}, fmt.Errorf(
+				"lock %q not taken by force: that %s allows it could not be put on record: %w", p.Subject.Scope, d.By, err)
 		}
 	}
 	if d.Approved {

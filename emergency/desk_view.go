@@ -98,7 +98,8 @@ func (d *Desk) within(posted []Active) []Active {
 			continue
 		}
 		if key := a.key(); !d.refused[key] {
-			d.log.Error("an override in ZooKeeper goes beyond what this process allows, and is left out", append(a.words(), "error", err)...)
+			d.log.Error("an override in ZooKeeper goes beyond what this process allows, and is left out",
+				append(a.words(), "error", err)...)
 		}
 		refused[a.key()] = true
 	}

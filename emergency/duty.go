@@ -80,7 +80,8 @@ func (d *duty) run() {
 			pause = again
 		}
 		if err != nil {
-			d.e.log.Error("an override is not carried out; it is tried again", "override", d.id, "again_in", pause, "error", err)
+			d.e.log.Error("an override is not carried out; it is tried again",
+				"override", d.id, "again_in", pause, "error", err)
 		}
 		wait(d.ctx, changed, pause)
 		pause = min(2*pause, longAgain)
@@ -255,7 +256,8 @@ func (w *watch) preempt(ctx context.Context, a Active, changed <-chan struct{}) 
 	case len(meant) == 0:
 		return w.outcome(ctx, a, "nobody to ask")
 	case a.Token != 0 && len(meant) < len(state.Holders):
-		return w.refuse(ctx, a, fmt.Errorf("others share the lock with the holder of token %d, and would be preempted as well; use locks break --token", a.Token))
+		return w.refuse(ctx, a, fmt.Errorf("others share the lock with the holder of token %d, "+
+			"and would be preempted as well; use locks break --token", a.Token))
 	}
 	if !w.note.Begun { // who goes on after us, means the same holders
 		w.note.Begun = true

@@ -33,7 +33,8 @@ func newErrand(c *zkclient.Client, name string) (*errand, error) {
 	base := c.Config().Root + "/emergency"
 	m, err := classic.NewMutex(c, base+"/turns/"+name, classic.MutexOptions{})
 	if err != nil || path.Base(name) != name {
-		return nil, errors.Join(err, &zkclient.RequestError{Field: "errand", Reason: fmt.Sprintf("%q cannot be the name of a node; write a word", name)})
+		return nil, errors.Join(err,
+			&zkclient.RequestError{Field: "errand", Reason: fmt.Sprintf("%q cannot be the name of a node; write a word", name)})
 	}
 	return &errand{c: c, name: name, m: m, note: c.Config().Chroot + base + "/notes/" + name}, nil
 }
@@ -87,7 +88,8 @@ func (t *errandTurn) release(ctx context.Context) error { return t.g.Release(ctx
 // it is lost, the error is a *GoneError and the note is as it was.
 func (t *errandTurn) write(ctx context.Context, note []byte) error {
 	if len(note) > maxErrandNote {
-		return &zkclient.RequestError{Field: "note", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(note), maxErrandNote)}
+		return &zkclient.RequestError{Field: "note", Reason: fmt.Sprintf("takes %d bytes; the limit is %d",
+			len(note), maxErrandNote)}
 	}
 	set := &zkclient.SetDataRequest{Path: t.e.note, Data: note, Version: -1}
 	create := &zkclient.CreateRequest{Path: t.e.note, Data: note, Acl: t.e.c.ACL()}
@@ -116,7 +118,9 @@ func (t *errandTurn) forget(ctx context.Context) error {
 
 // whileMine runs an idempotent transaction that begins with a check of the
 // turn's node.
-func (t *errandTurn) whileMine(ctx context.Context, do func(context.Context, *zkclient.Session, *zkclient.CheckVersionRequest) error) error {
+func (t *errandTurn) whileMine(
+	ctx context.Context, do func(context.Context, *zkclient.Session, *zkclient.CheckVersionRequest) error,
+) error {
 	mine := &zkclient.CheckVersionRequest{Path: t.e.c.Config().Chroot + t.g.Path(), Version: -1}
 	_, err := zkclient.Promptly(ctx, t.e.c, func() (struct{}, error) {
 		return struct{}{}, t.e.c.Reading(ctx, func(s *zkclient.Session) error { return do(ctx, s, mine) })

@@ -27,7 +27,9 @@ type Broken struct {
 // Break takes a lock from the holder with a token, at once and without asking it.
 // With an Act in what it returns the lock was broken, also if there is an error.
 func (o *Operator) Break(ctx context.Context, scope string, token lock.Token, by By) (Broken, error) {
-	d := &deed{trail: o.trail, entry: opstore.AuditEntry{Action: opstore.AuditBreak, Scope: scope, By: by.Name, Reason: by.Reason}}
+	d := &deed{
+		trail: o.trail, entry: opstore.AuditEntry{Action: opstore.AuditBreak, Scope: scope, By: by.Name, Reason: by.Reason},
+	}
 	victim, err := o.client.Break(ctx, lock.BreakRequest{
 		Scope: scope, Token: token, By: by.Name, Reason: by.Reason,
 		Authorize: func(ctx context.Context, holders []lock.Contender) error { return d.intend(ctx, holders...) },
@@ -168,7 +170,9 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state lock.State, 
 	}
 	done.After = WhatIsNext(ctx, o.client, p.Scope, mine...)
 	outcome := PreemptedGone
-	if took.Load() || slices.ContainsFunc(done.After.Evicted, func(e lock.Eviction) bool { return e.Override != nil && e.Override.ID == mark.ID }) {
+	if took.Load() || slices.ContainsFunc(done.After.Evicted, func(e lock.Eviction) bool {
+		return e.Override != nil && e.Override.ID == mark.ID
+	}) {
 		outcome = PreemptedTaken
 	}
 	if failure == nil {
@@ -242,8 +246,9 @@ func (o *Operator) post(ctx context.Context, scope string, r lock.Request) (clea
 	}
 	board := o.client.Overrides()
 	_, err = board.Apply(ctx, override.Override{
-		ID: r.Override.ID, Kind: override.Boost, Match: override.Match{Scope: scope, Job: r.Override.ID}, Priority: new(priority.Emergency),
-		Until: now.Add(*r.AcquireTimeout + posted), By: r.Override.By, Reason: r.Override.Reason,
+		ID: r.Override.ID, Kind: override.Boost, Match: override.Match{Scope: scope, Job: r.Override.ID},
+		Priority: new(priority.Emergency),
+		Until:    now.Add(*r.AcquireTimeout + posted), By: r.Override.By, Reason: r.Override.Reason,
 	})
 	cleared = func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)

@@ -42,7 +42,9 @@ func (f boardForum) Ask(ctx context.Context, q lockguard.Question) (lockguard.An
 	}
 }
 
-func (f boardForum) askOnce(ctx context.Context, q lockguard.Question, patience time.Duration) (answer lockguard.Answer, err error) {
+func (f boardForum) askOnce(
+	ctx context.Context, q lockguard.Question, patience time.Duration,
+) (answer lockguard.Answer, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errDeadline)
 	defer cancel()
 	r := q.Request()

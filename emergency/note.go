@@ -67,7 +67,8 @@ func readNote(ctx context.Context, errand *errand) (n note, err error) {
 		return note{}, err
 	}
 	if err := json.Unmarshal(text, &n); err != nil {
-		return note{}, fmt.Errorf("the note about an override cannot be read; delete its node, emergency/notes/<id> under the root: %w", err)
+		return note{}, fmt.Errorf(
+			"the note about an override cannot be read; delete its node, emergency/notes/<id> under the root: %w", err)
 	}
 	return n, nil
 }

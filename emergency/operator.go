@@ -42,13 +42,19 @@ func NewOperator(client *lock.Client, trail AuditTrail) (*Operator, error) {
 
 // OnRecord announces what do does, and writes down what has become of it, to which
 // do may add. It returns the name of the act.
-func (o *Operator) OnRecord(ctx context.Context, entry opstore.AuditEntry, do func(outcome *opstore.AuditEntry) error) (act string, err error) {
-	acts, err := o.AllOnRecord(ctx, []opstore.AuditEntry{entry}, func(outcomes []*opstore.AuditEntry) error { return do(outcomes[0]) })
+func (o *Operator) OnRecord(
+	ctx context.Context, entry opstore.AuditEntry, do func(outcome *opstore.AuditEntry) error,
+) (act string, err error) {
+	acts, err := o.AllOnRecord(ctx, []opstore.AuditEntry{entry}, func(outcomes []*opstore.AuditEntry) error {
+		return do(outcomes[0])
+	})
 	return acts[0], err
 }
 
 // AllOnRecord is OnRecord for what is done whole or not at all.
-func (o *Operator) AllOnRecord(ctx context.Context, entries []opstore.AuditEntry, do func(outcomes []*opstore.AuditEntry) error) (acts []string, err error) {
+func (o *Operator) AllOnRecord(
+	ctx context.Context, entries []opstore.AuditEntry, do func(outcomes []*opstore.AuditEntry) error,
+) (acts []string, err error) {
 	deeds, outcomes := make([]*deed, len(entries)), make([]*opstore.AuditEntry, len(entries))
 	for i, entry := range entries {
 		deeds[i] = &deed{trail: o.trail, entry: entry}
@@ -70,12 +76,14 @@ func (o *Operator) AllOnRecord(ctx context.Context, entries []opstore.AuditEntry
 
 // Apply puts overrides in force, all of them or none. It returns those before, nil
 // where there was none, and the names of the acts, in the same order.
-func (o *Operator) Apply(ctx context.Context, all []override.Override) (was []*override.Override, acts []string, err error) {
+func (o *Operator) Apply(
+	ctx context.Context, all []override.Override,
+) (was []*override.Override, acts []string, err error) {
 	entries := make([]opstore.AuditEntry, len(all))
 	for i, one := range all {
 		entries[i] = opstore.AuditEntry{
-			Action: opstore.AuditOverrideApply, Scope: one.Match.Scope, Job: one.Match.Job, By: one.By, Reason: one.Reason, Override: one.ID,
-			After: map[string]string{"override": one.String(), "source": string(ZooKeeper)},
+			Action: opstore.AuditOverrideApply, Scope: one.Match.Scope, Job: one.Match.Job, By: one.By, Reason: one.Reason,
+			Override: one.ID, After: map[string]string{"override": one.String(), "source": string(ZooKeeper)},
 		}
 	}
 	acts, err = o.AllOnRecord(ctx, entries, func(outcomes []*opstore.AuditEntry) (err error) {
@@ -112,18 +120,24 @@ type Questions interface {
 }
 
 // Decide answers a question of the board in ZooKeeper, as DecideIn does.
-func (o *Operator) Decide(ctx context.Context, id string, d opstore.Decision) (about opstore.Approval, act string, err error) {
+func (o *Operator) Decide(
+	ctx context.Context, id string, d opstore.Decision,
+) (about opstore.Approval, act string, err error) {
 	return o.DecideIn(ctx, o.client.Approvals(), id, d)
 }
 
 // DecideIn answers a question once that is on record, and returns it and the name
 // of the act. The error is a *opstore.NoApprovalError when there is no such
 // question; then there is nothing that would have to be on record.
-func (o *Operator) DecideIn(ctx context.Context, questions Questions, id string, d opstore.Decision) (about opstore.Approval, act string, err error) {
+func (o *Operator) DecideIn(
+	ctx context.Context, questions Questions, id string, d opstore.Decision,
+) (about opstore.Approval, act string, err error) {
 	if about, err = questions.Find(ctx, id); err != nil {
 		return about, "", err
 	}
-	act, err = o.OnRecord(ctx, decisionEntry(about, d), func(*opstore.AuditEntry) error { return questions.Decide(ctx, id, d) })
+	act, err = o.OnRecord(ctx, decisionEntry(about, d), func(*opstore.AuditEntry) error {
+		return questions.Decide(ctx, id, d)
+	})
 	if err == nil {
 		about.Decision = &d
 	}
@@ -134,14 +148,20 @@ func (o *Operator) DecideIn(ctx context.Context, questions Questions, id string,
 func decisionEntry(a opstore.Approval, d opstore.Decision) opstore.AuditEntry {
 	return opstore.AuditEntry{
 		Action: opstore.AuditApprovalDecide, By: d.By, Reason: d.Reason, Approval: a.ID,
-		Scope: a.Scope, Job: a.Job, Requestor: &a.Requestor, Victims: a.Holders, After: map[string]string{"decision": d.Word()},
+		Scope: a.Scope, Job: a.Job, Requestor: &a.Requestor, Victims: a.Holders,
+		After: map[string]string{"decision": d.Word()},
 	}
 }
 
 // Pause keeps a job from running until a time; the zero one: until it is resumed.
 // It returns the pause that was in force, nil if none was, and the name of the act.
-func (o *Operator) Pause(ctx context.Context, job string, until time.Time, by By) (was *ticks.Pause, act string, err error) {
-	entry := opstore.AuditEntry{Action: opstore.AuditJobPause, Job: job, By: by.Name, Reason: by.Reason, After: map[string]string{"until": "it is resumed"}}
+func (o *Operator) Pause(
+	ctx context.Context, job string, until time.Time, by By,
+) (was *ticks.Pause, act string, err error) {
+	entry := opstore.AuditEntry{
+		Action: opstore.AuditJobPause, Job: job, By: by.Name, Reason: by.Reason,
+		After: map[string]string{"until": "it is resumed"},
+	}
 	if !until.IsZero() {
 		entry.After["until"] = until.UTC().Format(time.RFC3339)
 	}
@@ -167,7 +187,9 @@ func (o *Operator) Resume(ctx context.Context, job string, by By) (was *ticks.Pa
 
 // Rewind sets back a job whose ticks were decided by a clock that was ahead: see
 // ticks.Ledger.Rewind. It returns what it has done, and the name of the act.
-func (o *Operator) Rewind(ctx context.Context, job string, how ticks.Rewind, by By) (done ticks.Rewound, act string, err error) {
+func (o *Operator) Rewind(
+	ctx context.Context, job string, how ticks.Rewind, by By,
+) (done ticks.Rewound, act string, err error) {
 	entry := opstore.AuditEntry{Action: opstore.AuditJobRewind, Job: job, By: by.Name, Reason: by.Reason}
 	act, err = o.OnRecord(ctx, entry, func(outcome *opstore.AuditEntry) (err error) {
 		done, err = o.client.TickLedger("").Rewind(ctx, job, how)
@@ -194,7 +216,8 @@ func pauseText(was *ticks.Pause) map[string]string {
 }
 
 // ErrNotTaken says that no daemon has taken a request to run a job.
-var ErrNotTaken = errors.New("no daemon has taken it: probably none that has this job runs, or all of them are draining")
+var ErrNotTaken = errors.New(
+	"no daemon has taken it: probably none that has this job runs, or all of them are draining")
 
 // Run asks the daemons to run a job now, and returns the ID of the run and the name
 // of the act when one has taken it. What is not taken before ctx ends, or within

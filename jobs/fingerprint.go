@@ -39,7 +39,8 @@ func (j Job) Fingerprint() string {
 		locks = append(locks, r.Mode.String()+" "+r.Scope)
 	}
 	slices.Sort(locks)
-	text, _ := json.Marshal([]any{work, strings.Join(strings.Fields(j.Schedule), " "), cmp.Or(j.TimeZone, "UTC"), locks}) // strings alone
+	// strings alone
+	text, _ := json.Marshal([]any{work, strings.Join(strings.Fields(j.Schedule), " "), cmp.Or(j.TimeZone, "UTC"), locks})
 	hash := sha256.Sum256(text)
 	return fingerprintVersion + hex.EncodeToString(hash[:8])
 }

@@ -36,7 +36,8 @@ func newGuardian(shell string) (*guardian, error) {
 		err = cmd.Start()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("it needs a guardian, which kills it if this process dies, and that needs the shell %s: %w", shell, err)
+		return nil,
+			fmt.Errorf("it needs a guardian, which kills it if this process dies, and that needs the shell %s: %w", shell, err)
 	}
 	return &guardian{cmd: cmd, input: input}, nil
 }

@@ -98,7 +98,8 @@ func (r *HTTP) Validate() error {
 	}
 	for i, status := range r.Expect {
 		if status < 200 || status > 599 {
-			refuse(fmt.Sprintf("expect[%d]", i), "%d is no status that a request ends with; write one between 200 and 599", status)
+			refuse(fmt.Sprintf("expect[%d]", i),
+				"%d is no status that a request ends with; write one between 200 and 599", status)
 		}
 	}
 	if r.MaxOutput < 0 {
@@ -129,7 +130,10 @@ func (r *HTTP) refuseURL(refuse func(field, format string, args ...any)) {
 // Headers that a job cannot set.
 var (
 	ownHeaders        = []string{"Idempotency-Key", "Traceparent"}
-	connectionHeaders = []string{"Connection", "Content-Length", "Expect", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+	connectionHeaders = []string{
+		"Connection", "Content-Length", "Expect", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding",
+		"Upgrade",
+	}
 )
 
 const ownPrefix = "Lockkeeper-"
@@ -207,7 +211,8 @@ func (r *HTTP) run(ctx context.Context, run Run, h lockguard.WorkHold) error {
 	if err := copyAll(response.Body, snippet, run.Stdout); err != nil {
 		return failed(fmt.Errorf("the answer, %d, broke off: %w", response.StatusCode, err))
 	}
-	run.logger().DebugContext(ctx, "request was answered", "method", failure.Method, "url", failure.URL, "status", response.StatusCode)
+	run.logger().DebugContext(ctx, "request was answered", "method", failure.Method, "url", failure.URL,
+		"status", response.StatusCode)
 	if r.expects(response.StatusCode) {
 		return nil
 	}

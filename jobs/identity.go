@@ -33,7 +33,8 @@ func identify(who string) (identity, error) {
 	case hasGroup:
 		gid, err = groupID(group)
 	case account.Gid == "":
-		err = fmt.Errorf("user %s is not known here, so its group is neither; write it behind a colon, such as %s:%s", name, name, name)
+		err = fmt.Errorf("user %s is not known here, so its group is neither; write it behind a colon, such as %s:%s",
+			name, name, name)
 	default:
 		gid, err = number(account.Gid)
 	}
@@ -58,7 +59,8 @@ func identify(who string) (identity, error) {
 	case maySwitchUser():
 		is.credential = &syscall.Credential{Uid: uid, Gid: gid, Groups: groups}
 	case !ours:
-		return identity{}, fmt.Errorf("this process runs as user %d and may not start a command as %q; start it as root, or leave the user out", os.Geteuid(), who)
+		return identity{}, fmt.Errorf("this process runs as user %d and may not start a command as %q; start it as root, "+
+			"or leave the user out", os.Geteuid(), who)
 	}
 	return is, nil
 }
@@ -121,7 +123,8 @@ func (is identity) cleared(env []string) []string {
 	other := int(is.credential.Uid) != os.Geteuid()
 	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(personal, name) || other && !slices.Contains(harmless, name) && !strings.HasPrefix(name, "LC_")
+		return slices.Contains(personal, name) ||
+			other && !slices.Contains(harmless, name) && !strings.HasPrefix(name, "LC_")
 	})
 }
 

@@ -132,11 +132,13 @@ func (j Job) Validate() error {
 	}
 	if _, ok := j.Work.(Cleaner); ok {
 		if len(j.Requirements) == 0 {
-			refuse("locks", "the work has a cleanup hook, which runs under a lock, but the job needs none; write its lock, or leave out the hook")
+			refuse("locks", "the work has a cleanup hook, which runs under a lock, but the job needs none; write its lock, "+
+				"or leave out the hook")
 		}
 		for i, r := range j.Requirements {
 			if r.CleanupTimeout == 0 {
-				refuse(fmt.Sprintf("locks[%d].cleanup_timeout", i), "is not set, so the cleanup hook would have no time to run; write how long the cleanup needs")
+				refuse(fmt.Sprintf("locks[%d].cleanup_timeout", i),
+					"is not set, so the cleanup hook would have no time to run; write how long the cleanup needs")
 			}
 		}
 	}
@@ -183,7 +185,8 @@ func refuseName(name string) string {
 
 // Guard runs work under locks; *lockguard.Guard does.
 type Guard interface {
-	DoAll(ctx context.Context, all []lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error
+	DoAll(ctx context.Context, all []lockguard.Requirement, work func(context.Context) error,
+		hooks ...lockguard.Hook) error
 }
 
 // Do runs j once, now, under its locks if it needs any; guard may be nil if it

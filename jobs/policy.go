@@ -13,16 +13,20 @@ type OverlapPolicy string
 
 // The overlap policies.
 const (
-	OverlapSkip        OverlapPolicy = "skip"         // the tick is skipped (default)
-	OverlapBufferOne   OverlapPolicy = "buffer-one"   // one tick waits for the end of the run; those after it are skipped
-	OverlapBufferAll   OverlapPolicy = "buffer-all"   // ticks wait in order, up to Overlap.Max; those after it are skipped
+	OverlapSkip      OverlapPolicy = "skip"       // the tick is skipped (default)
+	OverlapBufferOne OverlapPolicy = "buffer-one" // one tick waits for the end of the run; those after it are skipped
+	// ticks wait in order, up to Overlap.Max; those after it are skipped
+	OverlapBufferAll   OverlapPolicy = "buffer-all"
 	OverlapCancelOther OverlapPolicy = "cancel-other" // the run is cancelled, and the tick runs when it has ended
 	OverlapAllowAll    OverlapPolicy = "allow-all"    // runs go on beside each other, up to Overlap.Max
 )
 
 // OverlapPolicies returns all of them, the default first.
 func OverlapPolicies() []string {
-	return []string{string(OverlapSkip), string(OverlapBufferOne), string(OverlapBufferAll), string(OverlapCancelOther), string(OverlapAllowAll)}
+	return []string{
+		string(OverlapSkip), string(OverlapBufferOne), string(OverlapBufferAll), string(OverlapCancelOther),
+		string(OverlapAllowAll),
+	}
 }
 
 // Overlap is an OverlapPolicy and its bound. The lock of a job is another
@@ -263,7 +267,8 @@ func (j Job) refusePolicies(refuse func(field, format string, args ...any)) {
 		refuse("retry.max", "is 0, so the pauses have no meaning; write how many times to try again")
 	}
 	if j.Retry.MaxInterval > 0 && j.Retry.Initial > j.Retry.MaxInterval {
-		refuse("retry.initial", "initial (%s) is longer than max_interval (%s); shorten the one or lengthen the other", j.Retry.Initial, j.Retry.MaxInterval)
+		refuse("retry.initial", "initial (%s) is longer than max_interval (%s); shorten the one or lengthen the other",
+			j.Retry.Initial, j.Retry.MaxInterval)
 	}
 	word("on_preempt.then", string(j.OnPreempt.Then), string(PreemptedSkip), string(PreemptedRequeue))
 	count("on_preempt.max_preemptions", j.OnPreempt.MaxPreemptions)

@@ -190,7 +190,8 @@ func (s *supervisor) signal(sig syscall.Signal) bool {
 		return false
 	}
 	if err != nil {
-		s.note(slog.LevelWarn, "command does not take a signal; it is waited for all the same", "signal", signalName(sig), "error", err)
+		s.note(slog.LevelWarn,
+			"command does not take a signal; it is waited for all the same", "signal", signalName(sig), "error", err)
 	}
 	return true
 }
@@ -230,7 +231,8 @@ func (s *supervisor) outcome() error {
 	exit, err := s.group.exit()
 	switch cause := s.cause; {
 	case cause != nil:
-		if s.signals.IsLost() && (errors.Is(cause, lockguard.ErrAtRisk) || priority.CauseOf(cause).Kind == priority.KindLost) {
+		if s.signals.IsLost() &&
+			(errors.Is(cause, lockguard.ErrAtRisk) || priority.CauseOf(cause).Kind == priority.KindLost) {
 			cause = s.signals.LossCause() // by now a context may say more
 		}
 		return &StoppedError{Command: s.command.Argv[0], Cause: cause, Exit: exit, Killed: s.killed}

@@ -16,16 +16,18 @@ func (g *Guard) refuseApart(ctx context.Context, requirements []Requirement) err
 		if i > 0 {
 			if how := router.apart(requirements[0].Scope, r.Scope); how != "" {
 				return &RequestError{
-					Field:  fmt.Sprintf("requirements[%d].scope", i),
-					Reason: how + ": locks of two ensembles are not taken together; give them a prefix in common, or work under one after the other",
+					Field: fmt.Sprintf("requirements[%d].scope", i),
+					Reason: how + ": locks of two ensembles are not taken together; give them a prefix in common, " +
+						"or work under one after the other",
 				}
 			}
 		}
 		for _, held := range g.heldScopes(ctx) {
 			if how := router.apart(held, r.Scope); how != "" {
 				return &RequestError{
-					Field:  "scope",
-					Reason: how + ", and the first is held around this: locks of two ensembles are not taken one under the other; release that first, or give them a prefix in common",
+					Field: "scope",
+					Reason: how + ", and the first is held around this: locks of two ensembles are not taken one under the other; " +
+						"release that first, or give them a prefix in common",
 				}
 			}
 		}

@@ -34,7 +34,9 @@ type attempt struct {
 
 // try makes the request. The error is, or wraps, errWithdrawn when it was to be
 // thought over.
-func (r *request) try(ctx, caller context.Context, effect override.Effect, changed <-chan struct{}, hooks []Hook) (hold *Hold, err error) {
+func (r *request) try(
+	ctx, caller context.Context, effect override.Effect, changed <-chan struct{}, hooks []Hook,
+) (hold *Hold, err error) {
 	following, unfollow := context.WithCancel(r.stream.ctx)
 	awaiting, decided := context.WithCancelCause(following)
 	defer func() {
@@ -102,7 +104,9 @@ func (r *request) declared(a *attempt) lock.Request {
 
 // open returns the first Hold, unless the lock has to be given away before any
 // work was done.
-func (a *attempt) open(ctx, caller context.Context, g grant, token Token, since time.Time, hooks []Hook) (*Hold, error) {
+func (a *attempt) open(
+	ctx, caller context.Context, g grant, token Token, since time.Time, hooks []Hook,
+) (*Hold, error) {
 	r := a.request
 	r.mu.Lock()
 	defer r.mu.Unlock()

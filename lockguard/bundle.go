@@ -172,7 +172,9 @@ func (b *bundle) ids() []string {
 
 // inOrder returns requirements in the order that all bundles have in common.
 func inOrder(requirements []Requirement) []Requirement {
-	return slices.SortedFunc(slices.Values(requirements), func(a, b Requirement) int { return cmp.Compare(a.Scope, b.Scope) })
+	return slices.SortedFunc(slices.Values(requirements), func(a, b Requirement) int {
+		return cmp.Compare(a.Scope, b.Scope)
+	})
 }
 
 // add makes h a member. It returns why h was interrupted already, if it was.

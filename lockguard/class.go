@@ -39,7 +39,8 @@ func parseClass(text string) (class, error) {
 	parts := strings.Split(text, "/")
 	for _, part := range parts {
 		if part == "" || !isPlaceholder(part) && strings.ContainsAny(part, "{}") {
-			return class{}, &RequestError{Field: "class", Reason: fmt.Sprintf("%q is no template of scopes: braces go around whole parts, and no part is empty; write such as tenant/{id}/billing", text)}
+			return class{}, &RequestError{Field: "class", Reason: fmt.Sprintf("%q is no template of scopes: "+
+				"braces go around whole parts, and no part is empty; write such as tenant/{id}/billing", text)}
 		}
 	}
 	return class{text: text, parts: parts}, nil

@@ -98,7 +98,8 @@ func (h *Hold) beginHook() (ctx context.Context, done func()) {
 }
 
 func (h *Hold) graceOverLocked() error {
-	return fmt.Errorf("grace of %s for the cleanup of %s is over: %w", h.grace.length, h.describe(), context.DeadlineExceeded)
+	return fmt.Errorf("grace of %s for the cleanup of %s is over: %w",
+		h.grace.length, h.describe(), context.DeadlineExceeded)
 }
 
 // A grace is the time that an interrupted Hold has for its work and its hooks.

@@ -46,16 +46,18 @@ func (l *heldLock) mayShare(by *Hold) error {
 	defer l.mu.Unlock()
 	if l.requirement.Hold != "" && l.requirement.Mode == priority.Exclusive && l.bypass() == nil {
 		return &RequestError{
-			Field:  "mode",
-			Reason: fmt.Sprintf("the lock %s cannot be shared: others may hold it by the same hold (%q); ask for shared mode from the beginning, or leave the hold out", l.requirement.Scope, l.requirement.Hold),
+			Field: "mode",
+			Reason: fmt.Sprintf("the lock %s cannot be shared: others may hold it by the same hold (%q); "+
+				"ask for shared mode from the beginning, or leave the hold out", l.requirement.Scope, l.requirement.Hold),
 		}
 	}
 	for _, h := range l.holds {
 		own := h == by || h.memberOf != nil && h.memberOf == by.bundle
 		if !own && h.mode == priority.Exclusive && l.requirement.Mode == priority.Exclusive {
 			return &RequestError{
-				Field:  "mode",
-				Reason: "the lock " + l.requirement.Scope + " cannot be shared while another Hold of the same context counts on being alone; release that one first, or let it ask for shared mode",
+				Field: "mode",
+				Reason: "the lock " + l.requirement.Scope + " cannot be shared while another Hold of the same context counts on " +
+					"being alone; release that one first, or let it ask for shared mode",
 			}
 		}
 	}

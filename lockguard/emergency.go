@@ -65,13 +65,17 @@ func (r *request) beginOverride(ctx context.Context, o override.Override) (*Hold
 			After:     map[string]string{string(o.Kind): "until " + o.Until.UTC().Format(time.RFC3339)},
 		})
 		if err != nil {
-			return nil, fmt.Errorf("lock %q not taken for override %s: that could not be put on record, and is not done without: %w", about.Scope, o.ID, err)
+			return nil,
+				fmt.Errorf("lock %q not taken for override %s: that could not be put on record, and is not done without: %w",
+					about.Scope, o.ID, err)
 		}
 	}
 	return r.begin(ctx, ctx, nil)
 }
 
-func (g *Guard) refuseOverride(ctx context.Context, o override.Override, left time.Duration, work func(ctx context.Context) error) error {
+func (g *Guard) refuseOverride(
+	ctx context.Context, o override.Override, left time.Duration, work func(ctx context.Context) error,
+) error {
 	var problems []error
 	refuse := func(field, reason string) {
 		problems = append(problems, &RequestError{Field: field, Reason: reason})
@@ -85,7 +89,8 @@ func (g *Guard) refuseOverride(ctx context.Context, o override.Override, left ti
 		}
 	}
 	if left < time.Millisecond {
-		refuse("until", fmt.Sprintf("%s is over already; apply the override anew with a later end", o.Until.UTC().Format(time.RFC3339)))
+		refuse("until",
+			fmt.Sprintf("%s is over already; apply the override anew with a later end", o.Until.UTC().Format(time.RFC3339)))
 	}
 	if o.WaitingTimeout != nil && *o.WaitingTimeout < 0 {
 		refuse("waiting_timeout", "is negative; write 0 for no grace, or leave it out for the cleanup timeout of the holder")

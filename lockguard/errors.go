@@ -56,12 +56,16 @@ func (e *PreemptedError) Error() string {
 	if e.Forceful {
 		force = ", forceful"
 	}
-	return fmt.Sprintf("lock %q preempted by %q (priority %d%s), %s", e.Scope, e.By, e.Priority, force, describeGrace(e.Grace))
+	return fmt.Sprintf("lock %q preempted by %q (priority %d%s), %s",
+		e.Scope, e.By, e.Priority, force, describeGrace(e.Grace))
 }
 
 // Info tells what kind of cause it is.
 func (e *PreemptedError) Info() priority.CauseInfo {
-	return priority.CauseInfo{Kind: priority.KindPreempted, Scope: e.Scope, By: e.By, Priority: e.Priority, Deadline: e.Deadline, Forceful: e.Forceful}
+	return priority.CauseInfo{
+		Kind: priority.KindPreempted, Scope: e.Scope, By: e.By, Priority: e.Priority, Deadline: e.Deadline,
+		Forceful: e.Forceful,
+	}
 }
 
 // LeaseExpiredError is the cause of the context of a Hold whose lease has run
@@ -78,12 +82,16 @@ type LeaseExpiredError struct {
 }
 
 func (e *LeaseExpiredError) Error() string {
-	return fmt.Sprintf("lease of %s on lock %q ran out and %q (priority %d) asks for it, %s", e.Lease, e.Scope, e.By, e.Priority, describeGrace(e.Grace))
+	return fmt.Sprintf("lease of %s on lock %q ran out and %q (priority %d) asks for it, %s",
+		e.Lease, e.Scope, e.By, e.Priority, describeGrace(e.Grace))
 }
 
 // Info tells what kind of cause it is.
 func (e *LeaseExpiredError) Info() priority.CauseInfo {
-	return priority.CauseInfo{Kind: priority.KindLeaseExpired, Scope: e.Scope, By: e.By, Priority: e.Priority, Deadline: e.Deadline, Forceful: true}
+	return priority.CauseInfo{
+		Kind: priority.KindLeaseExpired, Scope: e.Scope, By: e.By, Priority: e.Priority, Deadline: e.Deadline,
+		Forceful: true,
+	}
 }
 
 // OverriddenError is the cause of the context of a Hold whose holder was
@@ -98,12 +106,15 @@ type OverriddenError struct {
 }
 
 func (e *OverriddenError) Error() string {
-	return fmt.Sprintf("lock %q overridden by %s (%s: %s), %s", e.Scope, e.Override.By, e.Override.ID, e.Override.Reason, describeGrace(e.Grace))
+	return fmt.Sprintf("lock %q overridden by %s (%s: %s), %s",
+		e.Scope, e.Override.By, e.Override.ID, e.Override.Reason, describeGrace(e.Grace))
 }
 
 // Info tells what kind of cause it is.
 func (e *OverriddenError) Info() priority.CauseInfo {
-	return priority.CauseInfo{Kind: priority.KindOverridden, Scope: e.Scope, By: e.Override.By, Deadline: e.Deadline, Forceful: e.Forceful}
+	return priority.CauseInfo{
+		Kind: priority.KindOverridden, Scope: e.Scope, By: e.Override.By, Deadline: e.Deadline, Forceful: e.Forceful,
+	}
 }
 
 // FrozenError is returned when an operator's override kept a request from being
@@ -126,7 +137,8 @@ func (e *FrozenError) Error() string {
 		what += " not acquired"
 		end = ": " + e.Err.Error()
 	}
-	return fmt.Sprintf("%s: frozen by %s until %s (%s: %s)%s", what, o.By, o.Until.UTC().Format(time.RFC3339), o.ID, o.Reason, end)
+	return fmt.Sprintf("%s: frozen by %s until %s (%s: %s)%s",
+		what, o.By, o.Until.UTC().Format(time.RFC3339), o.ID, o.Reason, end)
 }
 
 // Info tells what kind of cause it is.
@@ -169,7 +181,8 @@ func (e *ShutdownError) Unwrap() error { return e.Err }
 type UpgradeError struct{ Scope string }
 
 func (e *UpgradeError) Error() string {
-	return fmt.Sprintf("lock %q is held in shared mode by this context and cannot become exclusive; ask for exclusive at the outer level, or release it first", e.Scope)
+	return fmt.Sprintf("lock %q is held in shared mode by this context and cannot become exclusive; "+
+		"ask for exclusive at the outer level, or release it first", e.Scope)
 }
 
 // PanicError is what becomes of a panic in work, in a cleanup hook, or in an

@@ -11,7 +11,9 @@ import (
 // endure waits until no override keeps the request from being granted. It
 // returns what has become of it, or a *FrozenError when the acquire timeout or
 // ctx ends before that.
-func (r *request) endure(ctx context.Context, effect override.Effect, changed <-chan struct{}) (override.Effect, <-chan struct{}, error) {
+func (r *request) endure(
+	ctx context.Context, effect override.Effect, changed <-chan struct{},
+) (override.Effect, <-chan struct{}, error) {
 	var over <-chan time.Time
 	shown := shownFrozen{of: r}
 	defer shown.end()
@@ -92,7 +94,8 @@ func (s *shownFrozen) by(o override.Override) {
 	}
 	go func() {
 		if err := locker.showFrozen(ctx, r); err != nil {
-			of.guard.logger.DebugContext(ctx, "others cannot see that a request is frozen", "scope", r.Scope, "owner", r.Owner, "override", r.Override.ID, "error", err)
+			of.guard.logger.DebugContext(ctx, "others cannot see that a request is frozen",
+				"scope", r.Scope, "owner", r.Owner, "override", r.Override.ID, "error", err)
 		}
 	}()
 }

@@ -140,7 +140,9 @@ type Hook func(ctx context.Context) error
 // the release is no error of Do, because the work was done under the lock and
 // the release is tried on in the background: the event Released reports it.
 // Work that was not started at all gets the error that Acquire would return.
-func (g *Guard) Do(ctx context.Context, requirement Requirement, work func(ctx context.Context) error, hooks ...Hook) error {
+func (g *Guard) Do(
+	ctx context.Context, requirement Requirement, work func(ctx context.Context) error, hooks ...Hook,
+) error {
 	return g.DoAll(ctx, []Requirement{requirement}, work, hooks...)
 }
 
@@ -155,7 +157,9 @@ func (g *Guard) Do(ctx context.Context, requirement Requirement, work func(ctx c
 // all. At last all locks are released, the last acquired first.
 //
 // Hooks need a cleanup timeout in every requirement.
-func (g *Guard) DoAll(ctx context.Context, requirements []Requirement, work func(ctx context.Context) error, hooks ...Hook) error {
+func (g *Guard) DoAll(
+	ctx context.Context, requirements []Requirement, work func(ctx context.Context) error, hooks ...Hook,
+) error {
 	if work == nil {
 		return &RequestError{Field: "work", Reason: "is nil; give the function that needs the lock"}
 	}
@@ -282,7 +286,9 @@ func (g *Guard) acquireOnce(ctx context.Context, requirements []Requirement, hoo
 // acquire waits for one lock until ctx ends; the Hold goes on to derive from
 // caller. When gone, the lock was granted, but had to be given away or was lost
 // at once; or other locks must not be held while it is frozen.
-func (g *Guard) acquire(ctx, caller context.Context, requirement Requirement, hooks []Hook, e errand) (hold *Hold, gone bool, err error) {
+func (g *Guard) acquire(
+	ctx, caller context.Context, requirement Requirement, hooks []Hook, e errand,
+) (hold *Hold, gone bool, err error) {
 	requirement = requirement.withDefaults(g.owner)
 	if around, ok := g.carried(caller, requirement.Scope); ok {
 		if hold, over, err := around.nest(caller, requirement, hooks); !over {

@@ -186,7 +186,9 @@ func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 // ErrReleased is returned. A requirement without a cleanup timeout gives hooks
 // no time: *RequestError.
 func (h *Hold) OnCleanup(hook Hook) error {
-	if err := (Requirement{Terms: priority.Terms{CleanupTimeout: h.cleanupTimeout}}).refuseHooks([]Hook{hook}); err != nil {
+	if err := (Requirement{
+		Terms: priority.Terms{CleanupTimeout: h.cleanupTimeout},
+	}).refuseHooks([]Hook{hook}); err != nil {
 		return err
 	}
 	h.lock.mu.Lock()
@@ -289,7 +291,10 @@ func (h *Hold) endLocked() {
 
 // addHoldLocked returns a new Hold with a context that derives from caller.
 func (l *heldLock) addHoldLocked(caller context.Context, requirement Requirement, hooks []Hook) *Hold {
-	h := &Hold{lock: l, caller: caller, hooks: slices.Clone(hooks), cleanupTimeout: requirement.CleanupTimeout, mode: requirement.Mode}
+	h := &Hold{
+		lock: l, caller: caller, hooks: slices.Clone(hooks), cleanupTimeout: requirement.CleanupTimeout,
+		mode: requirement.Mode,
+	}
 	if h.cleanupTimeout == 0 || h.cleanupTimeout > l.requirement.CleanupTimeout {
 		h.cleanupTimeout = l.requirement.CleanupTimeout
 	}

@@ -42,8 +42,9 @@ func (l *heldLock) extend(ctx context.Context, length time.Duration) error {
 	}
 	if length <= l.requirement.CleanupTimeout {
 		return &RequestError{
-			Field:  "lease_timeout",
-			Reason: "extending to " + length.String() + " leaves no time beside cleanup_timeout (" + l.requirement.CleanupTimeout.String() + "); ask for a longer lease",
+			Field: "lease_timeout",
+			Reason: "extending to " + length.String() + " leaves no time beside cleanup_timeout (" +
+				l.requirement.CleanupTimeout.String() + "); ask for a longer lease",
 		}
 	}
 	if err := l.standing(); err != nil {
@@ -123,8 +124,10 @@ func (l *heldLock) reconsider(ctx context.Context, set override.Set) {
 	if total <= prolonged {
 		return
 	}
-	if err := l.prolong(ctx, total); err != nil && ctx.Err() == nil && !priority.CauseOf(err).Kind.EndsHold() && l.standing() == nil {
-		l.guard.logger.WarnContext(ctx, "the lease of a holder is not extended as an override wants it; tried again with the next change of the overrides",
+	if err := l.prolong(ctx, total); err != nil && ctx.Err() == nil && !priority.CauseOf(err).Kind.EndsHold() &&
+		l.standing() == nil {
+		l.guard.logger.WarnContext(ctx,
+			"the lease of a holder is not extended as an override wants it; tried again with the next change of the overrides",
 			"scope", l.claim.about.Scope, "owner", l.claim.owner, "error", err)
 	}
 }

@@ -86,8 +86,8 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 	case Bypassed:
 		return slog.LevelWarn, "running without the lock", overriding(e.Override)
 	case ApprovalPending:
-		return slog.LevelWarn, "the holder has not finished its cleanup, an approval is needed", append(contenders("holder", e.Holders),
-			duration("waited", e.Waited))
+		return slog.LevelWarn, "the holder has not finished its cleanup, an approval is needed",
+			append(contenders("holder", e.Holders), duration("waited", e.Waited))
 	case ApprovalDecided:
 		attrs := append(failure(e.Err), deciding(e.Decision)...)
 		if e.Err != nil {
@@ -102,11 +102,13 @@ func describe(event Event) (slog.Level, string, []slog.Attr) {
 		return slog.LevelInfo, "lock acquired", []slog.Attr{duration("waited", e.Waited)}
 	case lock.PreemptRequested:
 		return slog.LevelInfo, "preempted, the lock is to be released", append(contender("by", e.By),
-			slog.String("reason", string(e.Reason)), duration("grace", e.Grace), slog.Bool("forceful", e.Forceful), markAttr(e.Override))
+			slog.String("reason", string(e.Reason)), duration("grace", e.Grace), slog.Bool("forceful", e.Forceful),
+			markAttr(e.Override))
 	case lock.PreemptionWithdrawn:
 		return slog.LevelInfo, "preemption withdrawn, the lock is released all the same", nil
 	case lock.AtRisk:
-		return slog.LevelWarn, "ZooKeeper is silent, the lock will be lost unless it answers", []slog.Attr{slog.Time("deadline", e.Deadline)}
+		return slog.LevelWarn, "ZooKeeper is silent, the lock will be lost unless it answers",
+			[]slog.Attr{slog.Time("deadline", e.Deadline)}
 	case lock.RiskOver:
 		return slog.LevelInfo, "ZooKeeper answers again, the lock is still held", nil
 	case CleanupStarted:
@@ -185,7 +187,8 @@ func markAttr(m *lock.Mark) slog.Attr {
 	if m == nil {
 		return slog.Group("")
 	}
-	return slog.Group("", slog.String("override", m.ID), slog.String("override_by", m.By), slog.String("override_reason", m.Reason))
+	return slog.Group("", slog.String("override", m.ID), slog.String("override_by", m.By),
+		slog.String("override_reason", m.Reason))
 }
 
 // changes says what overrides have made of a request, and which.
@@ -230,7 +233,9 @@ func contender(key string, c lock.Contender) []slog.Attr {
 }
 
 func delays(e lock.Delayed) []slog.Attr {
-	return []slog.Attr{slog.String("after", words.Join(e.After, ", ", func(d lock.Delay) string { return d.Owner })), slog.Time("until", e.Until)}
+	return []slog.Attr{slog.String("after", words.Join(e.After, ", ", func(d lock.Delay) string {
+		return d.Owner
+	})), slog.Time("until", e.Until)}
 }
 
 func contenders(key string, all []lock.Contender) []slog.Attr {

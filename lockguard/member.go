@@ -49,7 +49,9 @@ func ForCleanup() JoinOption { return func(j *joining) { j.cleanup = true } }
 // *LeaseExpiredError or *OverriddenError. See ForCleanup. Other errors are
 // *RequestError, *lock.NotThereError, *lock.UnavailableError, or the cause of
 // ctx.
-func (g *Guard) Join(ctx context.Context, requirement Requirement, ref Reference, options ...JoinOption) (*Hold, error) {
+func (g *Guard) Join(
+	ctx context.Context, requirement Requirement, ref Reference, options ...JoinOption,
+) (*Hold, error) {
 	var j joining
 	for _, option := range options {
 		option(&j)
@@ -82,7 +84,9 @@ func (g *Guard) Adopt(ctx context.Context, requirement Requirement, ref Referenc
 }
 
 // accede acquires a Hold on a lock that is held already.
-func (g *Guard) accede(ctx context.Context, requirement Requirement, ref Reference, acquire func(lock.Request) (grant, error), cleanup bool) (*Hold, error) {
+func (g *Guard) accede(
+	ctx context.Context, requirement Requirement, ref Reference, acquire func(lock.Request) (grant, error), cleanup bool,
+) (*Hold, error) {
 	requirement, err := requirement.of(ref)
 	if err != nil {
 		return nil, err
@@ -100,7 +104,9 @@ func (g *Guard) accede(ctx context.Context, requirement Requirement, ref Referen
 // of returns r as a requirement for what ref names.
 func (r Requirement) of(ref Reference) (Requirement, error) {
 	refuse := func(field, mine, its string) error {
-		return &RequestError{Field: field, Reason: fmt.Sprintf("%q is not that of the reference, %q; leave it out", mine, its)}
+		return &RequestError{
+			Field: field, Reason: fmt.Sprintf("%q is not that of the reference, %q; leave it out", mine, its),
+		}
 	}
 	var problems []error
 	if r.Scope != "" && r.Scope != ref.Scope {

@@ -120,7 +120,9 @@ func sameTerms(a, b lock.Revision) bool {
 // sameEffect compares what overrides have made of a request, which the request
 // asks for.
 func sameEffect(a, b override.Effect) bool {
-	return slices.EqualFunc(a.Applied, b.Applied, func(a, b override.Override) bool { return fingerprint(a) == fingerprint(b) })
+	return slices.EqualFunc(a.Applied, b.Applied, func(a, b override.Override) bool {
+		return fingerprint(a) == fingerprint(b)
+	})
 }
 
 // same compares what two pointers point to.

@@ -32,8 +32,8 @@ const (
 // Outcomes returns all there are.
 func Outcomes() []Outcome {
 	return []Outcome{
-		OutcomeAcquired, OutcomeBypassed, OutcomeCancelled, OutcomeCleanupPending, OutcomeDenied, OutcomeEvicted, OutcomeFailed,
-		OutcomeFrozen, OutcomeLost, OutcomePreempted, OutcomeQueueFull, OutcomeTimeout, OutcomeUnavailable,
+		OutcomeAcquired, OutcomeBypassed, OutcomeCancelled, OutcomeCleanupPending, OutcomeDenied, OutcomeEvicted,
+		OutcomeFailed, OutcomeFrozen, OutcomeLost, OutcomePreempted, OutcomeQueueFull, OutcomeTimeout, OutcomeUnavailable,
 	}
 }
 

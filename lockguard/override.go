@@ -187,7 +187,9 @@ type Answer struct {
 
 // AnswerOf is what d says to the question with that ID.
 func AnswerOf(id string, d opstore.Decision) Answer {
-	return Answer{Decision: Decision{ID: id, By: d.By, Reason: d.Reason, AfterGrace: d.Approved && !d.Force}, Approved: d.Approved}
+	return Answer{
+		Decision: Decision{ID: id, By: d.By, Reason: d.Reason, AfterGrace: d.Approved && !d.Force}, Approved: d.Approved,
+	}
 }
 
 // WithApprover lets a person decide when the waiting timeout of a polite request

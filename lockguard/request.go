@@ -140,7 +140,9 @@ func (r *request) left() *time.Duration {
 }
 
 // receive returns the first Hold on a grant, which open makes of it.
-func (r *request) receive(ctx context.Context, g grant, open func(token Token, since time.Time) (*Hold, error)) (*Hold, error) {
+func (r *request) receive(
+	ctx context.Context, g grant, open func(token Token, since time.Time) (*Hold, error),
+) (*Hold, error) {
 	since := time.Now()
 	token, err := g.Token(ctx)
 	var hold *Hold

@@ -18,8 +18,8 @@ type Requirement struct {
 	// Scopes do not contain each other.
 	Scope string
 
-	// CleanupTimeout, one of the Terms, must be below LeaseTimeout. Without it there is nothing to clean up, and hooks are
-	// refused.
+	// CleanupTimeout, one of the Terms, must be below LeaseTimeout. Without it there is nothing to clean up, and
+	// hooks are refused.
 	priority.Terms
 
 	// Owner, Message, Hold and Class are those of priority.Identity. Owner defaults to the owner of the Guard.
@@ -35,8 +35,8 @@ type Requirement struct {
 	// Message says why the lock is wanted.
 	Message string
 
-	// Hold lets others join the Hold and adopt it, also from other processes: Guard.Join, Guard.Adopt. A Hold with an id is
-	// not downgraded.
+	// Hold lets others join the Hold and adopt it, also from other processes: Guard.Join, Guard.Adopt. A Hold
+	// with an id is not downgraded.
 	Hold string
 
 	// Class is what metrics count the lock under. Defaults to what WithClasses says.
@@ -50,8 +50,8 @@ func (r Requirement) Validate() error {
 	return errors.Join(err, r.Terms.Validate(), r.identity().Validate())
 }
 
-// identity is what the request for r says of itself. Its fields are not embedded: people write requirements by hand, with
-// the Owner beside the Scope, and the rest of an Identity is not theirs to set.
+// identity is what the request for r says of itself. Its fields are not embedded: people write requirements
+// by hand, with the Owner beside the Scope, and the rest of an Identity is not theirs to set.
 func (r Requirement) identity() priority.Identity {
 	return priority.Identity{Owner: r.Owner, Message: r.Message, Hold: r.Hold, Class: r.Class}
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // requirementJSON is a Requirement as JSON has it: durations are nanoseconds. Temporal keeps it in the headers of
-// activities, in memos of workflows and in their histories. So a name, a unit and the order of the members never change;
-// a new member comes with omitempty. A program that does not know a member leaves it out.
+// activities, in memos of workflows and in their histories. So a name, a unit and the order of the members never
+// change; a new member comes with omitempty. A program that does not know a member leaves it out.
 type requirementJSON struct {
 	AcquireTimeout *time.Duration    `json:"AcquireTimeout"`
 	Class          string            `json:"Class,omitempty"`
@@ -31,7 +31,8 @@ type requirementJSON struct {
 	WaitingTimeout *time.Duration    `json:"WaitingTimeout"`
 }
 
-// MarshalJSON writes what UnmarshalJSON reads, in the format that Temporal's histories have had from the first version on.
+// MarshalJSON writes what UnmarshalJSON reads, in the format that Temporal's histories have had from the
+// first version on.
 func (r Requirement) MarshalJSON() ([]byte, error) {
 	return json.Marshal(requirementJSON{
 		AcquireTimeout: r.AcquireTimeout, Class: r.Class, CleanupTimeout: r.CleanupTimeout, Forceful: r.Forceful,
@@ -48,7 +49,8 @@ func (r *Requirement) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*r = Requirement{
-		Scope: in.Scope, Owner: in.Owner, Job: in.Job, Labels: in.Labels, Message: in.Message, Hold: in.Hold, Class: in.Class,
+		Scope: in.Scope, Owner: in.Owner, Job: in.Job, Labels: in.Labels, Message: in.Message, Hold: in.Hold,
+		Class: in.Class,
 		Terms: priority.Terms{
 			Priority: in.Priority, Mode: in.Mode, LeaseTimeout: in.LeaseTimeout, CleanupTimeout: in.CleanupTimeout,
 			WaitingTimeout: in.WaitingTimeout, AcquireTimeout: in.AcquireTimeout, Forceful: in.Forceful,

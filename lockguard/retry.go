@@ -91,7 +91,10 @@ func (g *Guard) Retrying(r Retry) (*Guard, error) {
 		r.MaxPause = max(30*time.Second, r.Pause)
 	}
 	if r.MaxPause < r.Pause {
-		return nil, &RequestError{Field: "MaxPause", Reason: fmt.Sprintf("%s is shorter than Pause (%s); lengthen the one or shorten the other", r.MaxPause, r.Pause)}
+		return nil, &RequestError{
+			Field:  "MaxPause",
+			Reason: fmt.Sprintf("%s is shorter than Pause (%s); lengthen the one or shorten the other", r.MaxPause, r.Pause),
+		}
 	}
 	retrying := *g
 	retrying.retry = &r
@@ -99,8 +102,12 @@ func (g *Guard) Retrying(r Retry) (*Guard, error) {
 }
 
 // acquire requests the locks until it has them or must not go on.
-func (r *Retry) acquire(ctx context.Context, requirements []Requirement, request func([]Requirement) (*Hold, error)) (*Hold, error) {
-	pauses := &backoff.ExponentialBackOff{InitialInterval: r.Pause, MaxInterval: r.MaxPause, Multiplier: 2, RandomizationFactor: 0.5}
+func (r *Retry) acquire(
+	ctx context.Context, requirements []Requirement, request func([]Requirement) (*Hold, error),
+) (*Hold, error) {
+	pauses := &backoff.ExponentialBackOff{
+		InitialInterval: r.Pause, MaxInterval: r.MaxPause, Multiplier: 2, RandomizationFactor: 0.5,
+	}
 	options := []backoff.RetryOption{
 		backoff.WithBackOff(pauses),
 		backoff.WithMaxTries(uint(r.Attempts)),

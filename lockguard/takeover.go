@@ -45,7 +45,8 @@ func (a *attempt) authorize(ctx context.Context, holders []lock.Contender) error
 		entry.Victims = append(entry.Victims, h.Party())
 	}
 	if err := r.guard.audit(ctx, entry); err != nil {
-		return fmt.Errorf("lock %q not taken over: that could not be put on record, and is not done without: %w", entry.Scope, err)
+		return fmt.Errorf("lock %q not taken over: that could not be put on record, and is not done without: %w",
+			entry.Scope, err)
 	}
 	return nil
 }

@@ -85,7 +85,8 @@ func (m Match) String() string { return m.describe(false) }
 
 // Equal reports whether two overrides say the same, to the word.
 func (o Override) Equal(p Override) bool {
-	if o.ID != p.ID || o.Kind != p.Kind || !o.Until.Equal(p.Until) || o.By != p.By || o.Reason != p.Reason || o.Token != p.Token {
+	if o.ID != p.ID || o.Kind != p.Kind || !o.Until.Equal(p.Until) || o.By != p.By || o.Reason != p.Reason ||
+		o.Token != p.Token {
 		return false
 	}
 	a, b := o.Match, p.Match

@@ -118,7 +118,8 @@ func (s Set) Apply(about Subject, asked priority.Terms) Effect {
 func (s Set) Paused(job string, labels map[string]string) *Override {
 	var longest *Override
 	for i, o := range s {
-		if o.Kind == Pause && o.Match.Fits(Subject{Job: job, Labels: labels}, 0) && (longest == nil || o.Until.After(longest.Until)) {
+		if o.Kind == Pause && o.Match.Fits(Subject{Job: job, Labels: labels}, 0) &&
+			(longest == nil || o.Until.After(longest.Until)) {
 			longest = &s[i]
 		}
 	}

@@ -78,7 +78,8 @@ func (o Override) Validate(limits Limits) error {
 		return errors.Join(c.problems...)
 	}
 	if o.Kind == Bypass && !limits.AllowBypass {
-		c.refuse("kind", "bypass is not allowed: work would run without its lock; set emergency.allow_bypass: true in the configuration, or use another kind")
+		c.refuse("kind", "bypass is not allowed: work would run without its lock; set emergency.allow_bypass: "+
+			"true in the configuration, or use another kind")
 	}
 	c.match(o.Match)
 	c.matchOf(o.Kind, o.Match)
@@ -270,7 +271,8 @@ func refuseScope(pattern string) string {
 	case strings.HasPrefix(pattern, "/"), strings.HasSuffix(pattern, "/"):
 		return strconv.Quote(pattern) + " fits no scope: none begins or ends with a slash; write it like cluster/*"
 	case strings.TrimSpace(pattern) != pattern:
-		return strconv.Quote(pattern) + " fits no scope: it has white space at its ends; write " + strconv.Quote(strings.TrimSpace(pattern))
+		return strconv.Quote(pattern) + " fits no scope: it has white space at its ends; write " +
+			strconv.Quote(strings.TrimSpace(pattern))
 	case strings.Contains(pattern, "//"):
 		return strconv.Quote(pattern) + " fits no scope: none has an empty part; write one slash"
 	}

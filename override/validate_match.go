@@ -18,7 +18,9 @@ func CheckLabel(name, value string) error {
 	for i, c := range name {
 		letterOrDigit := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		if !letterOrDigit && (i == 0 || !strings.ContainsRune("._-/", c)) {
-			return fmt.Errorf("the name %q has %q in it; write letters, digits, dots, underscores, hyphens and slashes, a letter or digit first", name, c)
+			return fmt.Errorf(
+				"the name %q has %q in it; write letters, digits, dots, underscores, hyphens and slashes, a letter or digit first",
+				name, c)
 		}
 	}
 	switch {
@@ -55,7 +57,8 @@ func (c *checker) match(m Match) {
 	case *below <= priority.Default:
 		c.refuse("match.priority_below", "nothing is below %d; write 1 or more", *below)
 	case above != nil && int64(*above)+1 >= int64(*below):
-		c.refuse("match.priority_above", "no priority is above %s and below %s; write a lower one", level(*above), level(*below))
+		c.refuse("match.priority_above",
+			"no priority is above %s and below %s; write a lower one", level(*above), level(*below))
 	}
 	switch {
 	case above == nil:

@@ -24,10 +24,10 @@ type Identity struct {
 	// Message says why the lock is wanted. At most MaxMessage bytes. Defaults to "".
 	Message string
 
-	// Hold is the id of the hold that the request is for. It is unique for each hold, for example made of the names of the
-	// work and of its run. Other processes can then join the hold, or adopt it: holders with the same Hold are its members.
-	// A plain request with the same id queues like any other. At most MaxHold bytes, printable. Defaults to "": the hold
-	// can be neither joined nor adopted.
+	// Hold is the id of the hold that the request is for. It is unique for each hold, for example made of the
+	// names of the work and of its run. Other processes can then join the hold, or adopt it: holders with the
+	// same Hold are its members. A plain request with the same id queues like any other. At most MaxHold bytes,
+	// printable. Defaults to "": the hold can be neither joined nor adopted.
 	Hold string
 
 	// Class is what metrics count the lock under, in place of its scope: the template that the scope was made from, such
@@ -60,7 +60,8 @@ func (i Identity) Validate() error {
 
 // ValidateRequest is Validate for what a request has become, with its Trace.
 func (i Identity) ValidateRequest() error {
-	return errors.Join(checkLength("owner", i.Owner, MaxOwner, overLimit), checkLength("message", i.Message, MaxMessage, overLimit),
+	return errors.Join(checkLength("owner", i.Owner, MaxOwner, overLimit),
+		checkLength("message", i.Message, MaxMessage, overLimit),
 		checkLength("traceparent", i.Trace, maxTrace, overLimit), CheckHold(i.Hold), CheckClass(i.Class))
 }
 
@@ -81,7 +82,10 @@ func checkLength(field, text string, limit int, tooLong string) error {
 
 func checkName(field, name string, limit int) error {
 	if len(name) <= limit && words.HasControl(name) {
-		return &RequestError{Field: field, Reason: fmt.Sprintf("%q contains a control character or invalid UTF-8; write printable characters", name)}
+		return &RequestError{
+			Field:  field,
+			Reason: fmt.Sprintf("%q contains a control character or invalid UTF-8; write printable characters", name),
+		}
 	}
 	return checkLength(field, name, limit, overLimit)
 }

@@ -30,7 +30,8 @@ func LevelOf(n int64) (Level, error) {
 	case n > int64(Emergency):
 		return Default, fmt.Errorf("priority %d is above the highest; write a number from %d to %d", n, Default, Emergency-1)
 	case n < int64(Default):
-		return Default, fmt.Errorf("priority %d is below the lowest; write a number from %d (default, lowest) to %d", n, Default, Emergency-1)
+		return Default, fmt.Errorf("priority %d is below the lowest; write a number from %d (default, lowest) to %d",
+			n, Default, Emergency-1)
 	case n == int64(Emergency):
 		return Default, Emergency.CheckJob()
 	}
@@ -45,7 +46,8 @@ func (l Level) CheckJob() error {
 		_, err := LevelOf(int64(l))
 		return err
 	case l == Emergency:
-		return fmt.Errorf("priority %d is the emergency level, reserved for operators' overrides; write %d or less, and let an operator override in an emergency", l, Emergency-1)
+		return fmt.Errorf("priority %d is the emergency level, reserved for operators' overrides; write %d or less, "+
+			"and let an operator override in an emergency", l, Emergency-1)
 	}
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 // Terms are what a request declares about the lock that it asks for. The zero value asks for the exclusive lock at the
 // lowest priority, and waits for it as long as its context lives. A nil pointer means unset.
 //
-// This is the one declaration of the terms: what asks for a lock, from a line of YAML to the node in ZooKeeper, embeds it.
+// This is the one declaration of the terms: what asks for a lock, from a line of YAML to the node in
+// ZooKeeper, embeds it.
 type Terms struct {
 	// Priority orders the queue, and decides who may preempt whom: 0 (default, lowest) to 2147483646.
 	Priority Level
@@ -53,9 +54,9 @@ type Terms struct {
 	// none.
 	LockDelay time.Duration
 
-	// PreemptDelta is by how much Priority has to be higher than a holder's to preempt it for that. It changes neither the
-	// order of the queue nor what happens at the end of a lease. Defaults to 0, which is 1: any higher priority. At
-	// Emergency it counts as 1.
+	// PreemptDelta is by how much Priority has to be higher than a holder's to preempt it for that. It changes
+	// neither the order of the queue nor what happens at the end of a lease. Defaults to 0, which is 1: any
+	// higher priority. At Emergency it counts as 1.
 	PreemptDelta int
 
 	// NeverPreempts preempts no holder for Priority, which then orders the queue alone; holders whose lease is over are
@@ -97,9 +98,9 @@ func (t Terms) UntilLeaseEnds() Terms {
 	return t
 }
 
-// Validate returns everything that is wrong with the terms of a job or of a requirement, joined (errors.Join). Each problem
-// is a *RequestError. The configuration, the flags, the API of the console and Temporal say its Reason word for word, so it
-// holds wherever terms are written.
+// Validate returns everything that is wrong with the terms of a job or of a requirement, joined
+// (errors.Join). Each problem is a *RequestError. The configuration, the flags, the API of the console and
+// Temporal say its Reason word for word, so it holds wherever terms are written.
 func (t Terms) Validate() error {
 	c := termsCheck{Terms: t.WithDefaults(), shortest: time.Millisecond}
 	if err := t.Priority.CheckJob(); err != nil {
@@ -107,7 +108,8 @@ func (t Terms) Validate() error {
 	}
 	c.each()
 	if c.CleanupTimeout >= c.LeaseTimeout && c.LeaseTimeout > 0 {
-		c.refuse("cleanup_timeout", "cleanup_timeout (%s) must be shorter than lease_timeout (%s); shorten the one or lengthen the other",
+		c.refuse("cleanup_timeout",
+			"cleanup_timeout (%s) must be shorter than lease_timeout (%s); shorten the one or lengthen the other",
 			words.Duration(c.CleanupTimeout), words.Duration(c.LeaseTimeout))
 	}
 	return errors.Join(c.problems...)
@@ -153,9 +155,11 @@ func (c *termsCheck) each() {
 		c.refuse("min_runtime", "min_runtime (%s) is longer than lease_timeout (%s); shorten the one or lengthen the other",
 			words.Duration(c.MinRuntime), words.Duration(c.LeaseTimeout))
 	}
-	c.length("lock_delay", c.LockDelay, c.shortest, "write how long work that was cut off may still do harm, or leave it out")
+	c.length("lock_delay", c.LockDelay, c.shortest,
+		"write how long work that was cut off may still do harm, or leave it out")
 	if c.LockDelay > MaxLockDelay {
-		c.refuse("lock_delay", "%s is longer than %s; write how long work that was cut off may still do harm", words.Duration(c.LockDelay), words.Duration(MaxLockDelay))
+		c.refuse("lock_delay", "%s is longer than %s; write how long work that was cut off may still do harm",
+			words.Duration(c.LockDelay), words.Duration(MaxLockDelay))
 	}
 	switch {
 	case c.PreemptDelta < 0:

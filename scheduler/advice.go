@@ -64,12 +64,15 @@ func (a *adviser) say(field, what, instead string) {
 func (a *adviser) fields(fields []string, eval cronSpec) {
 	n := len(fields)
 	if n == 6 && slices.Contains([]string{"*", "?", "*/1", "?/1"}, fields[0]) {
-		a.say("schedule", fmt.Sprintf("six fields begin with the second, and %s is every second", fields[0]), "write 0 in front for once a minute, or five fields")
+		a.say("schedule", fmt.Sprintf("six fields begin with the second, and %s is every second", fields[0]),
+			"write 0 in front for once a minute, or five fields")
 	}
 	days, weekdays := fields[n-3], fields[n-1]
 	either := eval.eitherDay()
 	if either {
-		a.say("schedule", fmt.Sprintf("day of month (%s) and day of week (%s) are both set: it runs when either matches", days, weekdays), "write * for one of them")
+		a.say("schedule",
+			fmt.Sprintf("day of month (%s) and day of week (%s) are both set: it runs when either matches", days, weekdays),
+			"write * for one of them")
 	}
 	for i, f := range cronFields[len(cronFields)-n:] {
 		for item := range strings.SplitSeq(fields[i], ",") {
@@ -90,12 +93,16 @@ func (a *adviser) unevenStep(item string, f field) {
 	}
 	switch size := f.high - f.low + 1; {
 	case f.name == dayOfMonth:
-		a.say("schedule", fmt.Sprintf("day of month: %s begins anew with each month, so that the last step of a month is shorter or longer than %d days", item, n),
+		a.say("schedule", fmt.Sprintf("day of month: %s begins anew with each month, "+
+			"so that the last step of a month is shorter or longer than %d days", item, n),
 			fmt.Sprintf("write @every %dh for each %d days, or list the days", 24*n, n))
 	case f.name == dayOfWeek && 7%n != 0:
-		a.say("schedule", fmt.Sprintf("day of week: %s begins anew with each Sunday, so that the last step of a week is not %d days", item, n), "list the days")
+		a.say("schedule", fmt.Sprintf(
+			"day of week: %s begins anew with each Sunday, so that the last step of a week is not %d days", item, n),
+			"list the days")
 	case f.name != dayOfWeek && size%n != 0:
-		a.say("schedule", fmt.Sprintf("%s: %d does not divide %d, so that the last step of %s is %d instead of %d", f.name, n, size, item, size%n, n),
+		a.say("schedule", fmt.Sprintf("%s: %d does not divide %d, so that the last step of %s is %d instead of %d",
+			f.name, n, size, item, size%n, n),
 			"write a step that divides "+strconv.Itoa(size)+periodFor(f.name, n))
 	}
 }
@@ -124,9 +131,12 @@ func (a *adviser) monthsLeftOut(days string, eval cronSpec) {
 	switch {
 	case len(without) == 0:
 	case slices.Equal(without, []string{"Feb"}) && has(eval.Dom, 29):
-		a.say("schedule", fmt.Sprintf("day of month (%s): February has it only in leap years", days), "write 28 or less, or 1 for the day after")
+		a.say("schedule", fmt.Sprintf("day of month (%s): February has it only in leap years", days),
+			"write 28 or less, or 1 for the day after")
 	default:
-		a.say("schedule", fmt.Sprintf("day of month (%s): not due in %s, which have no such day", days, strings.Join(without, ", ")), "write 28 or less, or 1 for the day after")
+		a.say("schedule",
+			fmt.Sprintf("day of month (%s): not due in %s, which have no such day", days, strings.Join(without, ", ")),
+			"write 28 or less, or 1 for the day after")
 	}
 }
 
@@ -136,7 +146,9 @@ func (a *adviser) drift(s interval) {
 		return
 	}
 	period := time.Duration(s.seconds) * time.Second
-	a.say("schedule", fmt.Sprintf("@every %s does not divide a day: it is due at other times each day", words.Duration(period)), "write a period that divides 24h, or five cron fields")
+	a.say("schedule",
+		fmt.Sprintf("@every %s does not divide a day: it is due at other times each day", words.Duration(period)),
+		"write a period that divides 24h, or five cron fields")
 }
 
 // --- the days when the clocks change --------------------------------------------
@@ -165,9 +177,11 @@ func (a *adviser) inGap(s civil, st stretch) bool {
 	}
 	what := fmt.Sprintf("%s does not come in %s, where the clocks then go forward: ", wall(late, st.before), s.loc)
 	if s.elapsed {
-		a.say("schedule", what+"not due then, as with any * in the hour or minute field", "write an hour that comes every day, or the time zone UTC")
+		a.say("schedule", what+"not due then, as with any * in the hour or minute field",
+			"write an hour that comes every day, or the time zone UTC")
 	} else {
-		a.say("schedule", what+fmt.Sprintf("due at %s instead (dst.gap: %s)", wallBeside(late, st.offset, st.before), jobs.GapRunAfter),
+		a.say("schedule",
+			what+fmt.Sprintf("due at %s instead (dst.gap: %s)", wallBeside(late, st.offset, st.before), jobs.GapRunAfter),
 			"set dst.gap to say that this is meant, or write an hour that comes every day, or the time zone UTC")
 	}
 	return true
@@ -180,7 +194,8 @@ func (a *adviser) inFold(s civil, st stretch) bool {
 	}
 	what := fmt.Sprintf("%s comes twice in %s, where the clocks then go back: ", wall(again, st.offset), s.loc)
 	if s.elapsed {
-		a.say("schedule", what+"due both times, as with any * in the hour or minute field", "write an hour that comes once every day, or the time zone UTC")
+		a.say("schedule", what+"due both times, as with any * in the hour or minute field",
+			"write an hour that comes once every day, or the time zone UTC")
 	} else {
 		a.say("schedule", what+fmt.Sprintf("due the first time only (dst.overlap: %s)", jobs.FoldFirst),
 			"set dst.overlap to say that this is meant, or write an hour that comes once every day, or the time zone UTC")
@@ -224,7 +239,8 @@ func (a *adviser) jitter(s Schedule) {
 			return
 		}
 		if apart := next.Sub(at); apart <= a.job.Jitter {
-			a.say("jitter", fmt.Sprintf("jitter (%s) is not shorter than the time between two ticks (%s): ticks may wait for the jitter of the one before",
+			a.say("jitter", fmt.Sprintf(
+				"jitter (%s) is not shorter than the time between two ticks (%s): ticks may wait for the jitter of the one before",
 				words.Duration(a.job.Jitter), words.Duration(apart)), "write less than "+words.Duration(apart))
 			return
 		}
@@ -251,10 +267,12 @@ func (a *adviser) blackouts(s Schedule) {
 		case at.IsZero() || w == nil:
 			return
 		case at.Sub(a.now) > blackoutHorizon:
-			a.say("blackout", "blackouts cover every tick of the next year: the job never runs", "shorten them, or pause the job instead")
+			a.say("blackout",
+				"blackouts cover every tick of the next year: the job never runs", "shorten them, or pause the job instead")
 			return
 		}
 		at = s.Next(end.Add(-1)) // those inside are covered
 	}
-	a.say("blackout", fmt.Sprintf("blackouts cover every tick until %s at least", at.Format("2006-01-02 15:04")), "shorten them, or pause the job instead")
+	a.say("blackout", fmt.Sprintf("blackouts cover every tick until %s at least", at.Format("2006-01-02 15:04")),
+		"shorten them, or pause the job instead")
 }

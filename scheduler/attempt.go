@@ -29,12 +29,14 @@ func (r *run) tryUntilDone(about jobs.Run, patience *time.Duration) error {
 		case err == nil, r.isOver():
 			return err
 		case a.worked && isPreemption(err) && r.def.OnPreempt.Then == jobs.PreemptedRequeue:
-			about.Logger.InfoContext(r.ctx, "preempted: waiting for the lock again", "preemptions", r.countPreemption(err), "error", err)
+			about.Logger.InfoContext(r.ctx, "preempted: waiting for the lock again",
+				"preemptions", r.countPreemption(err), "error", err)
 			patience = r.freshPatience(patience)
 		case a.worked && r.isFailure(err) && failures < r.def.Retry.Max:
 			failures++
 			pause := r.pauseAfter(err, pauses.NextBackOff())
-			about.Logger.WarnContext(r.ctx, "attempt failed: trying again", "attempt", failures, "of", 1+r.def.Retry.Max, "pause", pause.Round(time.Millisecond), "error", err)
+			about.Logger.WarnContext(r.ctx, "attempt failed: trying again", "attempt", failures, "of", 1+r.def.Retry.Max,
+				"pause", pause.Round(time.Millisecond), "error", err)
 			if !r.pause(pause) {
 				return err
 			}

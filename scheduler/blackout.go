@@ -33,7 +33,10 @@ func ParseBlackouts(job jobs.Job) (Blackouts, error) {
 		}
 		starts, err := src.read()
 		if err == nil && starts == Manual() {
-			err = &SpecError{Field: src.field, Spec: src.spec, Zone: src.zone, Reason: `the window never begins; write when, for example "0 22 24 12 *"`}
+			err = &SpecError{
+				Field: src.field, Spec: src.spec, Zone: src.zone,
+				Reason: `the window never begins; write when, for example "0 22 24 12 *"`,
+			}
 		}
 		problems = append(problems, err)
 		all.windows = append(all.windows, window{b, starts})

@@ -55,7 +55,8 @@ func (s *Scheduler) awaitServerTime(ctx context.Context) {
 			return
 		}
 		if errors.As(err, new(*lock.AccessError)) {
-			s.log.Warn("ZooKeeper's clock cannot be asked for: schedules go by this machine's clock until a tick is claimed", "error", err)
+			s.log.Warn("ZooKeeper's clock cannot be asked for: schedules go by this machine's clock until a tick is claimed",
+				"error", err)
 			return
 		}
 		pause.wait(ctx)
@@ -78,7 +79,8 @@ func (s *Scheduler) watchClock(now time.Time) time.Time {
 	}
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
-	const remedy = "set the clock right (chrony, systemd-timesyncd); if other machines say so too, that of ZooKeeper's leader is wrong: lockkeeper doctor"
+	const remedy = "set the clock right (chrony, systemd-timesyncd); if other machines say so too, " +
+		"that of ZooKeeper's leader is wrong: lockkeeper doctor"
 	told, change := s.watch.off, (off - s.watch.off).Abs()
 	switch {
 	case told != 0 && off.Abs() < ticks.Tolerance/2:
@@ -87,10 +89,12 @@ func (s *Scheduler) watchClock(now time.Time) time.Time {
 	case off.Abs() <= ticks.Tolerance, told != 0 && change <= max(ticks.Tolerance, told.Abs()/10):
 	case off > 0:
 		s.watch.off = off
-		s.log.Warn("this machine's clock is ahead of ZooKeeper's: ticks are run by ZooKeeper's clock", "by", off.Round(time.Millisecond), "remedy", remedy)
+		s.log.Warn("this machine's clock is ahead of ZooKeeper's: ticks are run by ZooKeeper's clock",
+			"by", off.Round(time.Millisecond), "remedy", remedy)
 	default:
 		s.watch.off = off
-		s.log.Warn("this machine's clock is behind ZooKeeper's: ticks that no other daemon runs are late by that much", "by", -off.Round(time.Millisecond), "remedy", remedy)
+		s.log.Warn("this machine's clock is behind ZooKeeper's: ticks that no other daemon runs are late by that much",
+			"by", -off.Round(time.Millisecond), "remedy", remedy)
 	}
 	return again
 }

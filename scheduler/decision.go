@@ -141,7 +141,9 @@ var errUnrecorded = errors.New("ZooKeeper has not confirmed the end of the previ
 // run that began when the tick was due already is a backlog that is being worked
 // off there; that is waited for until it is too late, and so is whatever is in
 // the way of a tick of our own backlog.
-func (l *lane) claim(ctx context.Context, def *definition, tick time.Time, backlog bool) (claim ticks.Claim, err error) {
+func (l *lane) claim(
+	ctx context.Context, def *definition, tick time.Time, backlog bool,
+) (claim ticks.Claim, err error) {
 	due, moment := def.due(tick), l.moment(def, tick)
 	patient := l.s.now().Add(moment)
 	for pause := newPace(); ; {
@@ -223,7 +225,8 @@ func (l *lane) checkAhead(last time.Time) {
 	}
 	if job := l.definition().Name; !l.warned {
 		l.s.log.Error("no tick of this job can run for a while: a daemon whose clock was ahead has claimed a later one",
-			"job", job, "until", last, "ahead", ahead.Round(time.Second), "remedy", "set the mark back: lockkeeper jobs rewind "+job+" --reason R")
+			"job", job, "until", last, "ahead", ahead.Round(time.Second), "remedy",
+			"set the mark back: lockkeeper jobs rewind "+job+" --reason R")
 	}
 	l.warned = true
 }
@@ -244,7 +247,8 @@ func (l *lane) undecided(tick time.Time, err error) {
 	}
 	if isUnreadable(err) && !l.unread { // its ticks are logged one by one below the level of warnings
 		l.unread = true
-		l.s.log.Error("no tick of this job runs until its record in ZooKeeper can be read", "job", l.definition().Name, "error", err)
+		l.s.log.Error("no tick of this job runs until its record in ZooKeeper can be read",
+			"job", l.definition().Name, "error", err)
 	}
 	l.tellSkip(context.Background(), "", tick, reason, err)
 	l.postpone(skip{instant: tick, reason: reason, detail: err, told: true})

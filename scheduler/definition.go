@@ -28,7 +28,8 @@ func (s *Scheduler) define(job jobs.Job) (*definition, error) {
 	if len(job.Requirements) > 0 && s.cfg.Guard == nil {
 		problems = append(problems, errors.New("it needs a lock, but Config.Guard is nil"))
 	}
-	return &definition{Job: job, schedule: schedule, blackouts: blackouts, print: job.Fingerprint()}, errors.Join(problems...)
+	return &definition{Job: job, schedule: schedule, blackouts: blackouts, print: job.Fingerprint()},
+		errors.Join(problems...)
 }
 
 // due is when a tick is to start: its identity is not changed by that. It waits

@@ -28,8 +28,8 @@ func (l *lane) compare(claim ticks.Claim) {
 		}
 		l.differs[other.Fingerprint] = true
 		l.s.log.Warn("two definitions of one job are in use: each tick runs one of them, not both; "+
-			"give each team a root or a name prefix of its own, or, while the definition is being changed, wait for the last daemon",
-			"job", name, "host", claim.By.Host, "pid", claim.By.PID, "definition", claim.By.Fingerprint,
+			"give each team a root or a name prefix of its own, or, while the definition is being changed, wait for "+
+			"the last daemon", "job", name, "host", claim.By.Host, "pid", claim.By.PID, "definition", claim.By.Fingerprint,
 			"other_host", other.Host, "other_pid", other.PID, "other_definition", other.Fingerprint, "other_seen", other.Seen)
 	}
 }

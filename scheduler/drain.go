@@ -55,7 +55,8 @@ func (d Drain) withDefaults() Drain {
 type AbandonedError struct{ Jobs []string }
 
 func (e *AbandonedError) Error() string {
-	return fmt.Sprintf("scheduler: abandoned what did not end in time: %s; its locks are free when the process has ended", strings.Join(e.Jobs, ", "))
+	return fmt.Sprintf("scheduler: abandoned what did not end in time: %s; its locks are free when the process has ended",
+		strings.Join(e.Jobs, ", "))
 }
 
 // maxHurries is how many phases there are to hurry through.
@@ -168,7 +169,8 @@ func (s *Scheduler) tellOverdue() {
 			"jobs", unrecorded, "at_most", drainRecord)
 	}
 	if len(running)+len(unrecorded) == 0 {
-		s.log.Warn("time to finish is over: nothing runs, but ZooKeeper has not answered the last requests yet; waiting a little longer")
+		s.log.Warn("time to finish is over: nothing runs, but ZooKeeper has not answered the last requests yet; " +
+			"waiting a little longer")
 	}
 }
 

@@ -61,7 +61,8 @@ type PausedError struct {
 func (e *PausedError) Error() string {
 	switch o := e.Override; {
 	case o != nil:
-		return fmt.Sprintf("job %q is paused by the override %s of %s until %s: %s", e.Job, o.ID, o.By, orForever(o.Until), o.Reason)
+		return fmt.Sprintf("job %q is paused by the override %s of %s until %s: %s",
+			e.Job, o.ID, o.By, orForever(o.Until), o.Reason)
 	case e.Pause == nil:
 		return fmt.Sprintf("job %q is paused", e.Job)
 	}

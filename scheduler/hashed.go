@@ -60,7 +60,8 @@ func hashedRange(base string, f field) (low, high int, err error) {
 	high, errHigh := strconv.Atoi(to)
 	switch {
 	case !ranged || !closed || !both || errLow != nil || errHigh != nil || !isDigits(from) || !isDigits(to):
-		return 0, 0, fmt.Errorf("%s: %q cannot be read; write H, H/n, or with a range H(%d-%d) or H(%d-%d)/n", f.name, base, f.low, f.high, f.low, f.high)
+		return 0, 0, fmt.Errorf("%s: %q cannot be read; write H, H/n, or with a range H(%d-%d) or H(%d-%d)/n",
+			f.name, base, f.low, f.high, f.low, f.high)
 	case low < f.low || high > f.high || low > high:
 		return 0, 0, fmt.Errorf("%s: %q is not a range between %d and %d", f.name, base, f.low, f.high)
 	}

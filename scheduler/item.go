@@ -21,11 +21,15 @@ var cronFields = [...]field{
 	{name: "minute", low: 0, high: 59, noun: "number"},
 	{name: "hour", low: 0, high: 23, noun: "number"},
 	{name: dayOfMonth, low: 1, high: 31, noun: "number"},
-	{name: "month", low: 1, high: 12, noun: "month", names: []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}},
+	{name: "month", low: 1, high: 12, noun: "month", names: []string{
+		"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+	}},
 	weekdays,
 }
 
-var weekdays = field{name: dayOfWeek, low: 0, high: 7, noun: "day", names: []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}}
+var weekdays = field{
+	name: dayOfWeek, low: 0, high: 7, noun: "day", names: []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"},
+}
 
 const (
 	dayOfMonth = "day of month"
@@ -75,7 +79,8 @@ func checkBase(base string, f field) error {
 	}
 	from, to, ranged := strings.Cut(base, "-")
 	if ranged && from == "" {
-		return f.errorf("%q is neither a %s nor a range; write %s, or two such as %d-%d", base, f.noun, f.values(), f.low, f.high)
+		return f.errorf("%q is neither a %s nor a range; write %s, or two such as %d-%d",
+			base, f.noun, f.values(), f.low, f.high)
 	}
 	low, err := number(from, f)
 	if err != nil || !ranged {
@@ -137,7 +142,8 @@ func checkStep(step string, f field) (int, error) {
 		return 0, f.errorf("the step %q is not a positive number; write 1 to %d", step, f.high-f.low)
 	}
 	if n > f.high-f.low {
-		return 0, f.errorf("the step %d is longer than the range from %d to %d; write 1 to %d", n, f.low, f.high, f.high-f.low)
+		return 0,
+			f.errorf("the step %d is longer than the range from %d to %d; write 1 to %d", n, f.low, f.high, f.high-f.low)
 	}
 	return n, nil
 }
@@ -149,7 +155,8 @@ func checkForeign(item string, f field) error {
 	day, isLast := strings.CutSuffix(upper, "L")
 	switch {
 	case f.name == dayOfMonth && strings.HasSuffix(upper, "W"):
-		return f.errorf("%q, the nearest working day as in Quartz, is not supported; write the days that it can be, and let the job end on the others", item)
+		return f.errorf("%q, the nearest working day as in Quartz, is not supported; write the days that it can be, "+
+			"and let the job end on the others", item)
 	case f.name == dayOfMonth && (upper == "L" || strings.HasPrefix(upper, "L-")):
 		return f.errorf("%q, the last day of the month as in Quartz, is not supported; "+
 			"write 28-31 and let the job end unless tomorrow is the 1st, or write 1 for the day after", item)
@@ -161,7 +168,9 @@ func checkForeign(item string, f field) error {
 	case strings.Contains(item, "~"):
 		low, high, _ := strings.Cut(item, "~")
 		if isDigits(low) && isDigits(high) {
-			return f.errorf("%q, a random value, is not supported; write H(%s-%s), a value that follows from the name of the job", item, low, high)
+			return f.errorf(
+				"%q, a random value, is not supported; write H(%s-%s), a value that follows from the name of the job",
+				item, low, high)
 		}
 		return f.errorf("%q, a random value, is not supported; write H, a value that follows from the name of the job", item)
 	}
@@ -190,5 +199,6 @@ func checkDescriptor(word string) error {
 	case isEvery:
 		return fmt.Errorf("%q is not known; write @every %s", word, strings.TrimSpace(every))
 	}
-	return fmt.Errorf("%q is not known; write five cron fields, @every 5m, @hourly, @daily, @weekly, @monthly, @yearly or manual", word)
+	return fmt.Errorf(
+		"%q is not known; write five cron fields, @every 5m, @hourly, @daily, @weekly, @monthly, @yearly or manual", word)
 }

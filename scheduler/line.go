@@ -68,7 +68,9 @@ func (l *line) Begin(ctx context.Context, job string, first time.Time) (after ti
 	return l.Ledger.Begin(ctx, job, first)
 }
 
-func (l *line) Claim(ctx context.Context, job string, instant time.Time, ask ticks.Ask) (claim ticks.Claim, err error) {
+func (l *line) Claim(
+	ctx context.Context, job string, instant time.Time, ask ticks.Ask,
+) (claim ticks.Claim, err error) {
 	if err := l.enter(ctx); err != nil {
 		return claim, err
 	}
@@ -84,7 +86,9 @@ func (l *line) ClaimWaiting(ctx context.Context, job string, most int) (claim ti
 	return l.Ledger.ClaimWaiting(ctx, job, most)
 }
 
-func (l *line) RecordMissed(ctx context.Context, job, reason string, span ticks.Span) (recorded bool, decided time.Time, err error) {
+func (l *line) RecordMissed(
+	ctx context.Context, job, reason string, span ticks.Span,
+) (recorded bool, decided time.Time, err error) {
 	if err := l.enter(ctx); err != nil {
 		return false, decided, err
 	}

@@ -107,7 +107,8 @@ func location(zone string, prefixed bool) (*time.Location, error) {
 	case zone == "":
 		return time.UTC, nil
 	case strings.EqualFold(zone, "local"):
-		return nil, errors.New("the time zone Local differs from machine to machine; write its name, for example Europe/Berlin")
+		return nil,
+			errors.New("the time zone Local differs from machine to machine; write its name, for example Europe/Berlin")
 	}
 	loc, err := time.LoadLocation(zone)
 	if err != nil {
@@ -165,9 +166,11 @@ func splitFields(spec, job string) ([]string, error) {
 	switch n := len(fields); n {
 	case 5, 6:
 	case 7:
-		return nil, fmt.Errorf("expected 5 or 6 fields, found 7: the year of Quartz (%s) is not supported; leave it out", fields[6])
+		return nil,
+			fmt.Errorf("expected 5 or 6 fields, found 7: the year of Quartz (%s) is not supported; leave it out", fields[6])
 	default:
-		return nil, fmt.Errorf("expected 5 or 6 fields (second, if any; minute, hour, day of month, month, day of week), found %d", n)
+		return nil,
+			fmt.Errorf("expected 5 or 6 fields (second, if any; minute, hour, day of month, month, day of week), found %d", n)
 	}
 	kinds := cronFields[len(cronFields)-len(fields):]
 	for i, text := range fields {

@@ -87,7 +87,9 @@ func (l *lane) flush(ctx context.Context, before time.Time) error {
 			continue
 		}
 		reason := l.pending[0].reason
-		n := slices.IndexFunc(l.pending, func(p skip) bool { return p.reason != reason || p.count > 1 || !p.instant.Before(before) })
+		n := slices.IndexFunc(l.pending, func(p skip) bool {
+			return p.reason != reason || p.count > 1 || !p.instant.Before(before)
+		})
 		if n < 0 {
 			n = len(l.pending)
 		}

@@ -113,7 +113,8 @@ func (s *Scheduler) serve(request ticks.Request) (had bool) {
 		claim, err := s.cfg.Ledger.ClaimRequest(ctx, request, mostRuns(def))
 		if isUnreadable(err) && !told {
 			told = true
-			s.log.Error("a run by hand waits until the record of its job in ZooKeeper can be read", "job", def.Name, "by", request.By, "error", err)
+			s.log.Error("a run by hand waits until the record of its job in ZooKeeper can be read",
+				"job", def.Name, "by", request.By, "error", err)
 		}
 		switch {
 		case err == nil && claim.Verdict == ticks.Claimed:

@@ -22,7 +22,8 @@ func parseCron(spec string) (parsed cronSpec, err error) {
 			err = fmt.Errorf("the cron parser cannot read it (%v)", r)
 		}
 	}()
-	parser := cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+	parser := cron.NewParser(
+		cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 	schedule, err := parser.Parse(spec)
 	if err != nil {
 		return cronSpec{}, fmt.Errorf("the cron parser cannot read it: %s", strings.TrimSpace(err.Error()))

@@ -63,7 +63,9 @@ func (e *SpecError) Error() string {
 //
 // A spec that can never be due is an error. Every error is a *SpecError.
 func ParseJob(job jobs.Job) (Schedule, error) {
-	return source{field: "schedule", spec: cmp.Or(job.Schedule, Manual().String()), zone: job.TimeZone, job: job.Name, dst: job.DST}.read()
+	return source{
+		field: "schedule", spec: cmp.Or(job.Schedule, Manual().String()), zone: job.TimeZone, job: job.Name, dst: job.DST,
+	}.read()
 }
 
 // Parse reads a schedule as ParseJob does, in a time zone, with the default

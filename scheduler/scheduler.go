@@ -276,7 +276,8 @@ func (s *Scheduler) open() {
 // schedules are looked at again by then.
 func (s *Scheduler) stepped(by time.Duration) {
 	s.steps.Add(1)
-	s.log.Warn("the clock has jumped, or the machine was suspended; what is due is planned anew", "by", by.Round(time.Millisecond))
+	s.log.Warn("the clock has jumped, or the machine was suspended; what is due is planned anew",
+		"by", by.Round(time.Millisecond))
 }
 
 // ClockSteps returns how often the clock has jumped, or the machine was

@@ -63,7 +63,8 @@ const (
 // SkipReasons returns every reason that a skipped tick can have.
 func SkipReasons() []SkipReason {
 	return []SkipReason{
-		SkipOverlap, SkipUndecided, SkipLock, SkipUnavailable, SkipMissed, SkipDraining, SkipPaused, SkipBlackout, SkipEarly, SkipRemoved,
+		SkipOverlap, SkipUndecided, SkipLock, SkipUnavailable, SkipMissed, SkipDraining, SkipPaused, SkipBlackout,
+		SkipEarly, SkipRemoved,
 	}
 }
 
@@ -94,7 +95,8 @@ func (l *lane) tellSkip(ctx context.Context, id string, instant time.Time, reaso
 	subject := lockguard.Subject{ID: id, Identity: priority.Identity{Owner: def.Name}}
 	if len(def.Requirements) > 0 {
 		r := def.blamed(detail)
-		subject.Scope, subject.Owner, subject.Message, subject.Mode, subject.Priority = r.Scope, r.Owner, r.Message, r.Mode, r.Priority
+		subject.Scope, subject.Owner, subject.Message, subject.Mode, subject.Priority = r.Scope, r.Owner, r.Message,
+			r.Mode, r.Priority
 	}
 	l.s.cfg.Guard.Observe(ctx, lockguard.Event{
 		Subject: subject, Notice: lockguard.Skipped{Job: def.Name, Instant: instant.UTC(), Reason: string(reason)},

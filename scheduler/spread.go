@@ -22,7 +22,8 @@ type Spreader interface {
 	// daemon's, notify the events of the group. *lock.RequestError and
 	// *group.NotParticipantError end the scheduler; after other errors it
 	// tries again.
-	Join(ctx context.Context, spec group.Spec, handler group.Handler, notify func(group.Notice)) (leave func(context.Context) error, err error)
+	Join(ctx context.Context, spec group.Spec, handler group.Handler,
+		notify func(group.Notice)) (leave func(context.Context) error, err error)
 }
 
 // SpreadOver spreads jobs over the daemons that share the client's ZooKeeper
@@ -45,7 +46,9 @@ type clientSpreader struct {
 	name   string
 }
 
-func (c clientSpreader) Join(ctx context.Context, spec group.Spec, handler group.Handler, notify func(group.Notice)) (func(context.Context) error, error) {
+func (c clientSpreader) Join(
+	ctx context.Context, spec group.Spec, handler group.Handler, notify func(group.Notice),
+) (func(context.Context) error, error) {
 	group, err := group.New(c.client.Client, spec, group.Options{Notify: notify})
 	if err != nil {
 		return nil, err
@@ -98,7 +101,8 @@ func (s *Scheduler) spread() error {
 				return fmt.Errorf("scheduler: this daemon cannot take part in the spread of jobs: %w", err)
 			}
 			if !s.isDraining() {
-				log.Warn("this daemon does not take part in the spread of jobs yet, and runs none at their times; trying again", "error", err)
+				log.Warn("this daemon does not take part in the spread of jobs yet, and runs none at their times; trying again",
+					"error", err)
 				pause.wait(s.firing)
 			}
 			continue

@@ -17,7 +17,9 @@ type workerInterceptor struct {
 }
 
 // InterceptActivity is called for each attempt.
-func (w *workerInterceptor) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+func (w *workerInterceptor) InterceptActivity(
+	_ context.Context, next interceptor.ActivityInboundInterceptor,
+) interceptor.ActivityInboundInterceptor {
 	i := &activityInterceptor{host: w.host}
 	i.Next = next
 	return i
@@ -56,7 +58,9 @@ func (i *activityInterceptor) ExecuteActivity(ctx context.Context, in *intercept
 	return i.execute(ctx, in, info, call, lock)
 }
 
-func (i *activityInterceptor) execute(ctx context.Context, in *interceptor.ExecuteActivityInput, info activity.Info, call call, lock *compiled) (result any, err error) {
+func (i *activityInterceptor) execute(
+	ctx context.Context, in *interceptor.ExecuteActivityInput, info activity.Info, call call, lock *compiled,
+) (result any, err error) {
 	a := &locked{host: i.host, info: info, lock: lock, call: call, began: time.Now(), outer: ctx}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
@@ -80,7 +84,8 @@ func (i *activityInterceptor) beat(ctx context.Context, a *locked) (stop func(fa
 	logger := i.host.plugin.logger
 	left, err := inherited(ctx, i.outbound)
 	if err != nil {
-		logger.Warn("progress of the attempt before cannot be read as it is, and is not kept", "activity_id", a.info.ActivityID, "error", err)
+		logger.Warn("progress of the attempt before cannot be read as it is, and is not kept",
+			"activity_id", a.info.ActivityID, "error", err)
 	}
 	if left.slip != nil {
 		a.slip = *left.slip
@@ -109,7 +114,8 @@ func (i *activityInterceptor) lockOf(info activity.Info, call call) (*compiled, 
 		}
 	}
 	if lock != nil && info.IsLocalActivity && lock.waits() {
-		return nil, fmt.Errorf("a local activity cannot wait for a lock, which its workflow task would wait for: set acquire_timeout to 0, or on_busy to skip (it is %s)", lock.OnBusy)
+		return nil, fmt.Errorf("a local activity cannot wait for a lock, which its workflow task would wait for: "+
+			"set acquire_timeout to 0, or on_busy to skip (it is %s)", lock.OnBusy)
 	}
 	return lock, nil
 }

@@ -68,13 +68,15 @@ func (a *locked) trying() []lockguard.Requirement {
 // isBusy reports whether another holder has the lock.
 func isBusy(err error) bool {
 	late, ok := errors.AsType[*lock.NotAcquiredError](err)
-	return ok && late.Err == nil || errors.As(err, new(*lock.QueueFullError)) || errors.As(err, new(*lockguard.FrozenError))
+	return ok && late.Err == nil || errors.As(err, new(*lock.QueueFullError)) ||
+		errors.As(err, new(*lockguard.FrozenError))
 }
 
 // firstBid goes on where the attempt before has yielded, or asks anew.
 func (a *locked) firstBid() (bid, *bidContext) {
 	ref, r := a.slip.Reference, a.requirements
-	if ref == (lockguard.Reference{}) || len(r) > 1 || ref.Scope != r[0].Scope || ref.Mode != r[0].Mode { // declared otherwise since
+	// declared otherwise since
+	if ref == (lockguard.Reference{}) || len(r) > 1 || ref.Scope != r[0].Scope || ref.Mode != r[0].Mode {
 		a.slip.Reference = lockguard.Reference{}
 		return a.newBid()
 	}
@@ -93,7 +95,8 @@ func (a *locked) newBid() (bid, *bidContext) {
 		}
 	}
 	if len(requirements) > 1 {
-		return newPledge(nil, func() (*lockguard.Hold, error) { return a.host.plugin.guard.AcquireAll(ctx, requirements) }), ctx
+		return newPledge(nil, func() (*lockguard.Hold, error) { return a.host.plugin.guard.AcquireAll(ctx, requirements) }),
+			ctx
 	}
 	requirements[0].Hold = "activity-" + rand.Text() // so that the next attempt can take it over
 	return a.host.plugin.guard.Enqueue(ctx, requirements[0]), ctx
@@ -162,7 +165,8 @@ func (w *wait) run() (*lockguard.Hold, error) {
 				due.yield.set(w.lock.inSlotWait())
 			}
 		case <-due.patience.c():
-			return nil, w.withdraw(w.failure(ErrTypeLockWaitTimeout, fmt.Sprintf("was not acquired within %s", *w.lock.patience()), nil, forGood))
+			return nil, w.withdraw(w.failure(ErrTypeLockWaitTimeout,
+				fmt.Sprintf("was not acquired within %s", *w.lock.patience()), nil, forGood))
 		case <-due.end.c():
 			if err := w.yield(ErrTypeLockBusy, w.lock.retryDelay(w.slip.Yields), errOutOfTime); err != nil {
 				return nil, err
@@ -224,7 +228,8 @@ func (w *wait) yield(errorType string, delay time.Duration, cause error) error {
 		}
 		return nil
 	}
-	why := w.failure(errorType, fmt.Sprintf("is busy since %s", (w.waited()+time.Since(w.began)).Round(time.Millisecond)), cause, again(delay))
+	why := w.failure(errorType, fmt.Sprintf("is busy since %s", (w.waited()+time.Since(w.began)).Round(time.Millisecond)),
+		cause, again(delay))
 	if !reserved {
 		return w.withdraw(why)
 	}

@@ -22,7 +22,8 @@ import (
 type lockService interface {
 	enqueue(ctx context.Context, requirement lockguard.Requirement) pendingLock
 	adopt(ctx context.Context, requirement lockguard.Requirement, reference lockguard.Reference) (heldLock, error)
-	join(ctx context.Context, requirement lockguard.Requirement, reference lockguard.Reference, cleanup bool) (heldLock, error)
+	join(ctx context.Context, requirement lockguard.Requirement,
+		reference lockguard.Reference, cleanup bool) (heldLock, error)
 }
 
 // A pendingLock is a request for a lock that goes on in the background.
@@ -56,7 +57,8 @@ type (
 		CompleteActivity(ctx context.Context, taskToken []byte, result any, err error) error
 	}
 	describer interface {
-		DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+		DescribeWorkflowExecution(ctx context.Context,
+			workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 	}
 	service interface {
 		signaler
@@ -84,7 +86,8 @@ type agent struct {
 func newAgent(locks lockService, logger *slog.Logger) *agent {
 	return &agent{
 		locks: locks, logger: logger, handover: DefaultHandover,
-		keepers: make(map[string]*keeper), kept: make(map[string]*possession), workers: make(map[string]bool), stopped: make(map[string]bool),
+		keepers: make(map[string]*keeper), kept: make(map[string]*possession), workers: make(map[string]bool),
+		stopped: make(map[string]bool),
 	}
 }
 
@@ -208,7 +211,9 @@ func (a *agent) release(ctx context.Context, id string, in releaseInput) (lockgu
 
 // releaseKept does that for a hold without a keeper in this process, of which p,
 // if it is there, is kept.
-func (a *agent) releaseKept(ctx context.Context, id string, p *possession, in releaseInput) (lockguard.Reference, error) {
+func (a *agent) releaseKept(
+	ctx context.Context, id string, p *possession, in releaseInput,
+) (lockguard.Reference, error) {
 	switch {
 	case p == nil:
 		return a.releaseElsewhere(ctx, id, in)

@@ -18,11 +18,15 @@ func (g guardLocks) enqueue(ctx context.Context, requirement lockguard.Requireme
 	return guardTicket{g.guard.Enqueue(ctx, requirement)}
 }
 
-func (g guardLocks) adopt(ctx context.Context, requirement lockguard.Requirement, reference lockguard.Reference) (heldLock, error) {
+func (g guardLocks) adopt(
+	ctx context.Context, requirement lockguard.Requirement, reference lockguard.Reference,
+) (heldLock, error) {
 	return orNil(g.guard.Adopt(ctx, requirement, reference))
 }
 
-func (g guardLocks) join(ctx context.Context, requirement lockguard.Requirement, reference lockguard.Reference, cleanup bool) (heldLock, error) {
+func (g guardLocks) join(
+	ctx context.Context, requirement lockguard.Requirement, reference lockguard.Reference, cleanup bool,
+) (heldLock, error) {
 	if cleanup {
 		return orNil(g.guard.Join(ctx, requirement, reference, lockguard.ForCleanup()))
 	}

@@ -149,7 +149,8 @@ func (k *keeper) adopt(before lockguard.Reference) error {
 		if !unavailable(err) || k.ctx.Err() != nil {
 			return err
 		}
-		k.agent.logger.Warn("lock of a workflow is not taken over yet", "scope", before.Scope, "workflow_id", k.workflow, "error", err)
+		k.agent.logger.Warn("lock of a workflow is not taken over yet",
+			"scope", before.Scope, "workflow_id", k.workflow, "error", err)
 		pause(k.ctx, unavailablePause)
 	}
 }
@@ -179,7 +180,8 @@ func (k *keeper) request(as holdState) error {
 		if err == nil || !unavailable(err) || k.ctx.Err() != nil {
 			return err
 		}
-		k.agent.logger.Warn("lock of a workflow is not requested yet", "scope", k.requirement.Scope, "workflow_id", k.workflow, "error", err)
+		k.agent.logger.Warn("lock of a workflow is not requested yet",
+			"scope", k.requirement.Scope, "workflow_id", k.workflow, "error", err)
 		pause(k.ctx, unavailablePause)
 	}
 }
@@ -234,8 +236,10 @@ func (k *keeper) advise() {
 	sure := time.Until(k.possession.lock.Deadline()) // a little more than half of the session, unless a margin is set
 	need := 3 * (k.heartbeat + 3*time.Second) / 2
 	if session := sure * 7 / 4; session < need-need/20 {
-		k.agent.logger.Warn("session timeout of ZooKeeper is short: when this worker dies, the lock of the workflow may become free before another worker takes it over; lengthen it, or shorten the heartbeat timeout",
-			"scope", k.requirement.Scope, "session_timeout_about", session.Round(100*time.Millisecond), "session_timeout_at_least", need, "heartbeat_timeout", k.heartbeat)
+		k.agent.logger.Warn("session timeout of ZooKeeper is short: when this worker dies, the lock of the workflow may "+
+			"become free before another worker takes it over; lengthen it, or shorten the heartbeat timeout",
+			"scope", k.requirement.Scope, "session_timeout_about", session.Round(100*time.Millisecond),
+			"session_timeout_at_least", need, "heartbeat_timeout", k.heartbeat)
 	}
 }
 
@@ -315,12 +319,14 @@ func (k *keeper) notAcquired(err error) error {
 		return err
 	case errors.As(err, new(*lockguard.RequestError)):
 		return failure(ErrTypeLockConfiguration, message, err, forGood, loud)
-	case late && timeout.Waited == 0, kind == priority.KindCleanupPending, kind == priority.KindQueueFull, kind == priority.KindEvicted:
+	case late && timeout.Waited == 0, kind == priority.KindCleanupPending, kind == priority.KindQueueFull,
+		kind == priority.KindEvicted:
 		return failure(ErrTypeLockBusy, message, err, forGood)
 	case late, errors.Is(err, context.DeadlineExceeded):
 		return failure(ErrTypeLockWaitTimeout, message, err, forGood)
 	}
-	i, _ := interruptionBy(err, lockguard.Reference{Scope: k.requirement.Scope, Hold: k.id}) // granted, and preempted or lost at once
+	// granted, and preempted or lost at once
+	i, _ := interruptionBy(err, lockguard.Reference{Scope: k.requirement.Scope, Hold: k.id})
 	return i.error(err, true)
 }
 

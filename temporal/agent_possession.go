@@ -45,7 +45,9 @@ func (p *possession) request(locks lockService, requirement lockguard.Requiremen
 
 // adopt takes the lock over from the process that has it by that reference; or becomes a
 // member of the hold when only others of it are there.
-func (p *possession) adopt(ctx context.Context, locks lockService, requirement lockguard.Requirement, reference lockguard.Reference) error {
+func (p *possession) adopt(
+	ctx context.Context, locks lockService, requirement lockguard.Requirement, reference lockguard.Reference,
+) error {
 	stop := context.AfterFunc(ctx, p.cancel)
 	requirement.Hold, requirement.AcquireTimeout = reference.Hold, nil
 	lock, err := locks.adopt(p.ctx, requirement, reference)

@@ -64,7 +64,8 @@ func (k *keeper) pulse(ctx context.Context) {
 	defer cancel()
 	err := k.service.RecordActivityHeartbeat(once, k.token, k.snapshot())
 	switch {
-	case err == nil, errors.Is(err, activity.ErrActivityPaused), errors.Is(err, activity.ErrActivityReset): // it holds all the same
+	case err == nil, errors.Is(err, activity.ErrActivityPaused), errors.Is(err, activity.ErrActivityReset):
+		// it holds all the same
 	case errors.As(err, new(*sdk.CanceledError)):
 		k.say(errCanceled)
 	case errors.As(err, new(*serviceerror.NotFound)):
@@ -72,7 +73,8 @@ func (k *keeper) pulse(ctx context.Context) {
 			k.say(why)
 		}
 	default:
-		k.agent.logger.Warn("heartbeat for the lock of a workflow failed", "scope", k.requirement.Scope, "workflow_id", k.workflow, "error", err)
+		k.agent.logger.Warn("heartbeat for the lock of a workflow failed",
+			"scope", k.requirement.Scope, "workflow_id", k.workflow, "error", err)
 	}
 }
 
@@ -115,7 +117,8 @@ func (k *keeper) complete(err error) (unknown error) {
 		case failed == nil, ctx.Err() != nil:
 			return nil
 		}
-		k.agent.logger.Warn("workflow not notified of the end of its lock", "scope", k.requirement.Scope, "workflow_id", k.workflow, "error", failed)
+		k.agent.logger.Warn("workflow not notified of the end of its lock",
+			"scope", k.requirement.Scope, "workflow_id", k.workflow, "error", failed)
 		pause(ctx, k.beatInterval())
 	}
 }
@@ -177,7 +180,8 @@ func (k *keeper) tellOnce(ctx context.Context) (again bool) {
 		return false
 	}
 	if err != nil {
-		k.agent.logger.Warn("workflow not notified of the state of its lock", "scope", k.requirement.Scope, "workflow_id", k.workflow, "state", string(s.State), "error", err)
+		k.agent.logger.Warn("workflow not notified of the state of its lock",
+			"scope", k.requirement.Scope, "workflow_id", k.workflow, "state", string(s.State), "error", err)
 		return true
 	}
 	k.mu.Lock()

@@ -22,13 +22,14 @@ const (
 	ApprovalMemoKey      = "lockkeeper_approval" // its ApprovalQuestion, in the memo
 	EscalatedMemoKey     = "lockkeeper_escalated"
 
-	ApprovalStateQuery = "state"    // returns an ApprovalState
-	ApproveUpdate      = "approve"  // takes an ApprovalRuling: the lock may be taken when the grace of its holders is over
-	ForceUpdate        = "force"    // likewise: at once
-	DenyUpdate         = "deny"     // likewise: the request fails
-	askersSignal       = "askers"   // of processes that ask
-	refusedDecided     = "Decided"  // type of the error of a second decision
-	refusedRuling      = "NoRuling" // of one without who or why
+	ApprovalStateQuery = "state" // returns an ApprovalState
+	// takes an ApprovalRuling: the lock may be taken when the grace of its holders is over
+	ApproveUpdate  = "approve"
+	ForceUpdate    = "force"    // likewise: at once
+	DenyUpdate     = "deny"     // likewise: the request fails
+	askersSignal   = "askers"   // of processes that ask
+	refusedDecided = "Decided"  // type of the error of a second decision
+	refusedRuling  = "NoRuling" // of one without who or why
 )
 
 // ApprovalRuling is what a person decides about a question.
@@ -53,7 +54,9 @@ type ApprovalDecision struct {
 
 // decision is what was decided as others than this package know it.
 func (d ApprovalDecision) decision() opstore.Decision {
-	return opstore.Decision{Approved: d.Approved, Force: d.Force, By: d.By, Reason: d.Reason, Identity: d.Identity, At: d.At}
+	return opstore.Decision{
+		Approved: d.Approved, Force: d.Force, By: d.By, Reason: d.Reason, Identity: d.Identity, At: d.At,
+	}
 }
 
 // Word is what was decided: approved, forced or denied.
@@ -99,7 +102,9 @@ func ApprovalWorkflow(ctx workflow.Context, q ApprovalQuestion) (ApprovalDecisio
 		workflow.Go(ctx, func(ctx workflow.Context) { a.escalate(ctx, step) })
 	}
 	left := a.state.Until.Sub(workflow.Now(ctx))
-	inTime, err := workflow.AwaitWithTimeout(ctx, max(left, time.Millisecond), func() bool { return a.state.Decision != nil || a.unwanted })
+	inTime, err := workflow.AwaitWithTimeout(ctx, max(left, time.Millisecond), func() bool {
+		return a.state.Decision != nil || a.unwanted
+	})
 	switch {
 	case err != nil:
 		return ApprovalDecision{}, err
@@ -131,7 +136,9 @@ type asker struct {
 
 // listen answers queries, updates and signals.
 func (a *approval) listen(ctx workflow.Context) error {
-	if err := workflow.SetQueryHandler(ctx, ApprovalStateQuery, func() (ApprovalState, error) { return a.state, nil }); err != nil {
+	if err := workflow.SetQueryHandler(ctx, ApprovalStateQuery, func() (ApprovalState, error) {
+		return a.state, nil
+	}); err != nil {
 		return err
 	}
 	for _, u := range []struct {
@@ -144,7 +151,8 @@ func (a *approval) listen(ctx workflow.Context) error {
 	} {
 		handle := func(ctx workflow.Context, r ApprovalRuling) (ApprovalState, error) {
 			d := u.decision
-			d.By, d.Reason, d.Identity, d.Person = strings.TrimSpace(r.By), shorten(strings.TrimSpace(r.Reason)), r.Identity, true
+			d.By, d.Reason, d.Identity, d.Person = strings.TrimSpace(r.By), shorten(strings.TrimSpace(r.Reason)),
+				r.Identity, true
 			a.decide(ctx, d)
 			return a.state, nil
 		}
@@ -181,15 +189,18 @@ func (a *approval) refuse(ctx workflow.Context, r ApprovalRuling) error {
 	late.At, late.Until = a.state.Until, a.state.Until
 	switch d := a.state.Decision; {
 	case d != nil:
-		return sdk.NewNonRetryableApplicationError(fmt.Sprintf("it was %s already, by %s", d.Word(), d.By), refusedDecided, nil, *d)
+		return sdk.NewNonRetryableApplicationError(fmt.Sprintf("it was %s already, by %s", d.Word(), d.By),
+			refusedDecided, nil, *d)
 	case a.unwanted:
 		return sdk.NewNonRetryableApplicationError("the decision is no longer needed", refusedDecided, nil)
 	case !workflow.Now(ctx).Before(a.state.Until):
 		return sdk.NewNonRetryableApplicationError("its deadline is over: it is denied", refusedDecided, nil, late)
 	case by == "" || len(by) > maxApprovalText:
-		return sdk.NewNonRetryableApplicationError("by is missing, or takes more than 1000 bytes; write who decides", refusedRuling, nil)
+		return sdk.NewNonRetryableApplicationError("by is missing, or takes more than 1000 bytes; write who decides",
+			refusedRuling, nil)
 	case strings.TrimSpace(r.Reason) == "":
-		return sdk.NewNonRetryableApplicationError("reason is missing; write why, for those who look at the record", refusedRuling, nil)
+		return sdk.NewNonRetryableApplicationError("reason is missing; write why, for those who look at the record",
+			refusedRuling, nil)
 	}
 	return nil
 }
@@ -197,7 +208,8 @@ func (a *approval) refuse(ctx workflow.Context, r ApprovalRuling) error {
 func (a *approval) decide(ctx workflow.Context, d ApprovalDecision) {
 	d.At, d.Until = workflow.Now(ctx).UTC(), a.state.Until
 	a.state.Decision = &d
-	a.log.Info("approval decided", "decision", d.Word(), "approval", a.state.Question.ID, "scope", a.state.Question.Scope, "by", d.By, "reason", d.Reason)
+	a.log.Info("approval decided", "decision", d.Word(), "approval", a.state.Question.ID, "scope", a.state.Question.Scope,
+		"by", d.By, "reason", d.Reason)
 }
 
 // hear keeps account of who wants to know.
@@ -221,8 +233,11 @@ func (a *approval) escalate(ctx workflow.Context, step EscalationStep) {
 		return
 	}
 	a.state.Escalated = append(a.state.Escalated, opstore.Escalated{At: workflow.Now(ctx).UTC(), To: step.To})
-	slices.SortStableFunc(a.state.Escalated, func(x, y opstore.Escalated) int { return cmp.Compare(x.At.UnixNano(), y.At.UnixNano()) })
-	a.log.Warn("an approval is escalated", "approval", a.state.Question.ID, "scope", a.state.Question.Scope, "to", step.To)
+	slices.SortStableFunc(a.state.Escalated, func(x, y opstore.Escalated) int {
+		return cmp.Compare(x.At.UnixNano(), y.At.UnixNano())
+	})
+	a.log.Warn("an approval is escalated", "approval", a.state.Question.ID,
+		"scope", a.state.Question.Scope, "to", step.To)
 	if err := workflow.UpsertMemo(ctx, map[string]any{EscalatedMemoKey: a.state.Escalated}); err != nil {
 		a.log.Warn("an escalation was not added to the workflow's memo", "approval", a.state.Question.ID, "error", err)
 	}

@@ -23,7 +23,8 @@ import (
 // moment until it lists a new one.
 func (a *Approvals) List(ctx context.Context) ([]opstore.Approval, error) {
 	request := &workflowservice.ListWorkflowExecutionsRequest{
-		Query: fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s' AND ExecutionStatus = 'Running'", ApprovalWorkflowType, strings.ReplaceAll(a.cfg.TaskQueue, "'", "''")),
+		Query: fmt.Sprintf("WorkflowType = '%s' AND TaskQueue = '%s' AND ExecutionStatus = 'Running'",
+			ApprovalWorkflowType, strings.ReplaceAll(a.cfg.TaskQueue, "'", "''")),
 	}
 	var all []opstore.Approval
 	for {
@@ -106,7 +107,8 @@ func (a *Approvals) Decide(ctx context.Context, id string, d opstore.Decision) e
 		return a.over(ctx, id)
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("approval %q may be decided or not: no worker of task queue %s has answered; is a daemon running that has approvals.temporal? %w", id, a.cfg.TaskQueue, err)
+		return fmt.Errorf("approval %q may be decided or not: no worker of task queue %s has answered; "+
+			"is a daemon running that has approvals.temporal? %w", id, a.cfg.TaskQueue, err)
 	}
 	return fmt.Errorf("approval %q not decided: %w", id, err)
 }
@@ -128,7 +130,8 @@ func (a *Approvals) openApproval(info *workflow.WorkflowExecutionInfo) (o opstor
 	fields := info.GetMemo().GetFields()
 	var q ApprovalQuestion
 	payload, ok := fields[ApprovalMemoKey]
-	if !ok || info.GetType().GetName() != ApprovalWorkflowType || converter.GetDefaultDataConverter().FromPayload(payload, &q) != nil || q.Root != a.cfg.Root {
+	if !ok || info.GetType().GetName() != ApprovalWorkflowType ||
+		converter.GetDefaultDataConverter().FromPayload(payload, &q) != nil || q.Root != a.cfg.Root {
 		return o, false
 	}
 	o = q.Approval()

@@ -25,10 +25,13 @@ const DefaultApprovalQueue = "lockkeeper-approvals"
 // An ApprovalClient is what Approvals need of a Temporal client; a client.Client
 // is one.
 type ApprovalClient interface {
-	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+	DescribeWorkflowExecution(ctx context.Context,
+		workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 	GetWorkflow(ctx context.Context, workflowID, runID string) client.WorkflowRun
-	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
-	SignalWithStartWorkflow(ctx context.Context, workflowID, signalName string, signalArg any, options client.StartWorkflowOptions, workflow any, workflowArgs ...any) (client.WorkflowRun, error)
+	ListWorkflow(ctx context.Context,
+		request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
+	SignalWithStartWorkflow(ctx context.Context, workflowID, signalName string, signalArg any,
+		options client.StartWorkflowOptions, workflow any, workflowArgs ...any) (client.WorkflowRun, error)
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
 	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
 }
@@ -78,7 +81,9 @@ func NewApprovals(cfg ApprovalsConfig) (*Approvals, error) {
 	}
 	for i, step := range cfg.Escalation {
 		if step.AfterMS <= 0 || step.To == "" {
-			return nil, &lockguard.RequestError{Field: fmt.Sprintf("escalation[%d]", i), Reason: "says not when, or not to whom; write both"}
+			return nil, &lockguard.RequestError{
+				Field: fmt.Sprintf("escalation[%d]", i), Reason: "says not when, or not to whom; write both",
+			}
 		}
 	}
 	a := &Approvals{cfg: cfg, log: cfg.Logger}
@@ -122,7 +127,8 @@ func (a *Approvals) Ask(ctx context.Context, q lockguard.Question) (lockguard.An
 	a.asking.Add(1)
 	defer a.asking.Done()
 	question := newQuestion(a.cfg.Root, q, a.cfg.Escalation)
-	late := fmt.Errorf("no decision within %s, not even by the deadline: no worker of task queue %s runs, or the Temporal server does not answer", q.Patience, a.cfg.TaskQueue)
+	late := fmt.Errorf("no decision within %s, not even by the deadline: no worker of task queue %s runs, "+
+		"or the Temporal server does not answer", q.Patience, a.cfg.TaskQueue)
 	bounded, cancel := context.WithTimeoutCause(ctx, q.Patience+deadlineSlack, late)
 	defer cancel()
 	denied := lockguard.Answer{Decision: lockguard.Decision{ID: question.ID}}
@@ -141,7 +147,8 @@ func (a *Approvals) Ask(ctx context.Context, q lockguard.Question) (lockguard.An
 		case isRefused(err):
 			return denied, err
 		}
-		a.log.Warn("an approval could not be asked for; tried again", "approval", question.ID, "scope", question.Scope, "error", err)
+		a.log.Warn("an approval could not be asked for; tried again",
+			"approval", question.ID, "scope", question.Scope, "error", err)
 		pause(bounded, wait)
 	}
 }
@@ -155,7 +162,9 @@ const (
 )
 
 // ask asks once, and returns when that question is answered.
-func (a *Approvals) ask(ctx context.Context, question ApprovalQuestion, q lockguard.Question) (d ApprovalDecision, before bool, err error) {
+func (a *Approvals) ask(
+	ctx context.Context, question ApprovalQuestion, q lockguard.Question,
+) (d ApprovalDecision, before bool, err error) {
 	id := approvalWorkflowID(question.ID)
 	patience, attached, d, err := a.look(ctx, id, question.Deadline())
 	if err != nil || d.Approved && !q.Fresh {
@@ -191,12 +200,15 @@ func (a *Approvals) ask(ctx context.Context, question ApprovalQuestion, q lockgu
 // look finds out whether the question is being asked, and what is left of its
 // deadline; or whether taking over these holders was already approved while no
 // process waited for the decision.
-func (a *Approvals) look(ctx context.Context, id string, patience time.Duration) (left time.Duration, attached bool, unheard ApprovalDecision, err error) {
+func (a *Approvals) look(
+	ctx context.Context, id string, patience time.Duration,
+) (left time.Duration, attached bool, unheard ApprovalDecision, err error) {
 	found, err := a.cfg.Client.DescribeWorkflowExecution(ctx, id, "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
 		return patience, false, unheard, nil
 	} else if err != nil {
-		return 0, false, unheard, fmt.Errorf("the Temporal server does not say whether the question is asked already: %w", err)
+		return 0, false, unheard,
+			fmt.Errorf("the Temporal server does not say whether the question is asked already: %w", err)
 	}
 	info := found.GetWorkflowExecutionInfo()
 	switch info.GetStatus() {
@@ -209,7 +221,8 @@ func (a *Approvals) look(ctx context.Context, id string, patience time.Duration)
 		return min(max(left, 0), asked.Deadline()), true, unheard, nil
 	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 		var d ApprovalDecision
-		if err := a.cfg.Client.GetWorkflow(ctx, id, info.GetExecution().GetRunId()).Get(ctx, &d); err == nil && d.Approved && time.Now().Before(d.Until) {
+		if err := a.cfg.Client.GetWorkflow(ctx, id, info.GetExecution().GetRunId()).Get(ctx, &d); err == nil && d.Approved &&
+			time.Now().Before(d.Until) {
 			return patience, false, d, nil
 		}
 	default:
@@ -228,11 +241,13 @@ func (a *Approvals) leave(ctx context.Context, id string, me asker) {
 	defer cancel()
 	err := a.cfg.Client.SignalWorkflow(ctx, id, "", askersSignal, me)
 	if err != nil && !errors.As(err, new(*serviceerror.NotFound)) {
-		a.log.Warn("a question stays open until its deadline although its decision is no longer needed", "workflow_id", id, "error", err)
+		a.log.Warn("a question stays open until its deadline although its decision is no longer needed",
+			"workflow_id", id, "error", err)
 	}
 }
 
 // isRefused reports whether there is no use in asking again.
 func isRefused(err error) bool {
-	return errors.As(err, new(*serviceerror.PermissionDenied)) || errors.As(err, new(*serviceerror.InvalidArgument)) || errors.As(err, new(*serviceerror.NamespaceNotFound))
+	return errors.As(err, new(*serviceerror.PermissionDenied)) || errors.As(err, new(*serviceerror.InvalidArgument)) ||
+		errors.As(err, new(*serviceerror.NamespaceNotFound))
 }

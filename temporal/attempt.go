@@ -34,7 +34,8 @@ func IdempotencyKey(ctx context.Context) string {
 
 func execution(info activity.Info) string {
 	if info.IsWorkflowActivity() {
-		return strings.Join([]string{info.Namespace, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID}, "/")
+		return strings.Join(
+			[]string{info.Namespace, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID}, "/")
 	}
 	return strings.Join([]string{info.Namespace, info.ActivityID, info.ActivityRunID}, "/")
 }
@@ -148,8 +149,10 @@ func (a *locked) run(work func(ctx context.Context) (any, error)) (any, error) {
 func (a *locked) skip() (any, error) {
 	r := a.requirements[0]
 	a.host.plugin.guard.Observe(a.ctx, lockguard.Event{
-		Subject: lockguard.Subject{Scope: r.Scope, Identity: priority.Identity{Owner: r.Owner, Message: r.Message}, Mode: r.Mode, Priority: r.Priority},
-		Notice:  lockguard.Skipped{Job: r.Job, Instant: a.info.ScheduledTime, Reason: "its lock is busy"},
+		Subject: lockguard.Subject{
+			Scope: r.Scope, Identity: priority.Identity{Owner: r.Owner, Message: r.Message}, Mode: r.Mode, Priority: r.Priority,
+		},
+		Notice: lockguard.Skipped{Job: r.Job, Instant: a.info.ScheduledTime, Reason: "its lock is busy"},
 	})
 	return a.lock.SkipResult, nil
 }

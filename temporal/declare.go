@@ -101,7 +101,8 @@ type Locker interface {
 func Declare(activityType string, lock Lock) PluginOption {
 	return func(p *Plugin) error {
 		if activityType == "" {
-			return errors.New("temporal: Declare: the activity type is empty; write the name under which the activity is registered")
+			return errors.New(
+				"temporal: Declare: the activity type is empty; write the name under which the activity is registered")
 		}
 		return p.declarations.add(activityType, lock)
 	}
@@ -155,12 +156,14 @@ func (l Lock) compile() (*compiled, error) {
 	}
 	switch {
 	case l.InSlotWait < 0:
-		refuse("in_slot_wait", "%s is negative; write how long an attempt waits before it yields, or leave it out for %s", l.InSlotWait, DefaultInSlotWait)
+		refuse("in_slot_wait", "%s is negative; write how long an attempt waits before it yields, or leave it out for %s",
+			l.InSlotWait, DefaultInSlotWait)
 	case l.InSlotWait > 0 && l.OnBusy != BusyHybrid:
 		refuse("in_slot_wait", "has a meaning for hybrid alone, not for %s; leave one of them out", l.OnBusy)
 	}
 	if l.RetryDelay < 0 {
-		refuse("retry_delay", "%s is negative; write how soon the next attempt may come, or leave it out for %s", l.RetryDelay, DefaultRetryDelay)
+		refuse("retry_delay", "%s is negative; write how soon the next attempt may come, or leave it out for %s",
+			l.RetryDelay, DefaultRetryDelay)
 	}
 	if l.SkipResult != nil && l.OnBusy != BusySkip {
 		refuse("skip_result", "has a meaning for skip alone, not for %s; leave one of them out", l.OnBusy)

@@ -111,8 +111,10 @@ func (s slip) payload() *commonpb.Payload {
 		return nil
 	}
 	return &commonpb.Payload{
-		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingJSON), slipKey: []byte(slipValue)},
-		Data:     text,
+		Metadata: map[string][]byte{
+			converter.MetadataEncoding: []byte(converter.MetadataEncodingJSON), slipKey: []byte(slipValue),
+		},
+		Data: text,
 	}
 }
 

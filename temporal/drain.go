@@ -56,7 +56,8 @@ func WithStopPolicy(policy StopPolicy) PluginOption {
 func WithStopTimeout(timeout time.Duration) PluginOption {
 	return func(p *Plugin) error {
 		if timeout <= 0 {
-			return fmt.Errorf("temporal: WithStopTimeout: %s is not positive; write how long activities have to clean up", timeout)
+			return fmt.Errorf("temporal: WithStopTimeout: %s is not positive; write how long activities have to clean up",
+				timeout)
 		}
 		p.stopTimeout = timeout
 		return nil

@@ -78,13 +78,15 @@ func misdeclared(activityType string, err error) error {
 
 // errRunTimeout ends the work at its StartToCloseTimeout, counted from the
 // grant on.
-var errRunTimeout = fmt.Errorf("the activity has run for as long as its start-to-close timeout allows: %w", context.DeadlineExceeded)
+var errRunTimeout = fmt.Errorf("the activity has run for as long as its start-to-close timeout allows: %w",
+	context.DeadlineExceeded)
 
 // outcome is what Temporal hears of work that ran under the lock. cause is why
 // the context of the work has ended; the hooks have returned.
 func (a *locked) outcome(result any, err, cause, release error) (any, error) {
 	if release != nil {
-		a.host.plugin.logger.Warn("lock was not released in good order", "activity_id", a.info.ActivityID, "scope", a.requirements[0].Scope, "error", release)
+		a.host.plugin.logger.Warn("lock was not released in good order", "activity_id", a.info.ActivityID,
+			"scope", a.requirements[0].Scope, "error", release)
 	}
 	switch {
 	case err == nil, err == activity.ErrResultPending, errors.Is(cause, lockguard.ErrReleased): //nolint:errorlint // the SDK compares it so
@@ -118,7 +120,8 @@ func (a *locked) shutDown(cause, err error) error {
 	case errors.Is(cause, worker.ErrWorkerShutdown):
 		return a.failure(ErrTypeLockHandover, "was given back", also(worker.ErrWorkerShutdown, err), again(handoverDelay))
 	case errors.Is(cause, context.DeadlineExceeded) && isEnd(err):
-		return a.failure(ErrTypeRunTimeout, "was given back", errRunTimeout, loud) // the server takes no timeout from a worker
+		// the server takes no timeout from a worker
+		return a.failure(ErrTypeRunTimeout, "was given back", errRunTimeout, loud)
 	}
 	return err
 }
@@ -148,7 +151,8 @@ func (a *locked) refused(err error) error {
 		return a.failure(ErrTypeLockHandover, "was not acquired", worker.ErrWorkerShutdown, again(handoverDelay))
 	case sdk.IsCanceledError(err):
 		return a.canceled(sdk.NewCanceledError())
-	case a.outer.Err() != nil, isGone(err), errors.Is(err, activity.ErrActivityPaused), errors.Is(err, activity.ErrActivityReset):
+	case a.outer.Err() != nil, isGone(err), errors.Is(err, activity.ErrActivityPaused),
+		errors.Is(err, activity.ErrActivityReset):
 		return err // the server ignores it
 	case errors.As(err, new(*lockguard.RequestError)), errors.As(err, new(*lockguard.UpgradeError)):
 		return misdeclared(a.info.ActivityType.Name, err)
@@ -161,7 +165,8 @@ func (a *locked) refused(err error) error {
 }
 
 func (a *locked) failure(errorType, what string, cause error, options ...func(*sdk.ApplicationErrorOptions)) error {
-	return failure(errorType, fmt.Sprintf("lock %q of activity %s %s", a.requirements[0].Scope, a.info.ActivityType.Name, what), cause, options...)
+	return failure(errorType,
+		fmt.Sprintf("lock %q of activity %s %s", a.requirements[0].Scope, a.info.ActivityType.Name, what), cause, options...)
 }
 
 // also adds what the activity says to why it has ended, unless that is the same.

@@ -23,7 +23,9 @@ func fingerprintOf(s client.Schedule) (string, error) {
 
 // fingerprint is the same for schedules that do the same, however they are written:
 // the server writes some things otherwise than it was told them.
-func fingerprint(spec client.ScheduleSpec, policy client.SchedulePolicies, action *client.ScheduleWorkflowAction) (string, error) {
+func fingerprint(
+	spec client.ScheduleSpec, policy client.SchedulePolicies, action *client.ScheduleWorkflowAction,
+) (string, error) {
 	zone := spec.TimeZoneName
 	if zone == "" {
 		zone = "UTC"
@@ -48,7 +50,8 @@ func fingerprint(spec client.ScheduleSpec, policy client.SchedulePolicies, actio
 		memo[key] = text
 	}
 	text, err := json.Marshal(map[string]any{
-		"calendars": calendars, "intervals": append([]client.ScheduleIntervalSpec{}, spec.Intervals...), "cron": len(spec.CronExpressions), "skip": len(spec.Skip),
+		"calendars": calendars, "intervals": append([]client.ScheduleIntervalSpec{}, spec.Intervals...),
+		"cron": len(spec.CronExpressions), "skip": len(spec.Skip),
 		"start": unix(spec.StartAt), "end": unix(spec.EndAt), "jitter": spec.Jitter, "zone": zone,
 		"overlap": policy.Overlap, "catchup": policy.CatchupWindow, "pause_on_failure": policy.PauseOnFailure,
 		"id": action.ID, "workflow": action.Workflow, "queue": action.TaskQueue, "args": args, "memo": memo,

@@ -41,7 +41,10 @@ func (l Lock) wire() (*wireLock, error) {
 	if l.Cleanup != nil {
 		return nil, errors.New("a cleanup hook cannot travel with a call; declare it for the type of the activity")
 	}
-	w := &wireLock{Requirement: l.Requirement, Also: l.Also, InSlotWait: l.InSlotWait, OnBusy: l.OnBusy, OnPreempted: l.OnPreempted, RetryDelay: l.RetryDelay}
+	w := &wireLock{
+		Requirement: l.Requirement, Also: l.Also, InSlotWait: l.InSlotWait, OnBusy: l.OnBusy, OnPreempted: l.OnPreempted,
+		RetryDelay: l.RetryDelay,
+	}
 	if l.SkipResult != nil {
 		text, err := json.Marshal(l.SkipResult)
 		if err != nil {
@@ -53,7 +56,10 @@ func (l Lock) wire() (*wireLock, error) {
 }
 
 func (w *wireLock) lock() Lock {
-	l := Lock{Requirement: w.Requirement, Also: w.Also, InSlotWait: w.InSlotWait, OnBusy: w.OnBusy, OnPreempted: w.OnPreempted, RetryDelay: w.RetryDelay}
+	l := Lock{
+		Requirement: w.Requirement, Also: w.Also, InSlotWait: w.InSlotWait, OnBusy: w.OnBusy, OnPreempted: w.OnPreempted,
+		RetryDelay: w.RetryDelay,
+	}
 	if w.SkipResult != nil {
 		l.SkipResult = w.SkipResult
 	}

@@ -69,7 +69,10 @@ type pulse struct {
 }
 
 // startPulse sends the first heartbeat at once. cancel ends the attempt.
-func startPulse(ctx context.Context, token tokenClient, sdk interceptor.ActivityOutboundInterceptor, info activity.Info, inherited details, cancel context.CancelCauseFunc, logger *slog.Logger) *pulse {
+func startPulse(
+	ctx context.Context, token tokenClient, sdk interceptor.ActivityOutboundInterceptor, info activity.Info,
+	inherited details, cancel context.CancelCauseFunc, logger *slog.Logger,
+) *pulse {
 	p := &pulse{
 		info: info, token: token, sdk: sdk, ctx: context.WithoutCancel(ctx), cancel: cancel, logger: logger,
 		interval: maxPulse,
@@ -211,11 +214,13 @@ func (p *pulse) send(ctx context.Context, limit time.Duration) error {
 
 // isWord reports whether err is what the server has to say about the attempt.
 func (p *pulse) isWord(err error) bool {
-	return sdk.IsCanceledError(err) || errors.Is(err, activity.ErrActivityPaused) || errors.Is(err, activity.ErrActivityReset) || isGone(err)
+	return sdk.IsCanceledError(err) || errors.Is(err, activity.ErrActivityPaused) ||
+		errors.Is(err, activity.ErrActivityReset) || isGone(err)
 }
 
 func isGone(err error) bool {
-	return errors.As(err, new(*serviceerror.NotFound)) || errors.As(err, new(*serviceerror.NamespaceNotFound)) || errors.As(err, new(*serviceerror.NamespaceNotActive))
+	return errors.As(err, new(*serviceerror.NotFound)) || errors.As(err, new(*serviceerror.NamespaceNotFound)) ||
+		errors.As(err, new(*serviceerror.NamespaceNotActive))
 }
 
 // tell ends the attempt with what the server has said, once, and reports

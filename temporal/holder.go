@@ -98,8 +98,11 @@ type holder struct {
 func (h *holder) Hold(ctx context.Context, in holderInput) error {
 	info := activity.GetInfo(ctx)
 	service := activity.GetClient(ctx)
-	if h.inTest() && reflect.TypeOf(service).String() == "*internal.WorkflowClient" { // which has no server behind it there
-		return failure(ErrTypeLockConfiguration, "there is no Temporal server to keep the lock for; in a test environment use package temporaltesting", nil, forGood, loud)
+	// which has no server behind it there
+	if h.inTest() && reflect.TypeOf(service).String() == "*internal.WorkflowClient" {
+		return failure(ErrTypeLockConfiguration,
+			"there is no Temporal server to keep the lock for; in a test environment use package temporaltesting",
+			nil, forGood, loud)
 	}
 	k := &keeper{
 		agent: h.agent, worker: h.worker, input: in, activity: ctx, service: service,

@@ -91,12 +91,14 @@ func (h *host) ask(a any, options activity.RegisterOptions) {
 	locker, ok := a.(Locker)
 	if !ok {
 		if hidden := hiddenLocker(reflect.TypeOf(a), nil); hidden != nil {
-			panic(fmt.Errorf("temporal: %T has the activities of %s, but not its method Locks, so they would run without their locks: write one that returns the locks of all its activities", a, hidden))
+			panic(fmt.Errorf("temporal: %T has the activities of %s, but not its method Locks, "+
+				"so they would run without their locks: write one that returns the locks of all its activities", a, hidden))
 		}
 		return
 	}
 	if !options.SkipInvalidStructFunctions {
-		panic(fmt.Errorf("temporal: %T says with Locks which locks its activities need, which is no activity itself: register it with activity.RegisterOptions{SkipInvalidStructFunctions: true}", a))
+		panic(fmt.Errorf("temporal: %T says with Locks which locks its activities need, which is no activity itself: "+
+			"register it with activity.RegisterOptions{SkipInvalidStructFunctions: true}", a))
 	}
 	names := make(map[string]string)
 	for method := range reflect.TypeOf(a).Methods() {
@@ -147,7 +149,8 @@ func (h *host) offer(locker Locker, activities map[string]string) error {
 		}
 		if !ok {
 			known := slices.Sorted(maps.Keys(activities))
-			problems = append(problems, fmt.Errorf("temporal: %T declares a lock for %s, which is none of its activities: %s", locker, name, strings.Join(known, ", ")))
+			problems = append(problems, fmt.Errorf("temporal: %T declares a lock for %s, which is none of its activities: %s",
+				locker, name, strings.Join(known, ", ")))
 			continue
 		}
 		c, err := compileFor(activityType, lock)

@@ -21,7 +21,8 @@ const heartbeatTimeout = 5 * time.Second
 // *ApplicationError of the type ErrTypeLockConfiguration.
 func WithActivityLock(ctx workflow.Context, lock Lock) workflow.Context {
 	if !installed(ctx) {
-		panic("temporal: WithActivityLock: the plugin is not installed in this worker, so the lock would not be taken; add the one of NewPlugin to worker.Options.Plugins or client.Options.Plugins")
+		panic("temporal: WithActivityLock: the plugin is not installed in this worker, so the lock would not be taken; " +
+			"add the one of NewPlugin to worker.Options.Plugins or client.Options.Plugins")
 	}
 	return workflow.WithValue(ctx, callLockKey{}, &lock)
 }
@@ -49,7 +50,9 @@ func WithActivityOptionsKept() PluginOption {
 }
 
 // InterceptWorkflow is called for each run of a workflow.
-func (w *workerInterceptor) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+func (w *workerInterceptor) InterceptWorkflow(
+	_ workflow.Context, next interceptor.WorkflowInboundInterceptor,
+) interceptor.WorkflowInboundInterceptor {
 	i := &workflowInbound{worker: w}
 	i.Next = next
 	return i
@@ -120,7 +123,9 @@ func (o *workflowOutbound) ExecuteActivity(ctx workflow.Context, activityType st
 }
 
 // ExecuteLocalActivity executes a local activity.
-func (o *workflowOutbound) ExecuteLocalActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
+func (o *workflowOutbound) ExecuteLocalActivity(
+	ctx workflow.Context, activityType string, args ...any,
+) workflow.Future {
 	call, _, err := o.callOf(ctx, activityType)
 	if err == nil {
 		err = call.write(interceptor.WorkflowHeader(ctx))
@@ -165,7 +170,8 @@ func (l Lock) fit(options *workflow.ActivityOptions) (run time.Duration, err err
 	cleanup, run := l.cleanup(), options.StartToCloseTimeout
 	total := options.ScheduleToCloseTimeout
 	if needs := patience + run + cleanup; total > 0 && (needs > total || run == 0 && needs == total) {
-		return 0, fmt.Errorf("it may wait %s for its lock, run %s and clean up for %s, which is more than its ScheduleToCloseTimeout of %s: lengthen that, or shorten acquire_timeout, StartToCloseTimeout or cleanup_timeout",
+		return 0, fmt.Errorf("it may wait %s for its lock, run %s and clean up for %s, which is more than its "+
+			"ScheduleToCloseTimeout of %s: lengthen that, or shorten acquire_timeout, StartToCloseTimeout or cleanup_timeout",
 			patience, run, cleanup, total)
 	}
 	if options.HeartbeatTimeout == 0 {

@@ -201,7 +201,9 @@ type lots []*ParkingSlots
 // lotsOf finds what a tuner has, which may be the user's own.
 func lotsOf(tuner worker.WorkerTuner) lots {
 	var l lots
-	for _, supplier := range []worker.SlotSupplier{tuner.GetActivityTaskSlotSupplier(), tuner.GetSessionActivitySlotSupplier()} {
+	for _, supplier := range []worker.SlotSupplier{
+		tuner.GetActivityTaskSlotSupplier(), tuner.GetSessionActivitySlotSupplier(),
+	} {
 		if slots, ok := supplier.(*ParkingSlots); ok {
 			l = append(l, slots)
 		}
@@ -248,7 +250,8 @@ func tune(options *worker.Options, maxParked *int) (lots, error) {
 	case maxParked != nil && *maxParked == 0:
 		return nil, nil
 	case options.MaxConcurrentWorkflowTaskExecutionSize == 1: // which it would not see any more
-		return nil, errors.New("temporal: MaxConcurrentWorkflowTaskExecutionSize is 1, with which the SDK runs no workflow; write at least 2")
+		return nil, errors.New(
+			"temporal: MaxConcurrentWorkflowTaskExecutionSize is 1, with which the SDK runs no workflow; write at least 2")
 	}
 	var most int
 	if maxParked != nil {

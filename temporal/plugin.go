@@ -155,7 +155,8 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 		return err
 	}
 	h.slots = slots
-	o.WorkerOptions.WorkerStopTimeout = max(o.WorkerOptions.WorkerStopTimeout, p.stopTimeout, p.declarations.cleanup()+time.Second)
+	o.WorkerOptions.WorkerStopTimeout = max(o.WorkerOptions.WorkerStopTimeout, p.stopTimeout,
+		p.declarations.cleanup()+time.Second)
 	o.WorkerOptions.Interceptors = append(slices.Clip(o.WorkerOptions.Interceptors), &workerInterceptor{host: h})
 
 	registered := o.WorkerRegistryOptions.OnRegisterActivity
@@ -190,7 +191,9 @@ func (p *Plugin) ConfigureWorkflowReplayer(_ context.Context, o worker.PluginCon
 }
 
 // StartWorker starts the parts of the plugin, then the worker.
-func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOptions, next func(context.Context, worker.PluginStartWorkerOptions) error) error {
+func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOptions, next func(
+	context.Context, worker.PluginStartWorkerOptions,
+) error) error {
 	h := p.host(o.WorkerInstanceKey)
 	if h == nil || !h.enter() {
 		return next(ctx, o)
@@ -207,7 +210,9 @@ func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOpti
 
 // StopWorker stops the worker as the StopPolicy says, and returns when nothing
 // runs under a lock any more, or when the time for that is over.
-func (p *Plugin) StopWorker(ctx context.Context, o worker.PluginStopWorkerOptions, next func(context.Context, worker.PluginStopWorkerOptions)) {
+func (p *Plugin) StopWorker(
+	ctx context.Context, o worker.PluginStopWorkerOptions, next func(context.Context, worker.PluginStopWorkerOptions),
+) {
 	h := p.host(o.WorkerInstanceKey)
 	if h == nil || !h.leave() {
 		next(ctx, o)

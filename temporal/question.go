@@ -75,8 +75,9 @@ func newQuestion(root string, q lockguard.Question, escalation []EscalationStep)
 	}
 	r := q.Request()
 	a := ApprovalQuestion{
-		Root: root, Scope: r.Scope, Job: r.Job, Labels: r.Labels, Reason: shorten(r.Reason), Requestor: ApprovalParty(r.Requestor),
-		WaitedMS: r.Waited.Milliseconds(), DeadlineMS: r.Deadline.Milliseconds(), Escalation: escalation, Host: host, PID: os.Getpid(),
+		Root: root, Scope: r.Scope, Job: r.Job, Labels: r.Labels, Reason: shorten(r.Reason),
+		Requestor: ApprovalParty(r.Requestor), WaitedMS: r.Waited.Milliseconds(), DeadlineMS: r.Deadline.Milliseconds(),
+		Escalation: escalation, Host: host, PID: os.Getpid(),
 	}
 	names := make([]string, 0, len(r.Holders))
 	for i, h := range r.Holders {
@@ -99,7 +100,8 @@ func (q ApprovalQuestion) Approval() opstore.Approval {
 	return opstore.Approval{
 		ID: q.ID, Host: q.Host, PID: q.PID, Workflow: true,
 		ApprovalRequest: opstore.ApprovalRequest{
-			Scope: q.Scope, Job: q.Job, Labels: q.Labels, Requestor: opstore.AuditParty(q.Requestor), Holders: parties(q.Holders), Reason: q.Reason,
+			Scope: q.Scope, Job: q.Job, Labels: q.Labels, Requestor: opstore.AuditParty(q.Requestor),
+			Holders: parties(q.Holders), Reason: q.Reason,
 			Waited: time.Duration(q.WaitedMS) * time.Millisecond, Deadline: q.Deadline(),
 		},
 	}

@@ -66,7 +66,8 @@ var overlaps = map[jobs.OverlapPolicy]enums.ScheduleOverlapPolicy{
 func (s Schedule) Validate() error {
 	var problems []error
 	refuse := func(field, format string, args ...any) {
-		problems = append(problems, &lockguard.RequestError{Field: field, Reason: "Temporal's schedules " + fmt.Sprintf(format, args...)})
+		problems = append(problems,
+			&lockguard.RequestError{Field: field, Reason: "Temporal's schedules " + fmt.Sprintf(format, args...)})
 	}
 	j := s.Job
 	w, ok := j.Work.(*StartWorkflow)
@@ -78,17 +79,20 @@ func (s Schedule) Validate() error {
 		refuse("schedule", "have no job that is started by hand alone; write run: {temporal: {scheduled_by: lockkeeper}}")
 	}
 	if s.Timing.MadeUp {
-		refuse("dst", "start nothing at a time that the clocks of %s leave out when they go forward; write dst: {gap: skip} if that will do, other times, or timezone: UTC", s.Timing.Zone)
+		refuse("dst", "start nothing at a time that the clocks of %s leave out when they go forward; write dst: {gap: "+
+			"skip} if that will do, other times, or timezone: UTC", s.Timing.Zone)
 	}
 	if s.Timing.Repeated {
-		refuse("schedule", "lose times of the hour that comes twice when the clocks of %s go back, and repeat those of the hour before; write other times, or timezone: UTC", s.Timing.Zone)
+		refuse("schedule", "lose times of the hour that comes twice when the clocks of %s go back, "+
+			"and repeat those of the hour before; write other times, or timezone: UTC", s.Timing.Zone)
 	}
 	if len(j.Blackouts) > 0 {
 		refuse("blackout", "know no windows in which nothing runs; remove them, or write scheduled_by: lockkeeper")
 	}
 	s.refuseOverlap(refuse)
 	if j.HoldAtLeast > 0 {
-		refuse("hold_at_least", "give the lock back with the end of the workflow; remove it, and have the workflow last that long")
+		refuse("hold_at_least",
+			"give the lock back with the end of the workflow; remove it, and have the workflow last that long")
 	}
 	if j.Timeout > 0 {
 		refuse("timeout", "know timeouts of workflows alone; write run_timeout in run: {temporal: {...}}")
@@ -106,7 +110,8 @@ func (s Schedule) Validate() error {
 		refuse("run.temporal.terminate", "terminate no workflow whose lock was asked for; remove it")
 	}
 	if w.CancelTimeout > 0 {
-		refuse("run.temporal.cancel_timeout", "have workflows that clean up for as long as the cleanup_timeout of their lock; remove it")
+		refuse("run.temporal.cancel_timeout",
+			"have workflows that clean up for as long as the cleanup_timeout of their lock; remove it")
 	}
 	return errors.Join(problems...)
 }
@@ -122,7 +127,8 @@ func (s Schedule) refuseOverlap(refuse func(field, format string, args ...any)) 
 	many := o.Policy == jobs.OverlapBufferAll || o.Policy == jobs.OverlapAllowAll
 	switch {
 	case m.Policy == jobs.MisfireAll && !many:
-		refuse("misfire", "make up for all that was missed with overlap: buffer-all or allow-all alone; write one of these, or misfire: once")
+		refuse("misfire",
+			"make up for all that was missed with overlap: buffer-all or allow-all alone; write one of these, or misfire: once")
 	case (m.Policy == jobs.MisfireOnce || m.Policy == "") && many:
 		refuse("misfire", "make up for all that was missed with overlap: %s; write misfire: all or skip", o.Policy)
 	}
@@ -182,7 +188,8 @@ func (s Schedule) policy() client.SchedulePolicies {
 		window = minCatchup
 	}
 	return client.SchedulePolicies{
-		Overlap: overlaps[s.Job.Overlap.Policy], CatchupWindow: max(window, minCatchup), PauseOnFailure: s.Job.PauseAfterFailures == 1,
+		Overlap: overlaps[s.Job.Overlap.Policy], CatchupWindow: max(window, minCatchup),
+		PauseOnFailure: s.Job.PauseAfterFailures == 1,
 	}
 }
 
@@ -205,7 +212,10 @@ func (s Schedule) action(root string) *client.ScheduleWorkflowAction {
 		action.Priority = KeyOf(highest)
 	}
 	if r := s.Job.WithDefaults().Retry; r.Max > 0 {
-		action.RetryPolicy = &sdk.RetryPolicy{InitialInterval: r.Initial, BackoffCoefficient: 2, MaximumInterval: r.MaxInterval, MaximumAttempts: int32(r.Max) + 1}
+		action.RetryPolicy = &sdk.RetryPolicy{
+			InitialInterval: r.Initial, BackoffCoefficient: 2, MaximumInterval: r.MaxInterval,
+			MaximumAttempts: int32(r.Max) + 1,
+		}
 	}
 	return action
 }

@@ -79,7 +79,9 @@ func NewSchedules(cfg SchedulesConfig) (*Schedules, error) {
 	}
 	cfg.Set, cfg.Orphans = cmp.Or(cfg.Set, DefaultScheduleSet), cmp.Or(cfg.Orphans, OrphansPause)
 	if !slices.Contains([]Orphans{OrphansPause, OrphansDelete, OrphansKeep}, cfg.Orphans) {
-		return nil, &lockguard.RequestError{Field: "orphans", Reason: fmt.Sprintf("%q is unknown; write pause, delete or keep", cfg.Orphans)}
+		return nil, &lockguard.RequestError{
+			Field: "orphans", Reason: fmt.Sprintf("%q is unknown; write pause, delete or keep", cfg.Orphans),
+		}
 	}
 	if cfg.Paused == nil {
 		cfg.Paused = func(jobs.Job) (string, bool) { return "", false }
@@ -152,9 +154,11 @@ func (s *Schedules) sync(ctx context.Context, schedule Schedule, changes *Schedu
 	mark, marked := markIn(is.Memo)
 	switch {
 	case !marked || mark.Root != s.cfg.Root:
-		return fmt.Errorf("there is one named %s already, which is not lockkeeper's; delete it, or give the job another name", id)
+		return fmt.Errorf(
+			"there is one named %s already, which is not lockkeeper's; delete it, or give the job another name", id)
 	case mark.Set != s.cfg.Set:
-		return fmt.Errorf("%s belongs to the set %s, not to %s; give the job another name, or delete the schedule", id, mark.Set, s.cfg.Set)
+		return fmt.Errorf("%s belongs to the set %s, not to %s; give the job another name, or delete the schedule",
+			id, mark.Set, s.cfg.Set)
 	}
 	should, err := fingerprint(schedule.spec(), schedule.policy(), schedule.action(s.cfg.Root))
 	if err != nil {
@@ -190,16 +194,21 @@ func (s *Schedules) create(ctx context.Context, id string, schedule Schedule) (b
 
 // update leaves alone whether it is paused: that may be intended.
 func (s *Schedules) update(ctx context.Context, handle client.ScheduleHandle, schedule Schedule) error {
-	return handle.Update(ctx, client.ScheduleUpdateOptions{DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
-		policy, spec := schedule.policy(), schedule.spec()
-		return &client.ScheduleUpdate{Schedule: &client.Schedule{
-			Action: schedule.action(s.cfg.Root), Policy: &policy, Spec: &spec, State: in.Description.Schedule.State,
-		}}, nil
-	}})
+	return handle.Update(ctx, client.ScheduleUpdateOptions{
+		DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
+			policy, spec := schedule.policy(), schedule.spec()
+			return &client.ScheduleUpdate{Schedule: &client.Schedule{
+				Action: schedule.action(s.cfg.Root), Policy: &policy, Spec: &spec, State: in.Description.Schedule.State,
+			}}, nil
+		},
+	})
 }
 
 // pause has the schedule paused while the job is.
-func (s *Schedules) pause(ctx context.Context, handle client.ScheduleHandle, job jobs.Job, state *client.ScheduleState, changes *ScheduleChanges) error {
+func (s *Schedules) pause(
+	ctx context.Context, handle client.ScheduleHandle, job jobs.Job, state *client.ScheduleState,
+	changes *ScheduleChanges,
+) error {
 	why, paused := s.cfg.Paused(job)
 	is, byUs := state != nil && state.Paused, state != nil && strings.HasPrefix(state.Note, ourNote)
 	switch {
@@ -239,7 +248,8 @@ func (s *Schedules) orphans(ctx context.Context, wanted map[string]bool, changes
 			problems = append(problems, fmt.Errorf("schedule %s, whose job is gone: %w", entry.ID, err))
 		} else if done {
 			changes.Orphaned = append(changes.Orphaned, mark.Job)
-			s.log.Warn("schedule on the Temporal server has no job any more", "job", mark.Job, "schedule", entry.ID, "now", string(s.cfg.Orphans)+"d")
+			s.log.Warn("schedule on the Temporal server has no job any more",
+				"job", mark.Job, "schedule", entry.ID, "now", string(s.cfg.Orphans)+"d")
 		}
 	}
 	slices.Sort(changes.Orphaned)

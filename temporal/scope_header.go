@@ -46,7 +46,9 @@ func scopesOf(ctx workflow.Context) []scoped {
 // within returns a context in scope of s as well, in place of what it was in scope of
 // for the same lock before.
 func (s scoped) within(parent workflow.Context) workflow.Context {
-	all := slices.DeleteFunc(slices.Clone(scopesOf(parent)), func(outer scoped) bool { return outer.hold.requirement.Scope == s.hold.requirement.Scope })
+	all := slices.DeleteFunc(slices.Clone(scopesOf(parent)), func(outer scoped) bool {
+		return outer.hold.requirement.Scope == s.hold.requirement.Scope
+	})
 	return workflow.WithValue(parent, scopedKey{}, append(all, s))
 }
 
@@ -96,13 +98,21 @@ type holdInterceptor struct {
 }
 
 // InterceptWorkflow is called for each run.
-func (i *holdInterceptor) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &holdInbound{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, run: &holdRun{}}
+func (i *holdInterceptor) InterceptWorkflow(
+	_ workflow.Context, next interceptor.WorkflowInboundInterceptor,
+) interceptor.WorkflowInboundInterceptor {
+	return &holdInbound{
+		WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, run: &holdRun{},
+	}
 }
 
 // InterceptActivity is called for each attempt of an activity.
-func (i *holdInterceptor) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
-	return &memberInbound{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, locks: i.locks}
+func (i *holdInterceptor) InterceptActivity(
+	_ context.Context, next interceptor.ActivityInboundInterceptor,
+) interceptor.ActivityInboundInterceptor {
+	return &memberInbound{
+		ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, locks: i.locks,
+	}
 }
 
 // A holdRun is what the WithLocks of one run have in common.
@@ -145,7 +155,8 @@ func (i *holdInbound) Init(outbound interceptor.WorkflowOutboundInterceptor) err
 func (i *holdInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	if payload, ok := interceptor.WorkflowHeader(ctx)[keptHeader]; ok {
 		if err := converter.GetDefaultDataConverter().FromPayload(payload, &i.run.kept); err != nil {
-			workflow.GetLogger(ctx).Warn("what the run before has kept cannot be read; its locks are asked for anew", "error", err)
+			workflow.GetLogger(ctx).Warn("what the run before has kept cannot be read; its locks are asked for anew",
+				"error", err)
 			i.run.kept = nil
 		}
 	}
@@ -175,7 +186,8 @@ func (o *holdOutbound) ExecuteActivity(ctx workflow.Context, activityType string
 	if grace, ok := graceOf(ctx, scopes); ok && options.ScheduleToCloseTimeout == 0 {
 		options.ScheduleToCloseTimeout = grace
 	}
-	return learning(ctx, scopes, o.Next.ExecuteActivity(workflow.WithActivityOptions(ctx, options), activityType, args...))
+	return learning(ctx, scopes,
+		o.Next.ExecuteActivity(workflow.WithActivityOptions(ctx, options), activityType, args...))
 }
 
 // ExecuteLocalActivity does the same.
@@ -258,7 +270,9 @@ func (i *memberInbound) ExecuteActivity(ctx context.Context, in *interceptor.Exe
 	return i.execute(ctx, in, members)
 }
 
-func (i *memberInbound) execute(ctx context.Context, in *interceptor.ExecuteActivityInput, members []membership) (result any, err error) {
+func (i *memberInbound) execute(
+	ctx context.Context, in *interceptor.ExecuteActivityInput, members []membership,
+) (result any, err error) {
 	if len(members) == 0 {
 		return i.Next.ExecuteActivity(ctx, in)
 	}
@@ -284,7 +298,10 @@ func membershipsOf(header map[string]*commonpb.Payload) ([]membership, error) {
 
 // joinHold returns the activity's own membership in a hold.
 func joinHold(ctx context.Context, locks lockService, m membership, info activity.Info) (heldLock, error) {
-	requirement := lockguard.Requirement{Scope: m.Reference.Scope, Hold: m.Reference.Hold, Owner: info.ActivityType.Name, Message: "workflow " + info.WorkflowExecution.ID}
+	requirement := lockguard.Requirement{
+		Scope: m.Reference.Scope, Hold: m.Reference.Hold, Owner: info.ActivityType.Name,
+		Message: "workflow " + info.WorkflowExecution.ID,
+	}
 	hold, err := locks.join(ctx, requirement, m.Reference, m.Cleanup)
 	if err == nil {
 		return hold, nil

@@ -21,7 +21,8 @@ import (
 // A Client is what StartWorkflow needs of a Temporal client; a client.Client
 // is one.
 type Client interface {
-	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
+	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions,
+		workflow any, args ...any) (client.WorkflowRun, error)
 	GetWorkflow(ctx context.Context, workflowID, runID string) client.WorkflowRun
 	CancelWorkflowWithOptions(ctx context.Context, options client.CancelWorkflowOptions) error
 	TerminateWorkflowWithOptions(ctx context.Context, options client.TerminateWorkflowOptions) error
@@ -151,7 +152,9 @@ func (w *StartWorkflow) Validate() error {
 	duration("execution_timeout", w.ExecutionTimeout)
 	duration("run_timeout", w.RunTimeout)
 	if w.ExecutionTimeout > 0 && w.RunTimeout > w.ExecutionTimeout {
-		refuse("run_timeout", "run_timeout (%s) is longer than execution_timeout (%s); shorten the one or lengthen the other", w.RunTimeout, w.ExecutionTimeout)
+		refuse("run_timeout",
+			"run_timeout (%s) is longer than execution_timeout (%s); shorten the one or lengthen the other",
+			w.RunTimeout, w.ExecutionTimeout)
 	}
 	if w.CancelTimeout < 0 {
 		refuse("cancel_timeout", "%s is negative; write a duration such as 30s, or leave it out", w.CancelTimeout)
@@ -196,7 +199,9 @@ func (w *StartWorkflow) run(ctx context.Context, run jobs.Run, h lockguard.WorkH
 		return err
 	}
 	if run.Key() == "" {
-		return &lockguard.RequestError{Field: "run", Reason: "has neither an instant nor an attempt to name the workflow by; run it as a jobs.Job"}
+		return &lockguard.RequestError{
+			Field: "run", Reason: "has neither an instant nor an attempt to name the workflow by; run it as a jobs.Job",
+		}
 	}
 	a := &attempt{StartWorkflow: w, ctx: ctx, run: run, signals: lockguard.NewStopSignals(ctx, h, run.Lost)}
 	if run.Cause != nil {

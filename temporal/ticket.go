@@ -53,7 +53,8 @@ func WithMaxTickets(n int) PluginOption {
 func WithClaimWindow(window time.Duration) PluginOption {
 	return func(p *Plugin) error {
 		if window <= 0 {
-			return fmt.Errorf("temporal: WithClaimWindow: %s is not positive; write how soon the next attempt comes at the latest", window)
+			return fmt.Errorf(
+				"temporal: WithClaimWindow: %s is not positive; write how soon the next attempt comes at the latest", window)
 		}
 		p.claimWindow = window
 		return nil
@@ -202,7 +203,8 @@ func (t *tickets) keep(over context.Context, p parkedTicket) {
 		if hold, err := p.bid.Hold(); err == nil {
 			_ = hold.Release(p.ctx)
 		}
-		p.logger.Debug("ticket ended", "activity_id", p.info.ActivityID, "workflow_id", p.info.WorkflowExecution.ID, "reason", why)
+		p.logger.Debug("ticket ended", "activity_id", p.info.ActivityID,
+			"workflow_id", p.info.WorkflowExecution.ID, "reason", why)
 	}()
 }
 

@@ -60,7 +60,10 @@ const DefaultMaxHold = 24 * time.Hour
 // The Plugin has to be installed in the workers of the workflow and of its
 // activities. All that WithLock does is in the history: five events, two more for
 // the release, and another five if the workflow goes on after it.
-func WithLock(ctx workflow.Context, requirement lockguard.Requirement, body func(ctx workflow.Context, hold WorkflowHold) error, options ...WithLockOption) error {
+func WithLock(
+	ctx workflow.Context, requirement lockguard.Requirement, body func(ctx workflow.Context, hold WorkflowHold) error,
+	options ...WithLockOption,
+) error {
 	o := lockOptions{heartbeat: DefaultHeartbeatTimeout, maxHold: DefaultMaxHold}
 	problems := []error{requirement.Validate()}
 	for _, option := range options {
@@ -68,20 +71,24 @@ func WithLock(ctx workflow.Context, requirement lockguard.Requirement, body func
 	}
 	switch {
 	case body == nil:
-		problems = append(problems, &lockguard.RequestError{Field: "body", Reason: "is nil; give the function that needs the lock"})
+		problems = append(problems,
+			&lockguard.RequestError{Field: "body", Reason: "is nil; give the function that needs the lock"})
 	case o.hook != nil && requirement.CleanupTimeout == 0:
 		problems = append(problems, &lockguard.RequestError{
 			Field:  "cleanup_timeout",
 			Reason: "is not set, so the hook of OnPreempt would have no time to run; write how long it needs",
 		})
 	case requirement.Hold != "":
-		problems = append(problems, &lockguard.RequestError{Field: "hold", Reason: "is set by WithLock itself; leave it out"})
+		problems = append(problems,
+			&lockguard.RequestError{Field: "hold", Reason: "is set by WithLock itself; leave it out"})
 	}
 	if _, ok := runOf(ctx); !ok {
-		problems = append(problems, errors.New("the plugin is not installed in this worker; add the one of NewPlugin to worker.Options.Plugins or client.Options.Plugins"))
+		problems = append(problems, errors.New("the plugin is not installed in this worker; "+
+			"add the one of NewPlugin to worker.Options.Plugins or client.Options.Plugins"))
 	}
 	if err := errors.Join(problems...); err != nil {
-		return failure(ErrTypeLockConfiguration, fmt.Sprintf("lock %q cannot be acquired", requirement.Scope), err, forGood, loud)
+		return failure(ErrTypeLockConfiguration, fmt.Sprintf("lock %q cannot be acquired", requirement.Scope),
+			err, forGood, loud)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -174,13 +181,17 @@ func KeptBy(k KeeperOptions) WithLockOption {
 		switch {
 		case k.HeartbeatTimeout == 0:
 		case k.HeartbeatTimeout < time.Second:
-			problems = append(problems, &lockguard.RequestError{Field: "heartbeat_timeout", Reason: fmt.Sprintf("%s is shorter than a second; write 1s or more", k.HeartbeatTimeout)})
+			problems = append(problems, &lockguard.RequestError{
+				Field:  "heartbeat_timeout",
+				Reason: fmt.Sprintf("%s is shorter than a second; write 1s or more", k.HeartbeatTimeout),
+			})
 		default:
 			o.heartbeat = k.HeartbeatTimeout
 		}
 		switch {
 		case k.MaxHold < 0:
-			problems = append(problems, &lockguard.RequestError{Field: "max_hold", Reason: fmt.Sprintf("%s is negative; write how long the lock may be held, or leave it out for %s", k.MaxHold, DefaultMaxHold)})
+			problems = append(problems, &lockguard.RequestError{Field: "max_hold", Reason: fmt.Sprintf(
+				"%s is negative; write how long the lock may be held, or leave it out for %s", k.MaxHold, DefaultMaxHold)})
 		case k.MaxHold > 0:
 			o.maxHold = k.MaxHold
 		}

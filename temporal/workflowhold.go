@@ -242,14 +242,17 @@ func (h *workflowHold) interruption(ctx workflow.Context, requirement lockguard.
 // learn gets the error of an activity in scope, or of what was in scope of it: it
 // may contain what the keeper has not sent yet.
 func (h *workflowHold) learn(err error) {
-	if i, ok := interruptionOf(err); ok && h.phase == holdGranted && i.Hold == h.reference.Hold && i.Token == h.reference.Token {
+	if i, ok := interruptionOf(err); ok && h.phase == holdGranted && i.Hold == h.reference.Hold &&
+		i.Token == h.reference.Token {
 		h.interrupt(i)
 	}
 }
 
 // putRight runs the hook after what was given a context has returned err. The
 // detached one is like that, and does not end.
-func (h *workflowHold) putRight(detached workflow.Context, hook func(ctx workflow.Context, p Preemption) error, i interruption, err error) error {
+func (h *workflowHold) putRight(
+	detached workflow.Context, hook func(ctx workflow.Context, p Preemption) error, i interruption, err error,
+) error {
 	detached = withoutLost(detached)
 	var problem error
 	if i.Held() && h.phase == holdGranted {

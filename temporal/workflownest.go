@@ -23,9 +23,12 @@ func around(ctx workflow.Context, scope string) (scoped, bool) {
 
 // nest runs body under a hold that is there around it: by itself it would wait for
 // its own workflow, for ever. What interrupts the hold interrupts both.
-func (h *workflowHold) nest(ctx workflow.Context, requirement lockguard.Requirement, o lockOptions, body func(ctx workflow.Context, hold WorkflowHold) error) error {
+func (h *workflowHold) nest(ctx workflow.Context, requirement lockguard.Requirement, o lockOptions, body func(
+	ctx workflow.Context, hold WorkflowHold,
+) error) error {
 	if err := h.refuseNested(requirement, o); err != nil {
-		return failure(ErrTypeLockConfiguration, fmt.Sprintf("lock %q cannot be acquired", requirement.Scope), err, forGood, loud)
+		return failure(ErrTypeLockConfiguration, fmt.Sprintf("lock %q cannot be acquired", requirement.Scope),
+			err, forGood, loud)
 	}
 	if i := h.interrupted; i != nil && !i.Held() {
 		return i.error(nil, false)

@@ -140,7 +140,8 @@ func (h *workflowHold) ended(err error) {
 		return
 	}
 	if timeout, ok := errors.AsType[*sdk.TimeoutError](err); ok && before == holdWaiting {
-		h.failure = failure(ErrTypeLockWaitTimeout, fmt.Sprintf("lock %q not acquired: no worker has asked for it in time", h.requirement.Scope), timeout)
+		h.failure = failure(ErrTypeLockWaitTimeout,
+			fmt.Sprintf("lock %q not acquired: no worker has asked for it in time", h.requirement.Scope), timeout)
 		return
 	}
 	if before != holdWaiting {

@@ -22,12 +22,16 @@ func (s *Server) Create(path string, data []byte) error {
 			continue
 		}
 		if _, code := s.leader.tree.Exists(path[:i]); code == zkwire.NoNode {
-			if err := s.administer(&zkwire.Request{Op: zkwire.OpCreate, Path: path[:i], Data: []byte{}, ACL: tree.OpenACL, TTL: -1}); err != nil {
+			if err := s.administer(&zkwire.Request{
+				Op: zkwire.OpCreate, Path: path[:i], Data: []byte{}, ACL: tree.OpenACL, TTL: -1,
+			}); err != nil {
 				return err
 			}
 		}
 	}
-	return s.administer(&zkwire.Request{Op: zkwire.OpCreate, Path: path, Data: slices.Clone(data), ACL: tree.OpenACL, TTL: -1})
+	return s.administer(&zkwire.Request{
+		Op: zkwire.OpCreate, Path: path, Data: slices.Clone(data), ACL: tree.OpenACL, TTL: -1,
+	})
 }
 
 // Set replaces the data of a node, whatever its version and its access control

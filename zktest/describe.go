@@ -47,7 +47,8 @@ func describeConnected(body []byte) string {
 	case r.Session == 0 || r.Timeout == 0:
 		return "session expired"
 	}
-	return fmt.Sprintf("connected to session %#x, timeout %s", uint64(r.Session), time.Duration(r.Timeout)*time.Millisecond)
+	return fmt.Sprintf("connected to session %#x, timeout %s",
+		uint64(r.Session), time.Duration(r.Timeout)*time.Millisecond)
 }
 
 func describeRequest(body []byte) string {

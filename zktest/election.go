@@ -88,7 +88,8 @@ func (e *Ensemble) voters(of *Member) []*Member {
 }
 
 func rank(a, b *Member) int {
-	return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.lastLogged(), b.lastLogged()), cmp.Compare(a.number, b.number))
+	return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.lastLogged(), b.lastLogged()),
+		cmp.Compare(a.number, b.number))
 }
 
 func (m *Member) lastLogged() int64 {

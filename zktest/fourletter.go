@@ -109,10 +109,12 @@ func (s *Server) nodeCount() int { return s.leader.tree.Len() + 1 }
 
 func (s *Server) writeConns(w io.Writer, details bool) {
 	for c := range s.conns {
-		text := fmt.Sprintf(" /%s[%d](queued=0,recved=%d,sent=%d", c.nc.RemoteAddr(), min(c.seen.sent, 1), c.seen.received, c.seen.sent)
+		text := fmt.Sprintf(" /%s[%d](queued=0,recved=%d,sent=%d",
+			c.nc.RemoteAddr(), min(c.seen.sent, 1), c.seen.received, c.seen.sent)
 		if x := c.session; details && x != nil {
 			text += fmt.Sprintf(",sid=0x%x,lop=%s,est=%d,to=%d,lcxid=0x%x,lzxid=0x%x,lresp=0,llat=0,minlat=0,avglat=0,maxlat=0",
-				x.id, lastOp(c.seen.last), s.clock.start.UnixMilli(), x.timeout.Milliseconds(), uint32(c.seen.lastXid), c.seen.lastZxid)
+				x.id, lastOp(c.seen.last), s.clock.start.UnixMilli(), x.timeout.Milliseconds(),
+				uint32(c.seen.lastXid), c.seen.lastZxid)
 		}
 		line(w, "%s)", text)
 	}

@@ -121,7 +121,8 @@ func (s *Server) Watches() []Watch {
 		}
 	})
 	slices.SortFunc(all, func(a, b Watch) int {
-		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Session, b.Session), strings.Compare(string(a.Kind), string(b.Kind)))
+		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Session, b.Session),
+			strings.Compare(string(a.Kind), string(b.Kind)))
 	})
 	return all
 }

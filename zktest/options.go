@@ -45,7 +45,8 @@ func newOptions(opts []Option) (options, error) {
 		o.maxTimeout = 20 * o.tick
 	}
 	if o.minTimeout > o.maxTimeout {
-		errs = append(errs, fmt.Errorf("shortest session timeout (%s) is longer than the longest (%s)", o.minTimeout, o.maxTimeout))
+		errs = append(errs,
+			fmt.Errorf("shortest session timeout (%s) is longer than the longest (%s)", o.minTimeout, o.maxTimeout))
 	}
 	if o.pipe && o.tls != nil {
 		errs = append(errs, errors.New("options Pipe and TLS exclude each other"))

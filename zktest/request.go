@@ -76,8 +76,9 @@ func (s *Server) request(c *conn, body []byte) {
 // known tells whether the server has such an operation.
 func known(op zkwire.Op) bool {
 	switch op {
-	case zkwire.OpCreate, zkwire.OpDelete, zkwire.OpExists, zkwire.OpGetData, zkwire.OpSetData, zkwire.OpGetACL, zkwire.OpSetACL,
-		zkwire.OpGetChildren, zkwire.OpSync, zkwire.OpPing, zkwire.OpGetChildren2, zkwire.OpCheck, zkwire.OpMulti, zkwire.OpCreate2,
+	case zkwire.OpCreate, zkwire.OpDelete, zkwire.OpExists, zkwire.OpGetData, zkwire.OpSetData, zkwire.OpGetACL,
+		zkwire.OpSetACL, zkwire.OpGetChildren,
+		zkwire.OpSync, zkwire.OpPing, zkwire.OpGetChildren2, zkwire.OpCheck, zkwire.OpMulti, zkwire.OpCreate2,
 		zkwire.OpReconfig, zkwire.OpCheckWatches, zkwire.OpRemoveWatches, zkwire.OpCreateContainer, zkwire.OpDeleteContainer,
 		zkwire.OpCreateTTL, zkwire.OpMultiRead, zkwire.OpSetWatches, zkwire.OpGetEphemerals, zkwire.OpAllChildrenNumber,
 		zkwire.OpSetWatches2, zkwire.OpAddWatch, zkwire.OpWhoAmI, zkwire.OpCloseSession:

@@ -179,7 +179,9 @@ func (s *Server) saveLast() error {
 // snapshot is the state as it is now. What it shares with the tree does not
 // change.
 func (s *Server) snapshot(last bool) snapshot {
-	now := snapshot{Format: snapshotFormat, Clean: last, Zxid: s.leader.zxid, Next: s.nextSession, Tree: s.leader.tree.Save()}
+	now := snapshot{
+		Format: snapshotFormat, Clean: last, Zxid: s.leader.zxid, Next: s.nextSession, Tree: s.leader.tree.Save(),
+	}
 	for _, x := range s.sessions {
 		now.Sessions = append(now.Sessions, snapshotSession{ID: x.id, Password: x.password, Timeout: x.timeout})
 	}

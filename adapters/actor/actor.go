@@ -12,7 +12,8 @@ import (
 
 // Guard runs work under locks; *lockguard.Guard does.
 type Guard interface {
-	Do(ctx context.Context, requirement lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error
+	Do(ctx context.Context, requirement lockguard.Requirement, work func(context.Context) error,
+		hooks ...lockguard.Hook) error
 }
 
 // An Option changes what an actor does.
@@ -32,7 +33,9 @@ func WithHooks(hooks ...lockguard.Hook) Option { return func(a *actor) { a.hooks
 // interrupt ends the context of that, with the error of the actor that ended
 // first as the cause, or errStopped when that ended without one. Interrupt does
 // not wait; it can be called before execute, which then returns at once.
-func New(guard Guard, requirement lockguard.Requirement, serve func(ctx context.Context) error, options ...Option) (execute func() error, interrupt func(error)) {
+func New(
+	guard Guard, requirement lockguard.Requirement, serve func(ctx context.Context) error, options ...Option,
+) (execute func() error, interrupt func(error)) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	execute = func() error { return Run(ctx, guard, requirement, serve, options...) }
 	interrupt = func(err error) {
@@ -57,7 +60,10 @@ var errStopped = errors.New("actor: another actor of the group has ended")
 // returns: nil only if serve has returned nil by itself; the error of serve; a
 // *lockguard.ShutdownError, which wraps the cause of ctx, when that has ended
 // while serve ran; or why the lock was not acquired.
-func Run(ctx context.Context, guard Guard, requirement lockguard.Requirement, serve func(ctx context.Context) error, options ...Option) error {
+func Run(
+	ctx context.Context, guard Guard, requirement lockguard.Requirement, serve func(ctx context.Context) error,
+	options ...Option,
+) error {
 	a := actor{guard: guard, requirement: requirement, serve: serve}
 	for _, option := range options {
 		option(&a)

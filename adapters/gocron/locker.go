@@ -34,7 +34,8 @@ type Acquirer interface {
 // dropped by gocron, but the events of the guard tell it.
 func NewLocker(guard Acquirer, requirement func(key string) lockguard.Requirement) (*Locker, error) {
 	if guard == nil || requirement == nil {
-		return nil, errors.New("gocron: NewLocker: guard and requirement must not be nil; make a guard with lockguard.New, and write which lock a job needs")
+		return nil, errors.New("gocron: NewLocker: guard and requirement must not be nil; " +
+			"make a guard with lockguard.New, and write which lock a job needs")
 	}
 	return &Locker{guard: guard, requirement: requirement}, nil
 }

@@ -9,7 +9,8 @@ import (
 
 // Guard runs work under locks; *lockguard.Guard does.
 type Guard interface {
-	Do(ctx context.Context, requirement lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error
+	Do(ctx context.Context, requirement lockguard.Requirement, work func(context.Context) error,
+		hooks ...lockguard.Hook) error
 }
 
 // Task returns a function for gocron.NewTask that runs work under the lock that
@@ -30,7 +31,9 @@ type Guard interface {
 // says, and then unlocks with a context that has ended; our locks are released
 // all the same. A panic of a task ends the program, unless a listener is there for
 // it (gocron.AfterJobRunsWithPanic); with Task it becomes the error of the run.
-func Task(guard Guard, requirement lockguard.Requirement, work func(ctx context.Context) error, hooks ...lockguard.Hook) func(ctx context.Context) error {
+func Task(
+	guard Guard, requirement lockguard.Requirement, work func(ctx context.Context) error, hooks ...lockguard.Hook,
+) func(ctx context.Context) error {
 	requirement = tried(requirement)
 	return func(ctx context.Context) error { return guard.Do(ctx, requirement, work, hooks...) }
 }

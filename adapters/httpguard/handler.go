@@ -16,7 +16,8 @@ import (
 
 // Guard runs work under locks; *lockguard.Guard does.
 type Guard interface {
-	DoAll(ctx context.Context, all []lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error
+	DoAll(ctx context.Context, all []lockguard.Requirement, work func(context.Context) error,
+		hooks ...lockguard.Hook) error
 }
 
 // An Option changes what Handler does.
@@ -65,7 +66,9 @@ func Handler(guard Guard, requirement lockguard.Requirement, next http.Handler, 
 // The lock is released when next has returned, which is before the last of a
 // response that next has not flushed is sent. A panic of next goes on to
 // net/http when the lock is released.
-func HandlerFor(guard Guard, requirements func(*http.Request) ([]lockguard.Requirement, error), next http.Handler, options ...Option) http.Handler {
+func HandlerFor(
+	guard Guard, requirements func(*http.Request) ([]lockguard.Requirement, error), next http.Handler, options ...Option,
+) http.Handler {
 	h := &handler{
 		guard:        guard,
 		requirements: requirements,
@@ -109,7 +112,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // nothing to say, too late to say it, or the client is gone
 	}
 	if errors.As(err, new(*lockguard.RequestError)) {
-		h.logger.ErrorContext(r.Context(), "a request can never get its lock", "method", r.Method, "path", r.URL.Path, "error", err)
+		h.logger.ErrorContext(r.Context(), "a request can never get its lock", "method", r.Method,
+			"path", r.URL.Path, "error", err)
 	}
 	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(h.retryAfter.Seconds()))))
 	h.refuse(w, r, err)

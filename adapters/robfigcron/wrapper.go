@@ -17,11 +17,13 @@ import (
 var ErrStillWaiting = errors.New("robfigcron: the tick before still waits for the lock")
 
 // ErrUnguarded is why a Job that no JobWrapper is right around does not run.
-var ErrUnguarded = errors.New("robfigcron: the job is not right inside of a JobWrapper, so it has no lock and does not run; make JobWrapper the last of the chain")
+var ErrUnguarded = errors.New("robfigcron: the job is not right inside of a JobWrapper, " +
+	"so it has no lock and does not run; make JobWrapper the last of the chain")
 
 // Guard runs work under locks; *lockguard.Guard does.
 type Guard interface {
-	Do(ctx context.Context, requirement lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) error
+	Do(ctx context.Context, requirement lockguard.Requirement, work func(context.Context) error,
+		hooks ...lockguard.Hook) error
 }
 
 // An Option changes what JobWrapper does.

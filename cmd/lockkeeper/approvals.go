@@ -33,7 +33,8 @@ of a Temporal server, w-3f29c1d07ab41122, and outlive the process that asks; a-0
 one on the board in ZooKeeper. The commands decide about both.`,
 	}
 	p.group(c)
-	c.AddCommand(p.approvalsLs(), p.approvalsDecide(approveVerb), p.approvalsDecide(forceVerb), p.approvalsDecide(denyVerb))
+	c.AddCommand(p.approvalsLs(), p.approvalsDecide(approveVerb), p.approvalsDecide(forceVerb),
+		p.approvalsDecide(denyVerb))
 	return c
 }
 
@@ -109,12 +110,14 @@ func writeApprovals(pg page, all []opstore.Approval, now time.Time) {
 		}
 		pg.paragraph(a.ID+"  ", "%s", state)
 		pg.paragraph("  scope    ", "%s", a.Scope)
-		pg.paragraph("  request  ", "%s; it has waited for %s, and is asked for by host %s, pid %d", partyText(a.Requestor), human(a.Waited+now.Sub(a.Opened)), a.Host, a.PID)
+		pg.paragraph("  request  ", "%s; it has waited for %s, and is asked for by host %s, pid %d",
+			partyText(a.Requestor), human(a.Waited+now.Sub(a.Opened)), a.Host, a.PID)
 		if a.Reason != "" {
 			pg.paragraph("  why      ", "%s", a.Reason)
 		}
 		for _, h := range a.Holders {
-			pg.paragraph("  holder   ", "%s, host %s, pid %d, token %s: has not finished its cleanup", partyText(h), h.Host, h.PID, h.Token)
+			pg.paragraph("  holder   ",
+				"%s, host %s, pid %d, token %s: has not finished its cleanup", partyText(h), h.Host, h.PID, h.Token)
 		}
 		for _, e := range a.Escalated {
 			pg.paragraph("  told     ", "%s, after %s", e.To, human(e.At.Sub(a.Opened)))

@@ -25,7 +25,9 @@ func trustsTemporal(cfg *config.Config, id string) bool {
 
 // listWorkflows returns the questions about the locks there that are asked in
 // workflows.
-func (p *program) listWorkflows(ctx context.Context, cfg *config.Config, locks lock.Config) ([]opstore.Approval, error) {
+func (p *program) listWorkflows(
+	ctx context.Context, cfg *config.Config, locks lock.Config,
+) ([]opstore.Approval, error) {
 	w, err := newWorkflowApprovals(cfg, locks, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -45,14 +47,20 @@ const temporalPatience = 8 * time.Second
 
 func temporalSilent(cfg *config.Config, err error) error {
 	where := cmp.Or(cfg.Temporal.Address, temporal.DefaultAddress)
-	return &codeError{exitNotAcquired, fmt.Sprintf("Temporal at %s: %v; approvals that are asked there are not known: lockkeeper doctor", where, err)}
+	return &codeError{
+		exitNotAcquired,
+		fmt.Sprintf("Temporal at %s: %v; approvals that are asked there are not known: lockkeeper doctor", where, err),
+	}
 }
 
 // decideWorkflow sends a decision to the workflow that asks, once it is on record:
 // who asks looks there whether an operator has decided.
-func (p *program) decideWorkflow(ctx context.Context, o *operator, cfg *config.Config, locks lock.Config, id string, d opstore.Decision) error {
+func (p *program) decideWorkflow(
+	ctx context.Context, o *operator, cfg *config.Config, locks lock.Config, id string, d opstore.Decision,
+) error {
 	if !asksInWorkflows(cfg) {
-		return &usageError{command: "lockkeeper approvals", problems: problems{id + " is asked in a workflow: name the configuration file that says where, with approvals: {temporal: {...}}: -f FILE"}}
+		return &usageError{command: "lockkeeper approvals", problems: problems{id +
+			" is asked in a workflow: name the configuration file that says where, with approvals: {temporal: {...}}: -f FILE"}}
 	}
 	w, err := newWorkflowApprovals(cfg, locks, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -66,7 +74,9 @@ func (p *program) decideWorkflow(ctx context.Context, o *operator, cfg *config.C
 
 // decideIn sends a decision to a workflow, once it is on record. It returns the
 // question, decided, and the name of the act.
-func (o *operator) decideIn(ctx context.Context, w *workflowApprovals, id string, d opstore.Decision) (about opstore.Approval, act string, err error) {
+func (o *operator) decideIn(
+	ctx context.Context, w *workflowApprovals, id string, d opstore.Decision,
+) (about opstore.Approval, act string, err error) {
 	d.Identity = o.client.Identity()
 	return o.DecideIn(ctx, w, id, d)
 }

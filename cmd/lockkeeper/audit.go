@@ -52,7 +52,8 @@ func (q *auditQuery) add(c *cobra.Command) {
 	flags := c.Flags()
 	q.config.addAs(c, "config", "configuration `file` of the daemons, for ZooKeeper; only if it is there")
 	flags.Var(&q.since, "since", "only what is not older, for example 2h or 2006-01-02T15:04:05Z")
-	flags.StringVar(&q.scope, "scope", "", "only locks that fit the `pattern`; * stands for any text, ? for one character")
+	flags.StringVar(&q.scope, "scope", "",
+		"only locks that fit the `pattern`; * stands for any text, ? for one character")
 	flags.StringVar(&q.by, "by", "", "only what was done by somebody whose name or identity has this `text` in it")
 	flags.VarP(&q.limit, "limit", "n", "how `many` records at most, the newest (default 50)")
 	flags.VarPF(&q.follow, "follow", "f", "go on, and show what comes").NoOptDefVal = "true"
@@ -72,7 +73,8 @@ func (v *ago) Set(s string) error {
 	}
 	_ = v.at.Set(s)
 	if v.at.bad != "" {
-		v.at.bad = `"` + s + `" is neither a duration nor a time; write 2h, 15:04, 2006-01-02 15:04 (both are UTC) or 2006-01-02T15:04:05Z`
+		v.at.bad = `"` + s +
+			`" is neither a duration nor a time; write 2h, 15:04, 2006-01-02 15:04 (both are UTC) or 2006-01-02T15:04:05Z`
 	}
 	return nil
 }
@@ -137,7 +139,9 @@ func (p *program) showAudit(c *cobra.Command, q *auditQuery) error {
 }
 
 // followAudit shows what there is, then each record as it comes.
-func (p *program) followAudit(ctx context.Context, trail *opstore.AuditLog, q opstore.AuditQuery, now time.Time) error {
+func (p *program) followAudit(
+	ctx context.Context, trail *opstore.AuditLog, q opstore.AuditQuery, now time.Time,
+) error {
 	last, err := trail.Last(ctx)
 	if err != nil {
 		return err

@@ -52,7 +52,8 @@ func auditRow(g *grid, r opstore.AuditRecord, now time.Time) {
 		g.row(when, r.By, scope, what)
 		return
 	}
-	g.row(r.Seq, when, r.By, cmp.Or(r.Identity, "-"), scope, fmt.Sprintf("%s pid %d", r.Host, r.PID), shortAct(r.Act), what)
+	g.row(r.Seq, when, r.By, cmp.Or(r.Identity, "-"), scope, fmt.Sprintf("%s pid %d", r.Host, r.PID),
+		shortAct(r.Act), what)
 }
 
 // shortAct is enough of a name to tell acts from each other.
@@ -112,7 +113,8 @@ func auditDeed(r opstore.AuditRecord) string {
 	case opstore.AuditApprovalOpen:
 		return fmt.Sprintf("asked for approval %s to take the lock from %s", r.Approval, whom)
 	case opstore.AuditApprovalEscalate:
-		return fmt.Sprintf("waits for approval %s to take the lock from %s; %s is notified", r.Approval, whom, cmp.Or(r.After["escalated_to"], "somebody"))
+		return fmt.Sprintf("waits for approval %s to take the lock from %s; %s is notified",
+			r.Approval, whom, cmp.Or(r.After["escalated_to"], "somebody"))
 	case opstore.AuditApprovalDecide:
 		return tense(intent, failed, "decide", "decided") + " about approval " + r.Approval
 	case opstore.AuditJobPause:
@@ -232,7 +234,8 @@ var auditFlags = map[flagOf]string{
 
 // auditValue is a stored value as people read it.
 func auditValue(name, value string) string {
-	if n, err := strconv.ParseInt(value, 10, 64); err == nil && name == "priority" && priority.Level(n) == priority.Emergency {
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil && name == "priority" &&
+		priority.Level(n) == priority.Emergency {
 		return "emergency"
 	}
 	if d, err := time.ParseDuration(value); err == nil && value != "0" {

@@ -89,7 +89,8 @@ func (v *auditReportView) withFile(name string, r audit.FileReport) {
 	v.Intact = v.Intact && r.Broken == nil
 	v.File = &auditFileView{
 		auditChainView: auditChainView{Checked: r.Checked, From: r.From, To: r.To},
-		Name:           name, Compared: r.Compared, Unchained: r.Unchained, Torn: r.Torn, Gaps: append([][2]int64{}, r.Gaps...),
+		Name:           name, Compared: r.Compared, Unchained: r.Unchained, Torn: r.Torn,
+		Gaps: append([][2]int64{}, r.Gaps...),
 	}
 	if b := r.Broken; b != nil {
 		v.File.Broken = &auditFaultView{Seq: b.Seq, Line: b.Line, Fault: b.Fault, Why: b.Why}
@@ -97,12 +98,14 @@ func (v *auditReportView) withFile(name string, r audit.FileReport) {
 }
 
 // errNotIntact is on the page already.
-var errNotIntact = errors.New("the audit trail is not what was written; save ZooKeeper's data and the file, and find out who could write them")
+var errNotIntact = errors.New(
+	"the audit trail is not what was written; save ZooKeeper's data and the file, and find out who could write them")
 
 func (p *program) verifyAudit(c *cobra.Command, config jobsFile, file string) error {
 	if file != "" {
 		if f, err := os.Open(file); err != nil {
-			p.problems.add(fmt.Sprintf("--file: %s cannot be read: %v; name the file that audit.file of a daemon names", file, withoutPath(err)))
+			p.problems.add(fmt.Sprintf("--file: %s cannot be read: %v; name the file that audit.file of a daemon names",
+				file, withoutPath(err)))
 		} else {
 			_ = f.Close()
 		}
@@ -156,7 +159,8 @@ func writeAuditReport(pg page, v auditReportView) {
 		pg.paragraph("           ", "%d of them are in ZooKeeper, too, and are the same", f.Compared)
 	}
 	for _, gap := range f.Gaps {
-		pg.paragraph("           ", "records %d to %d are missing: they were removed from ZooKeeper before they could be shipped", gap[0], gap[1])
+		pg.paragraph("           ",
+			"records %d to %d are missing: they were removed from ZooKeeper before they could be shipped", gap[0], gap[1])
 	}
 	if f.Unchained > 0 {
 		pg.paragraph("           ", "records from when ZooKeeper did not answer, in no chain: %d", f.Unchained)
@@ -169,9 +173,11 @@ func writeAuditReport(pg page, v auditReportView) {
 func auditVerdict(v auditChainView) string {
 	switch {
 	case v.Broken != nil && v.Broken.Line > 0:
-		return fmt.Sprintf("NOT INTACT at line %d, record %d, %s: %s; %d before it are intact", v.Broken.Line, v.Broken.Seq, v.Broken.Fault, v.Broken.Why, v.Checked)
+		return fmt.Sprintf("NOT INTACT at line %d, record %d, %s: %s; %d before it are intact",
+			v.Broken.Line, v.Broken.Seq, v.Broken.Fault, v.Broken.Why, v.Checked)
 	case v.Broken != nil:
-		return fmt.Sprintf("NOT INTACT at record %d, %s: %s; %d before it are intact", v.Broken.Seq, v.Broken.Fault, v.Broken.Why, v.Checked)
+		return fmt.Sprintf("NOT INTACT at record %d, %s: %s; %d before it are intact",
+			v.Broken.Seq, v.Broken.Fault, v.Broken.Why, v.Checked)
 	case v.Checked == 0:
 		return "there are no records"
 	}

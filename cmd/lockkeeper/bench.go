@@ -52,7 +52,8 @@ flags, or if it refuses access; 128+n for signal n.`,
   lockkeeper bench --yes -o json | jq '.rows[] | select(.measure == "own lock") | .per_second'`,
 	}, nil, func(c *cobra.Command, _ []string) error { return p.measure(c, f) })
 	flags := c.Flags()
-	flags.Var(&f.clients, "clients", "how many clients work at a time, one after the other, separated by commas (default 1,8,32)")
+	flags.Var(&f.clients, "clients",
+		"how many clients work at a time, one after the other, separated by commas (default 1,8,32)")
 	f.length.positive = "10s"
 	flags.Var(&f.length, "for", "how long it measures (default 10s)")
 	flags.VarPF(&f.yes, "yes", "", "do not ask, though others hold locks").NoOptDefVal = "true"
@@ -172,7 +173,10 @@ func newBenchView(r throughput.Result) benchView {
 		v.Resembles = &kind
 	}
 	for _, row := range r.Rows {
-		one := benchRowView{Measure: row.Measure, Clients: row.Clients, Cycles: row.Cycles, PerSecond: rounded(row.PerSecond, 10), OfRaw: unlessZero(rounded(row.OfRaw, 100)), Steps: []benchStepView{}}
+		one := benchRowView{
+			Measure: row.Measure, Clients: row.Clients, Cycles: row.Cycles, PerSecond: rounded(row.PerSecond, 10),
+			OfRaw: unlessZero(rounded(row.OfRaw, 100)), Steps: []benchStepView{},
+		}
 		for _, s := range row.Steps {
 			one.Steps = append(one.Steps, benchStepView{s.Name, s.P50.Microseconds(), s.P99.Microseconds()})
 		}
@@ -223,7 +227,8 @@ func writeBench(pg page, v benchView) {
 		g.row(d.Disk, windows, fmt.Sprintf("%.0f", d.Linux), like)
 	}
 	g.draw()
-	pg.paragraph("", "Locks per second of another lock, by what the servers' transaction log is on; to compare with the own lock of 1 client.")
+	pg.paragraph("", "Locks per second of another lock, by what the servers' transaction log is on; "+
+		"to compare with the own lock of 1 client.")
 }
 
 func inMillis(microseconds int64) string {

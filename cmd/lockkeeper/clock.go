@@ -24,7 +24,8 @@ func clockAhead(ledger *ticks.Ledger) time.Duration {
 // clockProblem says what is wrong with this machine's clock, nil for nothing.
 func clockProblem(ledger *ticks.Ledger) error {
 	if by := clockAhead(ledger); by != 0 {
-		return errors.New(clockWords("this machine's clock is", by) + "; set it right, or that of ZooKeeper's leader: lockkeeper doctor compares them")
+		return errors.New(clockWords("this machine's clock is", by) +
+			"; set it right, or that of ZooKeeper's leader: lockkeeper doctor compares them")
 	}
 	return nil
 }
@@ -34,5 +35,6 @@ func clockWords(whose string, by time.Duration) string {
 	if by > 0 {
 		return fmt.Sprintf("%s %s ahead of ZooKeeper's: ticks go by ZooKeeper's", whose, human(by))
 	}
-	return fmt.Sprintf("%s %s behind ZooKeeper's: ticks that no other daemon runs are late by that much", whose, human(-by))
+	return fmt.Sprintf("%s %s behind ZooKeeper's: ticks that no other daemon runs are late by that much",
+		whose, human(-by))
 }

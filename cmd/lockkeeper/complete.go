@@ -108,7 +108,9 @@ func (p *program) complete(c *cobra.Command) {
 		}
 	} else {
 		from := argumentsOf[path]
-		c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		c.ValidArgsFunction = func(
+			c *cobra.Command, args []string, begun string,
+		) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if from.lookup == nil || len(args) > 0 && !from.several {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
@@ -168,7 +170,8 @@ func (p *program) candidates(c *cobra.Command, from lookup, begun string, taken 
 	all = slices.CompactFunc(all, func(a, b candidate) bool { return a.word == b.word })
 	var offered []cobra.Completion
 	for _, one := range all {
-		if strings.HasPrefix(one.word, begun) && !strings.HasPrefix(one.word, "-") && !slices.Contains(taken, one.word) && plainWord.MatchString(one.word) {
+		if strings.HasPrefix(one.word, begun) && !strings.HasPrefix(one.word, "-") && !slices.Contains(taken, one.word) &&
+			plainWord.MatchString(one.word) {
 			offered = append(offered, cobra.CompletionWithDesc(one.word, printable(one.about)))
 		}
 	}

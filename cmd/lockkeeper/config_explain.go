@@ -96,7 +96,9 @@ func (p *program) explain(c *cobra.Command, f *configExplainFlags, args []string
 }
 
 // explainLocks adds what ZooKeeper knows; its silence is no error.
-func (p *program) explainLocks(c *cobra.Command, offline bool, cfg *config.Config, job jobs.Job, view *explainView) error {
+func (p *program) explainLocks(
+	c *cobra.Command, offline bool, cfg *config.Config, job jobs.Job, view *explainView,
+) error {
 	var look jobLook
 	var err error
 	view.ZooKeeper = "offline"
@@ -142,7 +144,9 @@ type jobLook struct {
 // lookAtJob looks at the locks of a job, on the ensemble that has them, and at its
 // ticks. When ZooKeeper does not answer soon the error is an *lock.UnavailableError.
 func (p *program) lookAtJob(ctx context.Context, cfg *config.Config, job jobs.Job) (found jobLook, err error) {
-	err = p.withLock(ctx, cfg, cfg.Client, anyScope(job), func(stopped context.Context, here *ensemble, home *lock.Client) error {
+	err = p.withLock(ctx, cfg, cfg.Client, anyScope(job), func(
+		stopped context.Context, here *ensemble, home *lock.Client,
+	) error {
 		ctx, cancel := context.WithTimeoutCause(stopped, planPatience, noAnswer(planPatience))
 		defer cancel()
 		states := make(map[string]lock.State, len(job.Requirements))

@@ -101,7 +101,8 @@ func (p *program) writeFirstConfig(c *cobra.Command, f configInitFlags, file str
 	if file != defaultFile {
 		named = " -f " + quote(file)
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s is written: 1 job; check it with lockkeeper config validate%s, run it with lockkeeper run%s\n",
+	_, err = fmt.Fprintf(p.stdout,
+		"%s is written: 1 job; check it with lockkeeper config validate%s, run it with lockkeeper run%s\n",
 		printable(file), named, named)
 	return err
 }
@@ -137,10 +138,12 @@ func (p *program) firstConfig(f configInitFlags) (config.Template, error) {
 	}, questions.err
 }
 
-// unwritable says which answers have characters that a file is better without: what a key of a terminal sends, for example.
+// unwritable says which answers have characters that a file is better without: what a key of a terminal
+// sends, for example.
 func (p *program) unwritable(t config.Template) {
 	for _, one := range []struct{ flag, answer string }{
-		{"--zk", t.Servers}, {"--root", t.Root}, {"--job", t.Job}, {"--schedule", t.Schedule}, {"--command", strings.Join(t.Run, " ")}, {"--scope", t.Scope},
+		{"--zk", t.Servers}, {"--root", t.Root}, {"--job", t.Job}, {"--schedule", t.Schedule},
+		{"--command", strings.Join(t.Run, " ")}, {"--scope", t.Scope},
 	} {
 		bad := strings.IndexFunc(one.answer, func(r rune) bool {
 			return r == utf8.RuneError || unicode.IsControl(r) && (one.flag != "--command" || r != '\n' && r != '\t')

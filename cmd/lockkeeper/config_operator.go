@@ -26,7 +26,8 @@ against it: use a long one. docs/security.md says who can do what.`,
 		p.applyZooKeeper(&cfg)
 		cfg.X509 = cfg.Auth == nil
 		if cfg.X509 && (cfg.TLS == nil || len(cfg.TLS.Certificates) == 0) {
-			p.problems.add("--zk-digest-file is missing; name the file with user:password, or a certificate with --zk-cert-file and --zk-key-file")
+			p.problems.add("--zk-digest-file is missing; name the file with user:password, " +
+				"or a certificate with --zk-cert-file and --zk-key-file")
 		} else {
 			p.problems.addRequest(cfg.Validate(), zookeeperFlag)
 		}

@@ -35,7 +35,8 @@ func policies(job jobs.Job) []policyView {
 			say("dst", "%s", dstWords(job.DST))
 		}
 		if job.Jitter > 0 {
-			say("jitter", "each tick starts up to %s later, always the same for a tick; it stays the tick of its instant", human(job.Jitter))
+			say("jitter", "each tick starts up to %s later, always the same for a tick; it stays the tick of its instant",
+				human(job.Jitter))
 		}
 		for _, b := range job.Blackouts {
 			say("blackout", "%s", blackoutWords(b, job))
@@ -47,14 +48,16 @@ func policies(job jobs.Job) []policyView {
 		say("timeout", "none: an attempt may work for ever")
 	}
 	if r := job.Retry; r.Max > 0 {
-		say("retry", "a failed run is tried again up to %s, after %s, then twice as long each time, at most %s; without the locks meanwhile",
-			times(r.Max), human(r.Initial), human(r.MaxInterval))
+		say("retry", "a failed run is tried again up to %s, after %s, then twice as long each time, at most %s; "+
+			"without the locks meanwhile", times(r.Max), human(r.Initial), human(r.MaxInterval))
 	} else {
 		say("retry", "none: a run that fails has failed")
 	}
 	if len(job.Requirements) > 0 {
 		if p := job.OnPreempt; p.Then == jobs.PreemptedRequeue {
-			say("on_preempt", "a preempted run waits for its locks again and begins anew; after its %s no priority ends it any more", ordinal(p.MaxPreemptions))
+			say("on_preempt",
+				"a preempted run waits for its locks again and begins anew; after its %s no priority ends it any more",
+				ordinal(p.MaxPreemptions))
 		} else {
 			say("on_preempt", "a preempted run is over")
 		}
@@ -67,7 +70,8 @@ func policies(job jobs.Job) []policyView {
 		if job.PauseFor > 0 {
 			until = fmt.Sprintf("for %s; then one run is tried", human(job.PauseFor))
 		}
-		say("pause_after_failures", "after %s in a row it is paused in the whole cluster %s", words.Count(n, "failure"), until)
+		say("pause_after_failures",
+			"after %s in a row it is paused in the whole cluster %s", words.Count(n, "failure"), until)
 	}
 	say("stuck_after", "work that goes on %s after it was told to end is reported as stuck", human(job.StuckAfter))
 	return all
@@ -136,7 +140,8 @@ func dstWords(d jobs.DST) string {
 }
 
 func blackoutWords(b jobs.Blackout, job jobs.Job) string {
-	text := fmt.Sprintf("no tick runs for %s from each %s", human(b.For), zoned(b.Schedule, cmp.Or(b.TimeZone, job.TimeZone)))
+	text := fmt.Sprintf("no tick runs for %s from each %s",
+		human(b.For), zoned(b.Schedule, cmp.Or(b.TimeZone, job.TimeZone)))
 	if b.Reason != "" {
 		text += ": " + b.Reason
 	}

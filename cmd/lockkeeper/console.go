@@ -57,7 +57,8 @@ func listenForConsole(ctx context.Context, cfg *config.Config, logger *slog.Logg
 	s.bound(cfg.Console.Proxy)
 	if files := cfg.Console.TLS; files != nil {
 		keeper := &certificate{files: *files, log: logger}
-		s.listener = tls.NewListener(s.listener, &tls.Config{GetCertificate: keeper.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
+		s.listener = tls.NewListener(s.listener,
+			&tls.Config{GetCertificate: keeper.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
 	}
 	return s, nil
 }
@@ -107,12 +108,14 @@ func consoleHTTP(logger *slog.Logger) *http.Server {
 // from one that will never do. key is where the file has it.
 func cannotListenFor(key, file, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return &codeError{exitNotAcquired, fmt.Sprintf("%s: %s: %s is taken, perhaps by another daemon on this machine; stop that, or write another address", file, key, address)}
+		return &codeError{exitNotAcquired, fmt.Sprintf("%s: %s: %s is taken, perhaps by another daemon on this machine; "+
+			"stop that, or write another address", file, key, address)}
 	}
 	if failed, ok := errors.AsType[*net.OpError](err); ok {
 		err = failed.Err // the rest is said already
 	}
-	return &codeError{exitConfig, fmt.Sprintf("%s: %s: %s cannot be used: %v; write an address of this machine, with a port above 1023", file, key, address, err)}
+	return &codeError{exitConfig, fmt.Sprintf(
+		"%s: %s: %s cannot be used: %v; write an address of this machine, with a port above 1023", file, key, address, err)}
 }
 
 // A consoleRoom is what the console of a daemon works with. nil is nothing.
@@ -145,7 +148,10 @@ func (s *consoleServer) options() []lockguard.Option {
 }
 
 // open begins to look at all locks, and serves the console until close.
-func (s *consoleServer) open(ctx context.Context, cfg *config.Config, client *lock.Client, reloader *config.Reloader, operators *operations, metrics *metricsServer) (*consoleRoom, error) {
+func (s *consoleServer) open(
+	ctx context.Context, cfg *config.Config, client *lock.Client, reloader *config.Reloader, operators *operations,
+	metrics *metricsServer,
+) (*consoleRoom, error) {
 	if s == nil {
 		return nil, nil
 	}
@@ -161,7 +167,9 @@ func (s *consoleServer) open(ctx context.Context, cfg *config.Config, client *lo
 		seeing = room.observatory
 	}
 	s.board.Store(seeing.board)
-	facts := &consoleFacts{client: client, board: seeing.board, config: reloader.Config, desk: operators.desk, workflows: operators.workflows}
+	facts := &consoleFacts{
+		client: client, board: seeing.board, config: reloader.Config, desk: operators.desk, workflows: operators.workflows,
+	}
 	if room.hand, err = newConsoleHand(client, cfg, facts, s.log); err == nil {
 		err = s.serve(ctx, cfg, seeing.board, facts, room.hand, func(mux *http.ServeMux) {
 			mountHealth(ctx, mux, client, operators, seeing)
@@ -178,12 +186,16 @@ func (s *consoleServer) open(ctx context.Context, cfg *config.Config, client *lo
 }
 
 // serve answers until close; more adds what else is served.
-func (s *consoleServer) serve(ctx context.Context, cfg *config.Config, board console.Board, facts *consoleFacts, hand console.Operator, more func(*http.ServeMux)) error {
+func (s *consoleServer) serve(
+	ctx context.Context, cfg *config.Config, board console.Board, facts *consoleFacts, hand console.Operator,
+	more func(*http.ServeMux),
+) error {
 	set := cfg.Console
 	options := console.Options{
-		Board: board, Facts: facts.all(), Hosts: hostsOf(cfg, set.Listen), Links: set.Links, Logger: s.log, Name: cfg.Client.Chroot + cfg.Client.Root,
-		Now: facts.client.Now, Private: set.Private, Proxy: set.Proxy, Users: s.users, TLS: set.TLS != nil, Version: buildVersion().Version,
-		Refusal: "This console is read-only. To act here, set console: {actions: true, users_file: FILE} in " + cfg.File + ".",
+		Board: board, Facts: facts.all(), Hosts: hostsOf(cfg, set.Listen), Links: set.Links, Logger: s.log,
+		Name: cfg.Client.Chroot + cfg.Client.Root, Now: facts.client.Now, Private: set.Private, Proxy: set.Proxy,
+		Users: s.users, TLS: set.TLS != nil, Version: buildVersion().Version, Refusal: "This console is read-only. " +
+			"To act here, set console: {actions: true, users_file: FILE} in " + cfg.File + ".",
 	}
 	if set.Actions {
 		options.Operator = hand
@@ -279,7 +291,8 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	case c.is == nil:
 		return nil, err
 	default:
-		c.log.Error("the certificate of the console cannot be read; the one before is used", "file", c.files.CertFile, "error", err)
+		c.log.Error("the certificate of the console cannot be read; the one before is used",
+			"file", c.files.CertFile, "error", err)
 	}
 	return c.is, nil
 }

@@ -29,7 +29,10 @@ type consoleFacts struct {
 }
 
 func (f *consoleFacts) all() console.Facts {
-	return console.Facts{Approvals: f.approvals, Audit: f.audit, Frozen: f.frozen, Groups: f.groups, Job: f.job, Jobs: f.jobs, Overrides: f.overrides}
+	return console.Facts{
+		Approvals: f.approvals, Audit: f.audit, Frozen: f.frozen, Groups: f.groups, Job: f.job, Jobs: f.jobs,
+		Overrides: f.overrides,
+	}
 }
 
 func (f *consoleFacts) jobs(ctx context.Context) ([]views.Job, []lock.Unreadable, error) {
@@ -65,11 +68,14 @@ func (f *consoleFacts) job(ctx context.Context, name string) (views.JobDetail, e
 		return views.JobDetail{}, err
 	}
 	if job == nil && !isKnown(state) {
-		return views.JobDetail{}, &console.NotKnownError{What: fmt.Sprintf("there is no job %q: the configuration does not have it, and no daemon has run it", name)}
+		return views.JobDetail{}, &console.NotKnownError{
+			What: fmt.Sprintf("there is no job %q: the configuration does not have it, and no daemon has run it", name),
+		}
 	}
 	state.Job = name
 	requests := f.requests(ctx, state)
-	j := views.JobDetail{Job: newJobView(job, state, requests, now), History: views.NewHistory(state, requests, len(state.History), now).History}
+	j := views.JobDetail{Job: newJobView(job, state, requests, now), History: views.NewHistory(state, requests,
+		len(state.History), now).History}
 	if isTemporals(cfg, name) {
 		j.By = "temporal"
 	}
@@ -145,7 +151,9 @@ func (f *consoleFacts) approvals(ctx context.Context) ([]views.Approval, []lock.
 	return all, left, nil
 }
 
-func (f *consoleFacts) audit(ctx context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
+func (f *consoleFacts) audit(
+	ctx context.Context, q opstore.AuditQuery,
+) ([]opstore.AuditRecord, []lock.Unreadable, error) {
 	trail, err := f.client.AuditLog(0)
 	if err != nil {
 		return nil, nil, err

@@ -28,7 +28,9 @@ type consoleHand struct {
 	running sync.WaitGroup
 }
 
-func newConsoleHand(client *lock.Client, cfg *config.Config, facts *consoleFacts, logger *slog.Logger) (*consoleHand, error) {
+func newConsoleHand(
+	client *lock.Client, cfg *config.Config, facts *consoleFacts, logger *slog.Logger,
+) (*consoleHand, error) {
 	o, err := newOperator(client, cfg)
 	if err != nil {
 		return nil, err
@@ -66,7 +68,9 @@ func (h *consoleHand) Apply(ctx context.Context, o override.Override) (console.D
 	if err != nil {
 		return console.Done{Act: acts[0]}, err
 	}
-	return console.Done{Text: fmt.Sprintf("%s is in force until %s.", o.ID, o.Until.UTC().Format("2006-01-02 15:04:05 UTC")), Act: acts[0]}, nil
+	return console.Done{
+		Text: fmt.Sprintf("%s is in force until %s.", o.ID, o.Until.UTC().Format("2006-01-02 15:04:05 UTC")), Act: acts[0],
+	}, nil
 }
 
 func (h *consoleHand) Break(ctx context.Context, scope string, token lock.Token, by console.By) (console.Done, error) {
@@ -80,7 +84,8 @@ func (h *consoleHand) Break(ctx context.Context, scope string, token lock.Token,
 	if err != nil { // it is done all the same
 		h.log.Error("what has become of an act is not on record", "act", broken.Act, "error", err)
 	}
-	return console.Done{Text: fmt.Sprintf("The lock of %s is broken; %s.", broken.Victim.Owner, afterWords(broken.After, true)), Act: broken.Act}, nil
+	return console.Done{Text: fmt.Sprintf("The lock of %s is broken; %s.",
+		broken.Victim.Owner, afterWords(broken.After, true)), Act: broken.Act}, nil
 }
 
 func (h *consoleHand) Clear(ctx context.Context, id string, by console.By) (console.Done, error) {
@@ -103,7 +108,8 @@ func (h *consoleHand) Concerns(ctx context.Context, o override.Override) (int, e
 }
 
 func (h *consoleHand) Decide(ctx context.Context, id string, d opstore.Decision) (console.Done, error) {
-	if err := h.client.CheckOperator(ctx, fmt.Sprintf("approval %q not decided", id)); err != nil && !trustsTemporal(h.facts.config(), id) {
+	if err := h.client.CheckOperator(ctx, fmt.Sprintf("approval %q not decided", id)); err != nil &&
+		!trustsTemporal(h.facts.config(), id) {
 		return console.Done{}, err
 	}
 	var (
@@ -168,9 +174,11 @@ func (h *consoleHand) Preempt(ctx context.Context, p console.Preemption) (consol
 		defer cancel(nil)
 		done, err := h.operator.Preempt(working, wanted, state, wanted.NewMark())
 		if err != nil {
-			h.log.Warn("a preemption that was asked for in the console has failed", "scope", p.Scope, "by", p.By.Name, "act", done.Act, "error", err)
+			h.log.Warn("a preemption that was asked for in the console has failed",
+				"scope", p.Scope, "by", p.By.Name, "act", done.Act, "error", err)
 		} else {
-			h.log.Info("a preemption that was asked for in the console has ended", "scope", p.Scope, "by", p.By.Name, "act", done.Act, "outcome", done.Outcome)
+			h.log.Info("a preemption that was asked for in the console has ended",
+				"scope", p.Scope, "by", p.By.Name, "act", done.Act, "outcome", done.Outcome)
 		}
 		answers <- answer{err: err}
 	})
@@ -180,7 +188,8 @@ func (h *consoleHand) Preempt(ctx context.Context, p console.Preemption) (consol
 	case first.act == "":
 		return console.Done{Text: "The lock has no holder; there was nothing to do."}, nil
 	default:
-		text := fmt.Sprintf("%s is preempted; after %s the request is withdrawn.", owners(state.Holders), human(emergency.Politeness))
+		text := fmt.Sprintf("%s is preempted; after %s the request is withdrawn.",
+			owners(state.Holders), human(emergency.Politeness))
 		if p.Force {
 			text = fmt.Sprintf("%s is preempted; the lock is taken when the time to clean up is over.", owners(state.Holders))
 		}

@@ -38,7 +38,8 @@ type daemon struct {
 // nil.
 func (d *daemon) start(ctx context.Context, router *lock.Router, measured lockguard.Observer) error {
 	more := slices.Concat(d.exposed.options(), d.pages.options())
-	guard, schedule, err := newScheduler(router, d.cfg, d.logger, d.exports.tracer(d.logger), measured, d.operators, more...)
+	guard, schedule, err := newScheduler(router, d.cfg, d.logger, d.exports.tracer(d.logger), measured,
+		d.operators, more...)
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,9 @@ func (d *daemon) start(ctx context.Context, router *lock.Router, measured lockgu
 func (d *daemon) run(ctx context.Context, again <-chan syscall.Signal, stop func()) error {
 	drained := make(chan error, 1)
 	go func() { drained <- d.schedule.Run(ctx) }()
-	d.manager.ready(&runningDaemon{ctx: ctx, client: d.client, reloader: d.reloaded.Reloader, schedule: d.schedule, alive: d.schedule.Alive})
+	d.manager.ready(&runningDaemon{
+		ctx: ctx, client: d.client, reloader: d.reloaded.Reloader, schedule: d.schedule, alive: d.schedule.Alive,
+	})
 	tell, beat, silence := d.manager.ticks()
 	defer silence()
 	hurried, draining := false, ctx.Done()

@@ -82,7 +82,8 @@ func (p *program) dashboardsPrint() *cobra.Command {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		return &codeError{exitConfig, fmt.Sprintf("there is no file %q; write %s or %s", args[0], strings.Join(names[:len(names)-1], ", "), names[len(names)-1])}
+		return &codeError{exitConfig, fmt.Sprintf("there is no file %q; write %s or %s",
+			args[0], strings.Join(names[:len(names)-1], ", "), names[len(names)-1])}
 	})
 }
 
@@ -103,12 +104,14 @@ these names are replaced; the others are left alone.`,
 		}
 		dir := args[0]
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return &codeError{exitConfig, fmt.Sprintf("directory %s cannot be made: %v; name one that you may write to", dir, withoutPath(err))}
+			return &codeError{exitConfig, fmt.Sprintf("directory %s cannot be made: %v; name one that you may write to",
+				dir, withoutPath(err))}
 		}
 		for _, f := range files {
 			name := filepath.Join(dir, f.Name)
 			if err := os.WriteFile(name, f.Text, 0o644); err != nil {
-				return &codeError{exitConfig, fmt.Sprintf("%s cannot be written: %v; name a directory that you may write to", name, withoutPath(err))}
+				return &codeError{exitConfig, fmt.Sprintf("%s cannot be written: %v; name a directory that you may write to",
+					name, withoutPath(err))}
 			}
 			_, _ = fmt.Fprintln(p.stdout, printable(name))
 		}

@@ -134,9 +134,13 @@ func (p *program) checkDev(c *cobra.Command, d *devFlags) error {
 	if given("zk") {
 		without("zk", "listen", "data-dir", "no-jobs")
 	} else {
-		for _, flag := range []string{"zk-tls", "zk-ca-file", "zk-cert-file", "zk-key-file", "zk-digest-file", "zk-x509", "zk-operators", "zk-contenders", "zk-readers"} {
+		for _, flag := range []string{
+			"zk-tls", "zk-ca-file", "zk-cert-file", "zk-key-file", "zk-digest-file", "zk-x509", "zk-operators", "zk-contenders",
+			"zk-readers",
+		} {
 			if given(flag) {
-				p.problems.add(fmt.Sprintf("--%s: the server of dev takes no credentials but its own; name another one with --zk, or leave it out", flag))
+				p.problems.add(fmt.Sprintf(
+					"--%s: the server of dev takes no credentials but its own; name another one with --zk, or leave it out", flag))
 			}
 		}
 	}
@@ -147,7 +151,8 @@ func (p *program) checkDev(c *cobra.Command, d *devFlags) error {
 	}
 	if d.timeline != "" {
 		if at, err := os.Stat(filepath.Dir(d.timeline)); err != nil || !at.IsDir() {
-			p.problems.add(fmt.Sprintf("--timeline: there is no directory %s; make it, or name another file", filepath.Dir(d.timeline)))
+			p.problems.add(fmt.Sprintf("--timeline: there is no directory %s; make it, or name another file",
+				filepath.Dir(d.timeline)))
 		}
 	}
 	if given("listen") {
@@ -168,7 +173,8 @@ func (p *program) checkDev(c *cobra.Command, d *devFlags) error {
 func (p *problems) addListen(address string) {
 	_, port, err := net.SplitHostPort(address)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
-		p.add(fmt.Sprintf("--listen: %q is not an address; write host:port, for example %s, with port 0 for a free one", address, defaultListen))
+		p.add(fmt.Sprintf("--listen: %q is not an address; write host:port, for example %s, with port 0 for a free one",
+			address, defaultListen))
 	}
 }
 

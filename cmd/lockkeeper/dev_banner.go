@@ -63,7 +63,8 @@ const developmentOnly = "FOR DEVELOPMENT ONLY."
 func (b banner) title() string {
 	d := b.flags
 	if !b.embedded {
-		text := fmt.Sprintf("%s The jobs of the example, on the ZooKeeper at\n  %s, under %s.", developmentOnly, b.connect(), d.client.Root)
+		text := fmt.Sprintf("%s The jobs of the example, on the ZooKeeper at\n  %s, under %s.",
+			developmentOnly, b.connect(), d.client.Root)
 		if d.unsafe.is {
 			text += "\n  " + withoutLocks
 		}
@@ -72,7 +73,8 @@ func (b banner) title() string {
 	address := d.client.Servers[0]
 	lines := []string{developmentOnly + " An embedded ZooKeeper listens at " + address + "."}
 	if b.taken {
-		lines = append(lines, fmt.Sprintf("%s is taken, perhaps by another ZooKeeper, so this is a free port.", defaultListen))
+		lines = append(lines,
+			fmt.Sprintf("%s is taken, perhaps by another ZooKeeper, so this is a free port.", defaultListen))
 	}
 	if d.unsafe.is {
 		lines = append(lines, withoutLocks)
@@ -80,7 +82,8 @@ func (b banner) title() string {
 	if host, _, _ := net.SplitHostPort(address); net.ParseIP(host).IsLoopback() {
 		lines = append(lines, "It has no replicas, and every user of this machine may connect.")
 	} else {
-		lines = append(lines, "It has no replicas, and every client that reaches that address", "may connect, can read its password, and change everything in it.")
+		lines = append(lines, "It has no replicas, and every client that reaches that address",
+			"may connect, can read its password, and change everything in it.")
 	}
 	if d.dataDir == "" {
 		lines = append(lines, "What it has is in memory, and gone at the end; --data-dir DIR keeps it.")
@@ -173,7 +176,9 @@ func (b banner) environment() []string {
 			lines = append(lines, "export "+file.name+"="+quote(value))
 		}
 	}
-	for _, name := range []string{"LOCKKEEPER_ZK_X509", "LOCKKEEPER_ZK_OPERATORS", "LOCKKEEPER_ZK_CONTENDERS", "LOCKKEEPER_ZK_READERS"} {
+	for _, name := range []string{
+		"LOCKKEEPER_ZK_X509", "LOCKKEEPER_ZK_OPERATORS", "LOCKKEEPER_ZK_CONTENDERS", "LOCKKEEPER_ZK_READERS",
+	} {
 		if b.embedded && os.Getenv(name) != "" {
 			unset = append(unset, name)
 		}

@@ -26,7 +26,8 @@ const (
 	noConsole = "off"
 
 	// devRefusal is shown instead of actions: dev has no sign-in.
-	devRefusal = "The console of dev is read-only: it has no sign-in. To act, use the commands that lockkeeper dev has printed, or a daemon with console: {actions: true, users_file: FILE}."
+	devRefusal = "The console of dev is read-only: it has no sign-in. To act, " +
+		"use the commands that lockkeeper dev has printed, or a daemon with console: {actions: true, users_file: FILE}."
 )
 
 // addConsole checks what --console says: anyone who reaches the console of dev sees all
@@ -37,11 +38,14 @@ func (p *problems) addConsole(address string) {
 	}
 	host, port, err := net.SplitHostPort(address)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
-		p.add(fmt.Sprintf("--console: %q is not an address; write host:port, for example %s, with port 0 for a free one, or %s", address, defaultConsole, noConsole))
+		p.add(
+			fmt.Sprintf("--console: %q is not an address; write host:port, for example %s, with port 0 for a free one, or %s",
+				address, defaultConsole, noConsole))
 		return
 	}
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		p.add(fmt.Sprintf("--console: %s could be reached from other machines, without a sign-in; write an address like %s, or use lockkeeper run, with users_file and tls", address, defaultConsole))
+		p.add(fmt.Sprintf("--console: %s could be reached from other machines, without a sign-in; "+
+			"write an address like %s, or use lockkeeper run, with users_file and tls", address, defaultConsole))
 	}
 }
 
@@ -109,12 +113,13 @@ func (p *program) openConsole(ctx context.Context, d *devFlags) (*devConsole, er
 	}
 	facts := &consoleFacts{client: seeing.client, board: seeing.board, config: func() *config.Config { return file }}
 	err = s.start(console.Options{
-		Board: seeing.board, Facts: facts.all(), Logger: logger, Name: d.client.Chroot + d.client.Root, Now: seeing.client.Now,
-		Refusal: devRefusal, Version: buildVersion().Version,
+		Board: seeing.board, Facts: facts.all(), Logger: logger, Name: d.client.Chroot + d.client.Root,
+		Now: seeing.client.Now, Refusal: devRefusal, Version: buildVersion().Version,
 	}, func(mux *http.ServeMux) {
 		mux.Handle("GET /metrics", c.measured.endpoint.Handler())
 		mux.Handle("GET /healthz", health.Alive(func() any { return healthOf(ctx, seeing.client) }))
-		mux.Handle("GET /readyz", health.Ready(append(health.Session(seeing.client.Health), health.Check{Name: "locks", Ask: seeing.ready})...))
+		mux.Handle("GET /readyz",
+			health.Ready(append(health.Session(seeing.client.Health), health.Check{Name: "locks", Ask: seeing.ready})...))
 	})
 	if err != nil {
 		c.close()
@@ -128,10 +133,13 @@ func listenForDev(ctx context.Context, address string) (net.Listener, error) {
 	if address != "" {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, fmt.Errorf("--console: %s is taken; name another address, or leave the flag out for a free port", address)
+			return nil,
+				fmt.Errorf("--console: %s is taken; name another address, or leave the flag out for a free port", address)
 		}
 		if failed, ok := errors.AsType[*net.OpError](err); ok {
-			return nil, fmt.Errorf("--console: %s cannot be used: %w; name an address of this machine with a port above 1023, or leave the flag out", address, failed.Err)
+			return nil, fmt.Errorf(
+				"--console: %s cannot be used: %w; name an address of this machine with a port above 1023, or leave the flag out",
+				address, failed.Err)
 		}
 		return listener, err
 	}

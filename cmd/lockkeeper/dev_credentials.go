@@ -40,7 +40,8 @@ func (d *devFlags) secure() (file string, err error) {
 	}
 	user, password, found := strings.Cut(strings.TrimSpace(string(text)), ":")
 	if !found || user == "" || password == "" {
-		return "", fmt.Errorf("--data-dir: %s does not have the form user:password; write those that the data belongs to, or name a new directory", file)
+		return "", fmt.Errorf("--data-dir: %s does not have the form user:password; write those that the data belongs to, "+
+			"or name a new directory", file)
 	}
 	d.client.Auth = &lock.Digest{User: user, Password: password}
 	return file, nil

@@ -65,7 +65,8 @@ func removeLeftovers(temporary string) {
 			continue // it is in use, or just made
 		}
 		files, err := os.Readlink(filepath.Join(dir, scratchFiles))
-		if err == nil && filepath.Dir(files) == filepath.Clean(temporary) && strings.HasPrefix(filepath.Base(files), filesPrefix) && isOwnDir(files) {
+		if err == nil && filepath.Dir(files) == filepath.Clean(temporary) &&
+			strings.HasPrefix(filepath.Base(files), filesPrefix) && isOwnDir(files) {
 			_ = os.RemoveAll(files)
 		}
 		_ = os.RemoveAll(dir)

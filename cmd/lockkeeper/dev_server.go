@@ -32,7 +32,9 @@ func startServer(d *devFlags) (server *zktest.Server, taken bool, err error) {
 		if failed, ok := errors.AsType[*net.OpError](err); ok {
 			err = failed.Err // the rest says what is known
 		}
-		err = fmt.Errorf("--listen: %s cannot be used: %w; name an address of this machine with a port above 1023, or leave the flag out", address, err)
+		err = fmt.Errorf(
+			"--listen: %s cannot be used: %w; name an address of this machine with a port above 1023, or leave the flag out",
+			address, err)
 	}
 	return server, taken, err
 }

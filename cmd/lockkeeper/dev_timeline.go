@@ -51,7 +51,8 @@ func (t *devTimeline) write(p *program) error {
 	if err := replaceFile(t.file, out.Bytes()); err != nil {
 		return fmt.Errorf("--timeline: %s cannot be written: %w", t.file, withoutPath(err))
 	}
-	_, _ = fmt.Fprintf(p.stdout, "  What happened to the lock %s is drawn in %s\n\n", printable(line.Scope), printable(t.file))
+	_, _ = fmt.Fprintf(p.stdout,
+		"  What happened to the lock %s is drawn in %s\n\n", printable(line.Scope), printable(t.file))
 	return nil
 }
 

@@ -140,8 +140,8 @@ type findingView struct {
 
 func newDoctorView(r doctor.Report) doctorView {
 	v := doctorView{
-		Problems: r.Count(doctor.Problem), Warnings: r.Count(doctor.Warning), OK: r.Count(doctor.OK), Skipped: r.Count(doctor.Skipped),
-		Took: r.Took.Milliseconds(), Findings: make([]findingView, len(r.Findings)),
+		Problems: r.Count(doctor.Problem), Warnings: r.Count(doctor.Warning), OK: r.Count(doctor.OK),
+		Skipped: r.Count(doctor.Skipped), Took: r.Took.Milliseconds(), Findings: make([]findingView, len(r.Findings)),
 	}
 	for i, f := range r.Findings {
 		v.Findings[i] = findingView{Result: string(f.Result), Check: f.Check, Subject: f.Subject, Found: f.Found, Do: f.Do}
@@ -169,5 +169,6 @@ func writeDoctor(pg page, v doctorView) {
 	}
 	g.draw()
 	pg.line("")
-	pg.paragraph("", "%s, %s, %d ok, %d skipped", words.Count(v.Problems, "problem"), words.Count(v.Warnings, "warning"), v.OK, v.Skipped)
+	pg.paragraph("", "%s, %s, %d ok, %d skipped",
+		words.Count(v.Problems, "problem"), words.Count(v.Warnings, "warning"), v.OK, v.Skipped)
 }

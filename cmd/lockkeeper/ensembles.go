@@ -119,7 +119,9 @@ func (e *ensemble) lock(s lock.State) live.Lock {
 }
 
 // withEnsembles lets look read from ensembles, each with a client.
-func (p *program) withEnsembles(ctx context.Context, all ensembles, look func(context.Context, ensembles) error) error {
+func (p *program) withEnsembles(
+	ctx context.Context, all ensembles, look func(context.Context, ensembles) error,
+) error {
 	all = slices.Clone(all)
 	var closing sync.WaitGroup
 	defer closing.Wait()

@@ -118,18 +118,24 @@ func (p *program) exec() *cobra.Command {
 func (f *execFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.VarP(&f.scopes, "scope", "s", "what the lock protects, for example cluster/orders; several times for several locks")
-	flags.VarP(&f.priority, "priority", "p", "who is more important goes first and may preempt; 0 (default, lowest) to 2147483646")
+	flags.VarP(&f.scopes, "scope", "s",
+		"what the lock protects, for example cluster/orders; several times for several locks")
+	flags.VarP(&f.priority, "priority", "p",
+		"who is more important goes first and may preempt; 0 (default, lowest) to 2147483646")
 	flags.Var(&f.mode, "mode", "exclusive (default), or shared: together with other shared ones")
 	f.lease.positive, f.lease.term = "10m", true
 	flags.Var(&f.lease, "lease", "how long the command needs; after it, any waiter can preempt it (default 10m)")
 	flags.Var(&f.cleanup, "cleanup", "how long the command has from SIGTERM to SIGKILL (default 10s)")
 	flags.Var(&f.acquire, "acquire", "how long to wait for the lock; 0: take it only if it is free (default for ever)")
 	flags.Var(&f.waiting, "waiting", "how long to wait for the cleanup of a preempted holder (default for ever)")
-	flags.Var(&f.delay, "lock-delay", "how long the lock is not granted if this program dies before the command has ended (default 0)")
-	flags.VarPF(&f.forceful, "forceful", "", "take the lock when the holder's time to clean up is over").NoOptDefVal = "true"
-	flags.StringVar(&f.owner, "owner", "", "`who` has the lock, for people and for overrides (--job NAME there; default the name of the command)")
-	flags.StringVar(&f.class, "class", "", "what the lock is `counted` under where many are, if its scope is made from variables, for example tenant/{id} (default the scope)")
+	flags.Var(&f.delay, "lock-delay",
+		"how long the lock is not granted if this program dies before the command has ended (default 0)")
+	flags.VarPF(&f.forceful, "forceful", "",
+		"take the lock when the holder's time to clean up is over").NoOptDefVal = "true"
+	flags.StringVar(&f.owner, "owner", "",
+		"`who` has the lock, for people and for overrides (--job NAME there; default the name of the command)")
+	flags.StringVar(&f.class, "class", "", "what the lock is `counted` under where many are, "+
+		"if its scope is made from variables, for example tenant/{id} (default the scope)")
 	flags.StringVarP(&f.message, "message", "m", "", "why the lock is held, for people")
 }
 
@@ -226,7 +232,9 @@ func (p *program) argv(c *cobra.Command, args []string) []string {
 
 // execute runs argv under the locks. file may be nil; it says which locks are on other
 // ensembles.
-func (p *program) execute(ctx context.Context, file *config.Config, cfg lock.Config, requirements []lockguard.Requirement, argv []string) (err error) {
+func (p *program) execute(
+	ctx context.Context, file *config.Config, cfg lock.Config, requirements []lockguard.Requirement, argv []string,
+) (err error) {
 	exports := p.telemetry(ctx)
 	defer exports.end() // when the locks are away
 	ctx, ended := exports.root(ctx, "exec", filepath.Base(argv[0]))
@@ -299,12 +307,15 @@ func (p *program) execCommand(argv []string, cleanup time.Duration, received <-c
 	}
 }
 
-func (p *program) execGuard(router *lock.Router, overrides *obedience, exports *telemetry, more ...lockguard.Option) (*lockguard.Guard, error) {
+func (p *program) execGuard(
+	router *lock.Router, overrides *obedience, exports *telemetry, more ...lockguard.Option,
+) (*lockguard.Guard, error) {
 	observer := p.narrate
 	if p.logging.on() {
 		observer = lockguard.LogObserver(p.quiet())
 	}
-	options := slices.Concat(overrides.options(), []lockguard.Option{lockguard.WithObserver(observer), lockguard.WithLogger(p.quiet())}, more)
+	options := slices.Concat(overrides.options(),
+		[]lockguard.Option{lockguard.WithObserver(observer), lockguard.WithLogger(p.quiet())}, more)
 	if exports.on {
 		return lockguard.NewRouted(router, append(options, exports.tracer(p.quiet()).Options()...)...)
 	}

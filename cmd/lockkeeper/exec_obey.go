@@ -32,7 +32,9 @@ func (p *program) obey(ctx context.Context, client *lock.Client) (*obedience, er
 	o := &obedience{client: client}
 	var auditErr, deskErr error
 	o.auditor, auditErr = audit.New(audit.Config{Logger: p.quiet(), Trail: trail})
-	o.desk, deskErr = emergency.NewDesk(emergency.DeskConfig{Board: emergency.FromBoard(client.Overrides()), Logger: p.quiet(), Now: client.Now})
+	o.desk, deskErr = emergency.NewDesk(emergency.DeskConfig{
+		Board: emergency.FromBoard(client.Overrides()), Logger: p.quiet(), Now: client.Now,
+	})
 	if err := errors.Join(auditErr, deskErr); err != nil {
 		return nil, err
 	}
@@ -42,7 +44,9 @@ func (p *program) obey(ctx context.Context, client *lock.Client) (*obedience, er
 }
 
 func (o *obedience) options() []lockguard.Option {
-	return []lockguard.Option{lockguard.WithAuditor(o.auditor), lockguard.WithObserver(o.auditor.Observe), lockguard.WithOverrides(o.desk)}
+	return []lockguard.Option{
+		lockguard.WithAuditor(o.auditor), lockguard.WithObserver(o.auditor.Observe), lockguard.WithOverrides(o.desk),
+	}
 }
 
 // ready waits until it is known which overrides are in force, and takes that
@@ -60,7 +64,8 @@ func (o *obedience) ready(ctx context.Context, requirements []lockguard.Requirem
 	defer cancel()
 	known := o.desk.Ready(waiting) == nil || ctx.Err() != nil
 	if err := o.unknown(waiting); known && err != nil {
-		return &codeError{exitConfig, fmt.Sprintf("nothing is run, as it is not known whether an operator has frozen it: %s", listFlags.Replace(err.Error()))}
+		return &codeError{exitConfig, fmt.Sprintf("nothing is run, as it is not known whether an operator has frozen it: %s",
+			listFlags.Replace(err.Error()))}
 	}
 	var silent *lock.UnavailableError
 	if !known {
@@ -78,7 +83,10 @@ func (o *obedience) ready(ctx context.Context, requirements []lockguard.Requirem
 	case silent != nil:
 		return silent
 	case !known:
-		return &codeError{exitNotAcquired, fmt.Sprintf("nothing is run: ZooKeeper has not said within %s whether an operator has frozen it; try again", limit)}
+		return &codeError{
+			exitNotAcquired,
+			fmt.Sprintf("nothing is run: ZooKeeper has not said within %s whether an operator has frozen it; try again", limit),
+		}
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ func refused(requirements []lockguard.Requirement, err error) error {
 	var signal *jobs.SignalError
 	switch cause := priority.CauseOf(err); {
 	case errors.As(err, &signal):
-		return &codeError{signal.ExitCode(), fmt.Sprintf("%s while waiting for %s: left the queue", signal, locksOf(requirements))}
+		return &codeError{signal.ExitCode(), fmt.Sprintf("%s while waiting for %s: left the queue",
+			signal, locksOf(requirements))}
 	case isOneOf(err, new(*lockguard.RequestError), new(*lock.AccessError), new(*lock.NoRootError),
 		new(*lock.ListsError), new(*lock.UntrustedError), new(*codeError)):
 		return err
@@ -28,7 +29,8 @@ func refused(requirements []lockguard.Requirement, err error) error {
 	case cause.Kind.IsPreemption():
 		return &codeError{exitPreempted, err.Error() + "; the command was not started"}
 	case lock.IsNotAcquired(err) && !errors.As(err, new(*lock.UnavailableError)):
-		return &codeError{exitNotAcquired, fmt.Sprintf("%s; see: lockkeeper locks show %s", err, live.ShellWord(cause.Scope))}
+		return &codeError{exitNotAcquired, fmt.Sprintf("%s; see: lockkeeper locks show %s",
+			err, live.ShellWord(cause.Scope))}
 	}
 	return &codeError{exitNotAcquired, err.Error()}
 }
@@ -87,11 +89,13 @@ func (p *program) narrate(_ context.Context, event lockguard.Event) {
 	case lock.Queued:
 		p.say("waiting for lock %q%s, place %d in the queue", event.Scope, heldBy(e.Holders), e.Position)
 	case lock.Delayed:
-		p.say("lock %q is free but delayed until about %s, %s", event.Scope, e.Until.Local().Format(time.TimeOnly), live.UncleanEnds(e.After))
+		p.say("lock %q is free but delayed until about %s, %s",
+			event.Scope, e.Until.Local().Format(time.TimeOnly), live.UncleanEnds(e.After))
 	case lock.Requeued:
 		p.say("the ZooKeeper session ended; waiting for lock %q again, from the back of the queue", event.Scope)
 	case lockguard.Frozen:
-		p.say("lock %q is frozen until %s by %s (%s: %s): out of the queue until then", event.Scope, e.Override.Until.Local().Format(time.DateTime), e.Override.By, e.Override.ID, e.Override.Reason)
+		p.say("lock %q is frozen until %s by %s (%s: %s): out of the queue until then",
+			event.Scope, e.Override.Until.Local().Format(time.DateTime), e.Override.By, e.Override.ID, e.Override.Reason)
 	case lockguard.Thawed:
 		p.say("lock %q is not frozen any more", event.Scope)
 	case lockguard.Overridden:
@@ -100,24 +104,30 @@ func (p *program) narrate(_ context.Context, event lockguard.Event) {
 				levelText(e.Effect.Terms.Priority), map[bool]string{true: ", forceful"}[e.Effect.Terms.Forceful])
 			break
 		}
-		p.say("no override changes the request for lock %q any more: priority %s", event.Scope, levelText(e.Effect.Terms.Priority))
+		p.say("no override changes the request for lock %q any more: priority %s",
+			event.Scope, levelText(e.Effect.Terms.Priority))
 	case lockguard.Bypassed:
-		p.say("the command runs WITHOUT lock %q, by override %s of %s: %s", event.Scope, e.Override.ID, e.Override.By, e.Override.Reason)
+		p.say("the command runs WITHOUT lock %q, by override %s of %s: %s",
+			event.Scope, e.Override.ID, e.Override.By, e.Override.Reason)
 	case lockguard.ApprovalPending:
-		p.say("lock %q: %s did not finish cleaning up in time; waiting for a decision on taking it by force", event.Scope, owners(e.Holders))
+		p.say("lock %q: %s did not finish cleaning up in time; waiting for a decision on taking it by force",
+			event.Scope, owners(e.Holders))
 	case lock.TakenOver:
 		p.say("took lock %q from %s, whose time to clean up was over", event.Scope, owners(e.From))
 	case lock.PreemptRequested:
 		if o := e.Override; o != nil {
-			p.say("override %s of %s (%s) asks for lock %q: the command has %s to clean up", o.ID, o.By, o.Reason, event.Scope, human(e.Grace))
+			p.say("override %s of %s (%s) asks for lock %q: the command has %s to clean up",
+				o.ID, o.By, o.Reason, event.Scope, human(e.Grace))
 			break
 		}
-		p.say("%q (priority %d) asks for lock %q: the command has %s to clean up", e.By.Owner, e.By.Priority, event.Scope, human(e.Grace))
+		p.say("%q (priority %d) asks for lock %q: the command has %s to clean up",
+			e.By.Owner, e.By.Priority, event.Scope, human(e.Grace))
 	case lock.AtRisk:
 		p.say("ZooKeeper is silent: lock %q will be lost unless it answers soon; the command is stopped", event.Scope)
 	case lockguard.Released:
 		if e.Err != nil {
-			p.say("ZooKeeper has not confirmed that lock %q is given back; it is free when the session ends at the latest: %s", event.Scope, e.Err)
+			p.say("ZooKeeper has not confirmed that lock %q is given back; it is free when the session ends at the latest: %s",
+				event.Scope, e.Err)
 		}
 	}
 }

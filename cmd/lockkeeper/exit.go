@@ -69,7 +69,8 @@ func (p *program) exit(err error) int {
 
 // listFlags spell the keys of the lists of who may do what.
 var listFlags = strings.NewReplacer(
-	"zookeeper.operators", zookeeperFlag("operators"), "zookeeper.contenders", zookeeperFlag("contenders"), "zookeeper.readers", zookeeperFlag("readers"),
+	"zookeeper.operators", zookeeperFlag("operators"), "zookeeper.contenders", zookeeperFlag("contenders"),
+	"zookeeper.readers", zookeeperFlag("readers"),
 )
 
 func exitCode(err error) int {
@@ -86,8 +87,9 @@ func exitCode(err error) int {
 		return e.ExitCode()
 	}
 	switch {
-	case isOneOf(err, new(*usageError), new(*config.Errors), new(*lock.RequestError), new(*lock.AccessError), new(*group.NotParticipantError),
-		new(*lock.IdentityError), new(*lock.ListsError), new(*lock.UntrustedError), new(*opstore.NoOverrideError), new(*opstore.NoApprovalError),
+	case isOneOf(err, new(*usageError), new(*config.Errors), new(*lock.RequestError), new(*lock.AccessError),
+		new(*group.NotParticipantError), new(*lock.IdentityError),
+		new(*lock.ListsError), new(*lock.UntrustedError), new(*opstore.NoOverrideError), new(*opstore.NoApprovalError),
 		new(*lock.StaleTokenError), new(*lock.NotHeldError), new(*lock.NoRootError), new(*lock.EmergencyError)):
 		return exitConfig
 	case isOneOf(err, new(*lock.UnavailableError), new(*silentError), new(*group.NameTakenError)):

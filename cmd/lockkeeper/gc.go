@@ -53,7 +53,8 @@ does not answer, 78 for wrong flags.`,
 	f.file.add(c)
 	flags.Var(&f.older, "older", "remove what has not been used for that long (default 7d)")
 	flags.VarPF(&f.dryRun, "dry-run", "", "remove nothing, say what would be removed").NoOptDefVal = "true"
-	flags.StringVar(&f.scope, "scope", "", "remove only scopes like this `pattern`: * stands for any text, ? for one character")
+	flags.StringVar(&f.scope, "scope", "",
+		"remove only scopes like this `pattern`: * stands for any text, ? for one character")
 	return c
 }
 
@@ -80,7 +81,9 @@ func (v *age) Set(s string) error {
 	case v.bad != "":
 		v.bad = fmt.Sprintf("%q is not a duration; write it like 7d, 1d12h or 90m", s)
 	case v.d < leastAge:
-		v.bad = fmt.Sprintf("%q is too short: scopes that are in use would be removed and made anew all the time; write at least %s", s, human(leastAge))
+		v.bad = fmt.Sprintf(
+			"%q is too short: scopes that are in use would be removed and made anew all the time; write at least %s",
+			s, human(leastAge))
 	}
 	return nil
 }
@@ -94,7 +97,8 @@ func (p *program) scopePattern(pattern string, given bool) func(scope string) bo
 	case pattern == "":
 		p.problems.add("--scope: is empty; write a pattern such as import/*, or leave it out")
 	case strings.HasPrefix(pattern, "/"), strings.HasSuffix(pattern, "/"):
-		p.problems.add(fmt.Sprintf("--scope: %q fits no scope: none begins or ends with a slash; write it like import/*", pattern))
+		p.problems.add(
+			fmt.Sprintf("--scope: %q fits no scope: none begins or ends with a slash; write it like import/*", pattern))
 	case !strings.ContainsAny(pattern, "*?"):
 		_, err := lock.EscapeScope(pattern)
 		p.problems.addRequest(err, func(string) string { return "--scope" })

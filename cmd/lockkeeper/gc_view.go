@@ -53,7 +53,8 @@ type gcLeftView struct {
 func newGCView(done []*gcDone, o lock.IdleOptions) gcView {
 	first := done[0]
 	v := gcView{
-		DryRun: o.DryRun, Older: first.Older.Milliseconds(), At: first.At.UTC(), Removed: []idleView{}, Left: []gcLeftView{}, several: first.on.name != "",
+		DryRun: o.DryRun, Older: first.Older.Milliseconds(), At: first.At.UTC(), Removed: []idleView{}, Left: []gcLeftView{},
+		several: first.on.name != "",
 	}
 	for _, one := range done {
 		v.Transactions += one.Transactions
@@ -84,7 +85,8 @@ func writeGC(pg page, v gcView) {
 	if v.DryRun {
 		did = "would remove"
 	}
-	pg.paragraph("", "%s %d of %s: not used for %s (%s)", did, len(v.Removed), words.Count(all, "scope"), older, clock(v.At))
+	pg.paragraph("", "%s %d of %s: not used for %s (%s)",
+		did, len(v.Removed), words.Count(all, "scope"), older, clock(v.At))
 	if all == 0 {
 		return
 	}

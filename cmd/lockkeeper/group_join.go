@@ -71,7 +71,9 @@ Exit code 75 if it could not join in time, 78 for a file that cannot be used.`,
 		name := f.name
 		if name == "" {
 			if name, err = os.Hostname(); err != nil {
-				return &usageError{command: c.CommandPath(), problems: problems{fmt.Sprintf("--name is missing, and this host has no name: %v", err)}}
+				return &usageError{command: c.CommandPath(), problems: problems{
+					fmt.Sprintf("--name is missing, and this host has no name: %v", err),
+				}}
 			}
 		}
 		return p.joinGroup(c.Context(), cfg, spec, name, argv, f.timeout.or(30*time.Second))
@@ -80,7 +82,8 @@ Exit code 75 if it could not join in time, 78 for a file that cannot be used.`,
 	flags.SortFlags = false
 	flags.StringVarP(&f.file, "file", "f", defaultFile, "configuration `file`")
 	flags.StringVar(&f.group, "group", "", "`name` of the group; may be left out if the file has one only")
-	flags.StringVar(&f.name, "name", "", "`name` of this participant, no two alike; who comes back under the same name soon keeps its locks (default the host's name)")
+	flags.StringVar(&f.name, "name", "", "`name` of this participant, no two alike; "+
+		"who comes back under the same name soon keeps its locks (default the host's name)")
 	f.timeout.positive = "30s"
 	flags.Var(&f.timeout, "timeout", "how long to try to join, also while the name is taken (default 30s)")
 	return c
@@ -101,7 +104,9 @@ func (p *program) groupArgv(c *cobra.Command, args []string) []string {
 }
 
 // joinGroup takes part until a signal comes.
-func (p *program) joinGroup(ctx context.Context, cfg *config.Config, spec group.Spec, name string, argv []string, timeout time.Duration) (err error) {
+func (p *program) joinGroup(
+	ctx context.Context, cfg *config.Config, spec group.Spec, name string, argv []string, timeout time.Duration,
+) (err error) {
 	exports := p.telemetry(ctx)
 	flush := exports.end
 	defer func() { flush() }() // when the locks are away
@@ -151,7 +156,9 @@ func runs(argv []string) string {
 	return filepath.Base(argv[0])
 }
 
-func (p *program) participate(ctx context.Context, client *lock.Client, handler *participant, argv []string, timeout time.Duration) error {
+func (p *program) participate(
+	ctx context.Context, client *lock.Client, handler *participant, argv []string, timeout time.Duration,
+) error {
 	spec := handler.group
 	group, err := group.New(client.Client, spec, group.Options{Notify: p.groupNotice})
 	if err != nil {

@@ -94,7 +94,9 @@ func (p *program) plan(c *cobra.Command, f *groupPlanFlags) error {
 }
 
 // lookAtGroup returns the group as it stands; false if it is unknown.
-func (p *program) lookAtGroup(ctx context.Context, cfg *config.Config, spec group.Spec) (state group.State, known bool, err error) {
+func (p *program) lookAtGroup(
+	ctx context.Context, cfg *config.Config, spec group.Spec,
+) (state group.State, known bool, err error) {
 	cfg.Client.Logger = p.quiet()
 	client, err := lock.NewClient(cfg.Client)
 	if err != nil {
@@ -160,7 +162,9 @@ func assign(spec group.Spec, live []string, previous assignment.Assignment) (ass
 }
 
 func planHints(spec group.Spec) assignment.Hints {
-	return assignment.Hints{Holders: spec.Holders, Limit: spec.Limit, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones}
+	return assignment.Hints{
+		Holders: spec.Holders, Limit: spec.Limit, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones,
+	}
 }
 
 // change returns who would be there.
@@ -180,7 +184,8 @@ func (f *groupPlanFlags) change(spec group.Spec, live []string) ([]string, error
 		case slices.Contains(live, name) && !slices.Contains(f.leave, name):
 			bad.add(fmt.Sprintf("--join: %q is there already; %s", name, present(live)))
 		case len(spec.Participants) > 0 && !slices.Contains(spec.Participants, name):
-			bad.add(fmt.Sprintf("--join: %q is not one of the group's participants (%s)", name, strings.Join(spec.Participants, ", ")))
+			bad.add(fmt.Sprintf("--join: %q is not one of the group's participants (%s)",
+				name, strings.Join(spec.Participants, ", ")))
 		default:
 			next = append(next, name)
 		}
@@ -301,7 +306,8 @@ func writePlan(w io.Writer, v planView, spec group.Spec) {
 	if v.Rounds > 1 {
 		rounds = fmt.Sprintf(", in %d rounds (max_moves %d)", v.Rounds, spec.MaxMoves)
 	}
-	line(w, "%d of %s would move%s%s%s; strategy %s; nothing was changed", v.Moved, words.Count(len(spec.Locks), "lock"), taken, freed, rounds, v.Strategy)
+	line(w, "%d of %s would move%s%s%s; strategy %s; nothing was changed",
+		v.Moved, words.Count(len(spec.Locks), "lock"), taken, freed, rounds, v.Strategy)
 }
 
 // nameList is the value of a flag with names, separated by commas; it may be

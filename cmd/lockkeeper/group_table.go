@@ -75,7 +75,8 @@ func writeGroup(w io.Writer, g views.Group, wide bool) {
 		}
 	}
 
-	line(w, "\n%d of %s held; %d moved by plan %d, %d in all plans; strategy %s", g.Held, words.Count(len(g.Locks), "lock"), g.Moved, g.Generation, g.MovedTotal, g.Strategy)
+	line(w, "\n%d of %s held; %d moved by plan %d, %d in all plans; strategy %s",
+		g.Held, words.Count(len(g.Locks), "lock"), g.Moved, g.Generation, g.MovedTotal, g.Strategy)
 	if g.StrategyError != "" {
 		line(w, "the strategy gave no plan, all stays as it is: %s", firstLine(g.StrategyError))
 	}

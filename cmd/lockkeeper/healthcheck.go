@@ -46,7 +46,8 @@ flags or a file without metrics.listen.`,
 	}, nil, func(c *cobra.Command, _ []string) error {
 		base := healthURL(address)
 		if c.Flags().Changed("url") && base == nil {
-			p.problems.add(fmt.Sprintf("--url: %q is not the address of a daemon; write it like http://127.0.0.1:9464", address))
+			p.problems.add(
+				fmt.Sprintf("--url: %q is not the address of a daemon; write it like http://127.0.0.1:9464", address))
 		}
 		if c.Flags().Changed("url") && c.Flags().Changed("file") {
 			p.problems.add("--url and --file: both say where the daemon is; give one")
@@ -60,7 +61,8 @@ flags or a file without metrics.listen.`,
 				return err
 			}
 			if base = loopback(m.Listen); base == nil {
-				return &codeError{code: exitConfig, text: file + ": metrics.listen is missing or has no port of its own, so there is nothing to ask; write metrics: {listen: \"127.0.0.1:9464\"}, or give --url"}
+				return &codeError{code: exitConfig, text: file + ": metrics.listen is missing or has no port of its own, " +
+					"so there is nothing to ask; write metrics: {listen: \"127.0.0.1:9464\"}, or give --url"}
 			}
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout.or(healthPatience))
@@ -82,7 +84,8 @@ flags or a file without metrics.listen.`,
 // healthURL is nil for what is not the address of a server.
 func healthURL(address string) *url.URL {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" ||
+		u.RawQuery != "" {
 		return nil
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}

@@ -78,7 +78,8 @@ func (p *program) makeRoots(c *cobra.Command, cfg *config.Config, client lock.Co
 		return err
 	}
 	if n := len(slices.DeleteFunc(slices.Clone(views), func(v initView) bool { return v.Differs == "" })); n > 0 {
-		return &codeError{exitConfig, fmt.Sprintf("the access control lists of %s are not those of the configuration, and were left as they are; lockkeeper doctor prints the commands that set them right", words.Count(n, "node"))}
+		return &codeError{exitConfig, fmt.Sprintf("the access control lists of %s are not those of the configuration, "+
+			"and were left as they are; lockkeeper doctor prints the commands that set them right", words.Count(n, "node"))}
 	}
 	return nil
 }

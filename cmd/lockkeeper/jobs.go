@@ -28,7 +28,8 @@ func (p *program) jobs() *cobra.Command {
 		Short: "Show scheduled jobs, run one by hand, pause and resume them",
 	}
 	p.group(c)
-	c.AddCommand(p.jobsLs(), p.jobsNext(), p.jobsRun(), p.jobsPause(), p.jobsResume(), p.jobsRewind(), p.jobsHistory(), p.jobsAdvise())
+	c.AddCommand(p.jobsLs(), p.jobsNext(), p.jobsRun(), p.jobsPause(), p.jobsResume(), p.jobsRewind(),
+		p.jobsHistory(), p.jobsAdvise())
 	return c
 }
 
@@ -97,11 +98,12 @@ func (p *program) tellCluster(cfg *config.Config, client lock.Config, named bool
 			p.say("LOCKKEEPER_ZK and LOCKKEEPER_ROOT (%s) go before %s (%s)", cluster(client), cfg.File, cluster(cfg.Client))
 		}
 		if client.Auth != nil && client.Auth == cfg.Client.Auth {
-			p.say("signing in at %s with the credentials of %s, which is about %s; give others with --zk-digest-file or LOCKKEEPER_ZK_DIGEST_FILE",
-				cluster(client), cfg.File, cluster(cfg.Client))
+			p.say("signing in at %s with the credentials of %s, which is about %s; "+
+				"give others with --zk-digest-file or LOCKKEEPER_ZK_DIGEST_FILE", cluster(client), cfg.File, cluster(cfg.Client))
 		}
 		cfg.Ensembles = nil
-	case !elsewhere && !named && p.zookeeper.servers == "" && os.Getenv("LOCKKEEPER_ZK") == "" && len(cfg.Client.Servers) > 0:
+	case !elsewhere && !named && p.zookeeper.servers == "" && os.Getenv("LOCKKEEPER_ZK") == "" &&
+		len(cfg.Client.Servers) > 0:
 		p.say("using ./%s: %s", cfg.File, cluster(client))
 	}
 }
@@ -114,7 +116,9 @@ func cluster(cfg lock.Config) string {
 
 // onJobs lets do change something about jobs, and put it on record. Credentials
 // are not asked for: the right to write the nodes of jobs is enough. cfg may be nil.
-func (p *program) onJobs(c *cobra.Command, cfg *config.Config, client lock.Config, do func(context.Context, *operator) error) error {
+func (p *program) onJobs(
+	c *cobra.Command, cfg *config.Config, client lock.Config, do func(context.Context, *operator) error,
+) error {
 	return p.untilSignalled(c, client, func(ctx context.Context, client *lock.Client) error {
 		o, err := newOperator(client, cfg)
 		if err != nil {
@@ -125,7 +129,9 @@ func (p *program) onJobs(c *cobra.Command, cfg *config.Config, client lock.Confi
 }
 
 // untilSignalled lets do work with a client until a signal comes.
-func (p *program) untilSignalled(c *cobra.Command, cfg lock.Config, do func(context.Context, *lock.Client) error) error {
+func (p *program) untilSignalled(
+	c *cobra.Command, cfg lock.Config, do func(context.Context, *lock.Client) error,
+) error {
 	client, err := lock.NewClient(cfg)
 	if err != nil {
 		return err
@@ -163,7 +169,9 @@ func jobOf(cfg *config.Config, name string) *jobs.Job {
 
 // knownStates returns what the ledger knows of some jobs, and reads nothing but
 // that. It returns an error if neither the file nor the ledger has some of the names.
-func knownStates(ctx context.Context, c *cobra.Command, ledger *ticks.Ledger, names []string, cfg *config.Config) ([]ticks.State, error) {
+func knownStates(
+	ctx context.Context, c *cobra.Command, ledger *ticks.Ledger, names []string, cfg *config.Config,
+) ([]ticks.State, error) {
 	states := make([]ticks.State, len(names))
 	unknown := false
 	for i, name := range names {
@@ -263,7 +271,8 @@ func (f *byFlag) addOptional(c *cobra.Command, why, words string) {
 }
 
 func (f *byFlag) addBy(c *cobra.Command) {
-	c.Flags().StringVar(&f.by, "by", "", "`who` does it, for the record (default: the user of the credentials, user@host without any)")
+	c.Flags().StringVar(&f.by, "by", "",
+		"`who` does it, for the record (default: the user of the credentials, user@host without any)")
 }
 
 func (f *byFlag) check(p *program) {

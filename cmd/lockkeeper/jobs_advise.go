@@ -56,14 +56,16 @@ Exit code 78 for a file that cannot be used, or a job that it does not have.`,
 			dirs = []string{cfg.StateDir}
 		}
 		if len(dirs) == 0 {
-			p.problems.add(file + " has no state_dir, so its daemons measure nothing; write one, or name a directory with --state-dir")
+			p.problems.add(
+				file + " has no state_dir, so its daemons measure nothing; write one, or name a directory with --state-dir")
 			return p.usage(c)
 		}
 		return p.adviseJobs(cfg, args, dirs)
 	}
 	flags := c.Flags()
 	flags.StringVarP(&file, "file", "f", defaultFile, "configuration `file`")
-	flags.Var(&dirs, "state-dir", "`directory` with what a daemon measured; several times for several (default state_dir of the file)")
+	flags.Var(&dirs, "state-dir",
+		"`directory` with what a daemon measured; several times for several (default state_dir of the file)")
 	return c
 }
 
@@ -87,7 +89,8 @@ func (p *program) adviseJobs(cfg *config.Config, names, dirs []string) error {
 		p.say("left out: %v", err)
 	}
 	if len(stats) == 0 {
-		p.say("nothing was measured in %s in the last five weeks; a daemon writes there once a minute if its file has this state_dir", strings.Join(dirs, ", "))
+		p.say("nothing was measured in %s in the last five weeks; a daemon writes there once a minute if its file has "+
+			"this state_dir", strings.Join(dirs, ", "))
 	}
 	var requirements []lockguard.Requirement
 	for _, job := range cfg.Jobs {
@@ -123,8 +126,9 @@ type adviceView struct {
 func newAdviceView(p timings.Proposal) adviceView {
 	e := p.Evidence
 	return adviceView{
-		Job: p.Owner, Scope: p.Scope, Timeout: p.Timeout, Declared: inMilliseconds(p.Declared), Advice: string(p.Verdict), Proposed: inMilliseconds(p.Proposed),
-		Samples: e.Samples, Kept: e.Kept, P50: e.P50.Milliseconds(), P99: e.P99.Milliseconds(), P999: e.P999.Milliseconds(), Max: e.Max.Milliseconds(), Why: p.Why,
+		Job: p.Owner, Scope: p.Scope, Timeout: p.Timeout, Declared: inMilliseconds(p.Declared), Advice: string(p.Verdict),
+		Proposed: inMilliseconds(p.Proposed), Samples: e.Samples, Kept: e.Kept, P50: e.P50.Milliseconds(),
+		P99: e.P99.Milliseconds(), P999: e.P999.Milliseconds(), Max: e.Max.Milliseconds(), Why: p.Why,
 	}
 }
 
@@ -148,7 +152,10 @@ func writeAdvice(w io.Writer, views []adviceView, wide bool) {
 			}
 			return human(time.Duration(milliseconds) * time.Millisecond)
 		}
-		cells := []any{v.Job, v.Scope, v.Timeout, asWritten(v.Declared), v.Advice, asWritten(v.Proposed), v.Samples, seen(v.P50), seen(v.P99), seen(v.Max)}
+		cells := []any{
+			v.Job, v.Scope, v.Timeout, asWritten(v.Declared), v.Advice, asWritten(v.Proposed), v.Samples, seen(v.P50),
+			seen(v.P99), seen(v.Max),
+		}
 		if wide {
 			cells = append(cells, seen(v.P999), v.Kept)
 		}

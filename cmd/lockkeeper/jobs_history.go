@@ -78,7 +78,8 @@ func (p *program) showHistory(c *cobra.Command, file jobsFile, args []string, n 
 
 // isKnown reports whether the ledger has heard of a job.
 func isKnown(s ticks.State) bool {
-	return !s.Begins.IsZero() || !s.Last.IsZero() || len(s.Runs)+len(s.History) > 0 || s.Paused != nil || s.Counts.Total() > 0
+	return !s.Begins.IsZero() || !s.Last.IsZero() || len(s.Runs)+len(s.History) > 0 || s.Paused != nil ||
+		s.Counts.Total() > 0
 }
 
 // number is how many of something.

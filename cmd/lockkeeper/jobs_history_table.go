@@ -26,7 +26,10 @@ func writeHistory(w io.Writer, v views.History, now time.Time, wide bool) {
 		if t.StartedAt != nil && t.Outcome != "skipped" {
 			started, waited, took = short(*t.StartedAt, now), orNoTime(t.Waited), orNoTime(t.Took)
 		}
-		cells := []any{scheduledCell(t, now), started, waited, took, outcomeCell(t), cmp.Or(t.Host, "-"), orNoToken(t), orNone(t.Attempts), reasonCell(t)}
+		cells := []any{
+			scheduledCell(t, now), started, waited, took, outcomeCell(t), cmp.Or(t.Host, "-"), orNoToken(t), orNone(t.Attempts),
+			reasonCell(t),
+		}
 		if wide {
 			cells = append(cells, orNone(t.Preemptions), orNone(t.PID), cmp.Or(t.ID, "-"), cmp.Or(t.Trace, "-"))
 		}
@@ -48,7 +51,9 @@ func writeHistory(w io.Writer, v views.History, now time.Time, wide bool) {
 		if r.Scheduled != nil {
 			scheduled = short(*r.Scheduled, now)
 		}
-		cells := []any{scheduled, short(r.StartedAt, now), waited, took, outcome, r.Host, "-", "-", cmp.Or(strings.Join(why, "; "), "-")}
+		cells := []any{
+			scheduled, short(r.StartedAt, now), waited, took, outcome, r.Host, "-", "-", cmp.Or(strings.Join(why, "; "), "-"),
+		}
 		if wide {
 			cells = append(cells, "-", r.PID, r.ID, "-")
 		}
@@ -124,7 +129,10 @@ func totals(c views.TickCounts, failures int) string {
 	for _, part := range []struct {
 		n    int64
 		what string
-	}{{c.Ran, "ran"}, {c.Failed, "failed"}, {c.Preempted, "preempted"}, {c.Lost, "lost"}, {c.Interrupted, "interrupted"}, {c.AllSkipped(), "skipped"}} {
+	}{
+		{c.Ran, "ran"}, {c.Failed, "failed"}, {c.Preempted, "preempted"}, {c.Lost, "lost"}, {c.Interrupted, "interrupted"},
+		{c.AllSkipped(), "skipped"},
+	} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}

@@ -95,7 +95,9 @@ func (p *program) listJobs(c *cobra.Command, file jobsFile) error {
 
 // jobViews joins the jobs of the file with those of the ledger, by name. Those of
 // which the ledger has what cannot be read are left out: what they do is not known.
-func jobViews(cfg *config.Config, states []ticks.State, requests []live.Request, left []lock.Unreadable, now time.Time) []views.Job {
+func jobViews(
+	cfg *config.Config, states []ticks.State, requests []live.Request, left []lock.Unreadable, now time.Time,
+) []views.Job {
 	listed := make([]views.Job, 0, len(states))
 	for _, s := range states {
 		listed = append(listed, newJobView(jobOf(cfg, s.Job), s, requests, now))

@@ -109,7 +109,10 @@ type pauseChange struct {
 }
 
 func newPauseChange(s ticks.State, was, is *ticks.Pause, now time.Time, act string) pauseChange {
-	return pauseChange{Job: s.Job, Paused: views.NewPause(is, now), Was: views.NewPause(was, now), Runs: newJobView(nil, s, nil, now).Runs, Act: act}
+	return pauseChange{
+		Job: s.Job, Paused: views.NewPause(is, now), Was: views.NewPause(was, now), Runs: newJobView(nil, s, nil, now).Runs,
+		Act: act,
+	}
 }
 
 type changeJob func(context.Context, *operator, ticks.State) (pauseChange, error)
@@ -122,7 +125,10 @@ func (p *program) changeJobs(c *cobra.Command, file jobsFile, names []string, ch
 
 // onEachJob changes something about jobs, if all of them are known, and writes what
 // was done.
-func onEachJob[V any](p *program, c *cobra.Command, file jobsFile, names []string, change func(context.Context, *operator, ticks.State) (V, error), write func(io.Writer, V)) error {
+func onEachJob[V any](
+	p *program, c *cobra.Command, file jobsFile, names []string,
+	change func(context.Context, *operator, ticks.State) (V, error), write func(io.Writer, V),
+) error {
 	cfg, client, err := p.jobsConfig(c, file)
 	if err != nil {
 		return err

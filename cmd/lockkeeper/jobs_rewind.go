@@ -105,7 +105,8 @@ func writeRewind(w io.Writer, v rewindView, now time.Time) {
 		verb = "would be set back"
 	}
 	if v.From.Equal(*v.To) {
-		line(w, "%s: had been set back; fewer ticks %s skipped", v.Job, map[bool]string{true: "would be", false: "are"}[v.DryRun])
+		line(w,
+			"%s: had been set back; fewer ticks %s skipped", v.Job, map[bool]string{true: "would be", false: "are"}[v.DryRun])
 	} else {
 		line(w, "%s: %s from %s to %s", v.Job, verb, both(*v.From, now), both(*v.To, now))
 	}
@@ -113,9 +114,11 @@ func writeRewind(w io.Writer, v rewindView, now time.Time) {
 	case n == 0:
 		line(w, "  none of its ticks has run early")
 	case v.Forgotten:
-		line(w, "  skipped when they come: ticks from %s up to %s that have run early, or may have: the history does not reach back to when the clock went wrong; --since TIME says when that was",
+		line(w, "  skipped when they come: ticks from %s up to %s that have run early, or may have: "+
+			"the history does not reach back to when the clock went wrong; --since TIME says when that was",
 			both(v.LeftOut[0].After, now), both(v.LeftOut[n-1].Until, now))
 	default:
-		line(w, "  skipped when they come: %s that ran early, up to %s", words.Count(n, "tick"), both(v.LeftOut[n-1].Until, now))
+		line(w,
+			"  skipped when they come: %s that ran early, up to %s", words.Count(n, "tick"), both(v.LeftOut[n-1].Until, now))
 	}
 }

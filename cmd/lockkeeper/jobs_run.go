@@ -118,14 +118,16 @@ func (p *program) tellRun(o *runOrder) error {
 	switch {
 	case end != nil:
 	case run == nil:
-		return &codeError{code: exitFailed, text: fmt.Sprintf("the run of the job %q has ended, but its history does not go back far enough to tell how", o.job)}
+		return &codeError{code: exitFailed, text: fmt.Sprintf(
+			"the run of the job %q has ended, but its history does not go back far enough to tell how", o.job)}
 	case run.Alive:
 		return p.write(views.NewRun(*run), func(w io.Writer, _ bool) {
 			line(w, "%s: runs on %s (pid %d), run %s", o.job, run.Host, run.PID, run.ID)
 		})
 	default: // it is not recorded yet
 		end = &ticks.Result{
-			Run: *run, End: ticks.End{Outcome: ticks.Interrupted, Reason: "its daemon, or the daemon's ZooKeeper session, has ended"},
+			Run: *run,
+			End: ticks.End{Outcome: ticks.Interrupted, Reason: "its daemon, or the daemon's ZooKeeper session, has ended"},
 		}
 	}
 	view := views.NewTick(*end)
@@ -187,11 +189,14 @@ func (p *program) dryRun(c *cobra.Command, f *jobsRunFlags, args []string) error
 		return err
 	}
 	now := time.Now()
-	view := dryRunView{Job: job.Name, Runs: newJobView(&job, *look.ticks, look.requests, now).Runs, Locks: lockPlans(job, look.locks)}
+	view := dryRunView{
+		Job: job.Name, Runs: newJobView(&job, *look.ticks, look.requests, now).Runs, Locks: lockPlans(job, look.locks),
+	}
 	return p.write(view, func(w io.Writer, _ bool) {
 		for _, r := range view.Runs {
 			if r.Alive {
-				line(w, "%s runs already, on %s (pid %d) since %s: another run waits for its end", job.Name, r.Host, r.PID, both(r.StartedAt, now))
+				line(w, "%s runs already, on %s (pid %d) since %s: another run waits for its end",
+					job.Name, r.Host, r.PID, both(r.StartedAt, now))
 			}
 		}
 		if len(view.Locks) == 0 {

@@ -119,7 +119,9 @@ func (o *runOrder) withdraw(ctx context.Context, over bool, err error) error {
 	case taken:
 		return nil
 	case told:
-		return &codeError{code: signal.ExitCode(), text: fmt.Sprintf("job %q not started: %v; the request is withdrawn", o.job, signal)}
+		return &codeError{
+			code: signal.ExitCode(), text: fmt.Sprintf("job %q not started: %v; the request is withdrawn", o.job, signal),
+		}
 	case over:
 		return &codeError{code: exitNotAcquired, text: o.whyNotTaken(late)}
 	}
@@ -132,7 +134,10 @@ func (o *runOrder) goesOn(signal *jobs.SignalError) error {
 	if run := o.run(); run != nil {
 		where = fmt.Sprintf(" on %s (pid %d)", run.Host, run.PID)
 	}
-	return &codeError{code: signal.ExitCode(), text: fmt.Sprintf("the run of the job %q goes on%s; see: lockkeeper jobs history %s", o.job, where, o.job)}
+	return &codeError{
+		code: signal.ExitCode(),
+		text: fmt.Sprintf("the run of the job %q goes on%s; see: lockkeeper jobs history %s", o.job, where, o.job),
+	}
 }
 
 // withdrawTimeout is how long ZooKeeper has to confirm that a request is
@@ -157,10 +162,13 @@ func (o *runOrder) await(ctx context.Context, until func() bool) error {
 // whyNotTaken says what is known of why no daemon has taken the request.
 func (o *runOrder) whyNotTaken(ctx context.Context) string {
 	o.seen, _ = o.ledger.State(ctx, o.job) // if it fails, less is known
-	text := fmt.Sprintf("job %q not started: no daemon has taken the request within %s, and it is withdrawn; ", o.job, human(o.within))
+	text := fmt.Sprintf("job %q not started: no daemon has taken the request within %s, and it is withdrawn; ",
+		o.job, human(o.within))
 	if i := slices.IndexFunc(o.seen.Runs, func(r ticks.Run) bool { return r.Alive }); i >= 0 {
 		run := o.seen.Runs[i]
-		return text + fmt.Sprintf("it runs already, on %s (pid %d) since %s: wait for its end, or give --within more time", run.Host, run.PID, both(run.ClaimedAt, time.Now()))
+		return text + fmt.Sprintf("it runs already, on %s (pid %d) since %s: wait for its end, or give --within more time",
+			run.Host, run.PID, both(run.ClaimedAt, time.Now()))
 	}
-	return text + "probably no daemon that has this job runs, or all of them are draining: start lockkeeper run with a file that has it"
+	return text + "probably no daemon that has this job runs, or all of them are draining: " +
+		"start lockkeeper run with a file that has it"
 }

@@ -16,7 +16,9 @@ import (
 // writeJobs writes one line for each job, and below the table why some are
 // paused.
 func writeJobs(w io.Writer, listed []views.Job, now time.Time, wide bool) {
-	head := []any{"JOB", "STATE", "NEXT (UTC)", "IN", "LAST", "ENDED (UTC)", "AGO", "WHERE", "FAILURES", "SCHEDULE", "LOCKS"}
+	head := []any{
+		"JOB", "STATE", "NEXT (UTC)", "IN", "LAST", "ENDED (UTC)", "AGO", "WHERE", "FAILURES", "SCHEDULE", "LOCKS",
+	}
 	if wide {
 		head = append(head, "RUNNING ON", "RAN", "FAILED", "PREEMPTED", "LOST", "INTERRUPTED", "SKIPPED")
 	}
@@ -109,7 +111,8 @@ func writeClocks(w io.Writer, listed []views.Job, here time.Duration, now time.T
 
 // stoppedWords says why no tick of a job runs, and what to do.
 func stoppedWords(v views.Job, now time.Time) string {
-	return fmt.Sprintf("%s is stopped until %s, %s more: a daemon whose clock was ahead has decided its ticks up to then; set that clock right, then: lockkeeper jobs rewind %s --reason R",
+	return fmt.Sprintf("%s is stopped until %s, %s more: a daemon whose clock was ahead has decided its ticks up to "+
+		"then; set that clock right, then: lockkeeper jobs rewind %s --reason R",
 		v.Name, clock(*v.DecidedUntil), human(v.DecidedUntil.Sub(now)), live.ShellWord(v.Name))
 }
 
@@ -117,7 +120,8 @@ func stoppedWords(v views.Job, now time.Time) string {
 // these are too many.
 func leftOutWords(v views.Job, now time.Time) string {
 	first, last := v.LeftOut[0].After, v.LeftOut[len(v.LeftOut)-1].Until
-	return fmt.Sprintf("%s skips ticks from %s up to %s, %s more: a clock that was ahead has run them, or may have; if it went wrong later than that: lockkeeper jobs rewind %s --since TIME --reason R",
+	return fmt.Sprintf("%s skips ticks from %s up to %s, %s more: a clock that was ahead has run them, or may have; "+
+		"if it went wrong later than that: lockkeeper jobs rewind %s --since TIME --reason R",
 		v.Name, clock(first), clock(last), human(last.Sub(now)), live.ShellWord(v.Name))
 }
 
@@ -148,7 +152,8 @@ func clocksOff(listed []views.Job) (all []string) {
 			by, way = -by, "behind"
 		}
 		if by != 0 {
-			all = append(all, fmt.Sprintf("the clock of the daemon on %s was %s %s ZooKeeper's at %s; set it right", who, human(by), way, clock(seen[who].at)))
+			all = append(all, fmt.Sprintf("the clock of the daemon on %s was %s %s ZooKeeper's at %s; set it right",
+				who, human(by), way, clock(seen[who].at)))
 		}
 	}
 	return all

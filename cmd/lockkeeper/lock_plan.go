@@ -16,11 +16,12 @@ import (
 // lockPlanView is what would become of a request for a lock, in JSON and YAML.
 // The names of fields are a promise to scripts.
 type lockPlanView struct {
-	Scope     string          `json:"scope"`
-	Mode      priority.Mode   `json:"mode"`
-	Priority  priority.Level  `json:"priority"`
-	State     string          `json:"state"`   // free, held, or unknown: ZooKeeper was not asked
-	Outcome   *string         `json:"outcome"` // granted, in_line, takes_over, gives_up, times_out or refused; null: unknown
+	Scope    string         `json:"scope"`
+	Mode     priority.Mode  `json:"mode"`
+	Priority priority.Level `json:"priority"`
+	State    string         `json:"state"` // free, held, or unknown: ZooKeeper was not asked
+	// granted, in_line, takes_over, gives_up, times_out or refused; null: unknown
+	Outcome   *string         `json:"outcome"`
 	After     int64           `json:"after_ms"`
 	Position  int             `json:"position"` // in the queue; 0: it does not queue
 	Ahead     []live.Waiter   `json:"ahead"`
@@ -102,7 +103,8 @@ func mannerWords(r lockguard.Requirement, manual bool) string {
 	}
 	switch {
 	case r.Forceful && r.WaitingTimeout != nil:
-		text += fmt.Sprintf("; whom it preempts has %s at most to clean up, then the lock is taken", human(*r.WaitingTimeout))
+		text += fmt.Sprintf("; whom it preempts has %s at most to clean up, then the lock is taken",
+			human(*r.WaitingTimeout))
 	case r.Forceful:
 		text += "; whom it preempts has its time to clean up, then the lock is taken"
 	case r.WaitingTimeout != nil:
@@ -138,13 +140,16 @@ func writeLockPlan(w io.Writer, p inspect.Plan, r lockguard.Requirement) {
 func barWords(o inspect.Obstacle, r lockguard.Requirement) string {
 	switch o.Bar {
 	case priority.BarLevel:
-		return fmt.Sprintf("not preempted: its %s is not below %s", live.LevelWords(o.Holder.Priority), levelText(r.Priority))
+		return fmt.Sprintf("not preempted: its %s is not below %s",
+			live.LevelWords(o.Holder.Priority), levelText(r.Priority))
 	case priority.BarNever:
 		return "not preempted: this lock is one that never preempts"
 	case priority.BarDelta:
-		return fmt.Sprintf("not preempted: its %s is not %d below %s", live.LevelWords(o.Holder.Priority), r.PreemptDelta, levelText(r.Priority))
+		return fmt.Sprintf("not preempted: its %s is not %d below %s",
+			live.LevelWords(o.Holder.Priority), r.PreemptDelta, levelText(r.Priority))
 	case priority.BarMinRuntime:
-		return fmt.Sprintf("not preempted yet: %s left of the %s that it is to have in peace", human(o.Holder.MinRuntimeLeft), human(o.Holder.MinRuntime))
+		return fmt.Sprintf("not preempted yet: %s left of the %s that it is to have in peace",
+			human(o.Holder.MinRuntimeLeft), human(o.Holder.MinRuntime))
 	case priority.NoBar:
 	}
 	return ""
@@ -165,7 +170,8 @@ func askWords(ask inspect.PlannedAsk, now time.Time) string {
 	if ask.Grace <= 0 {
 		return fmt.Sprintf("%s %s, with no time to clean up", why, when)
 	}
-	return fmt.Sprintf("%s %s; it may clean up for %s, until %s", why, when, human(ask.Grace), clock(now.Add(ask.After+ask.Grace)))
+	return fmt.Sprintf("%s %s; it may clean up for %s, until %s",
+		why, when, human(ask.Grace), clock(now.Add(ask.After+ask.Grace)))
 }
 
 func outcomeWords(p inspect.Plan, r lockguard.Requirement) string {
@@ -188,7 +194,8 @@ func outcomeWords(p inspect.Plan, r lockguard.Requirement) string {
 	case inspect.OutcomeGivesUp:
 		return "the job gets it if it is released before its waiting_timeout is over; else it gives up at " + end
 	case inspect.OutcomeTimesOut:
-		return fmt.Sprintf("the job gets it if it is released within its acquire_timeout (%s); else it gives up at %s", human(*r.AcquireTimeout), end)
+		return fmt.Sprintf("the job gets it if it is released within its acquire_timeout (%s); else it gives up at %s",
+			human(*r.AcquireTimeout), end)
 	}
 	return string(p.Outcome)
 }

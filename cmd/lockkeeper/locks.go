@@ -127,7 +127,9 @@ func (p *program) showLock(c *cobra.Command, file jobsFile, args []string) error
 	var state lock.State
 	var frozen []live.Request
 	where := ""
-	err = p.withLock(c.Context(), cfg, client, args[0], func(ctx context.Context, here *ensemble, home *lock.Client) (err error) {
+	err = p.withLock(c.Context(), cfg, client, args[0], func(
+		ctx context.Context, here *ensemble, home *lock.Client,
+	) (err error) {
 		where = here.name
 		if state, err = here.client.Lock(ctx, args[0]); err != nil {
 			return here.explain(err)
@@ -160,7 +162,9 @@ func (p *program) inspect(c *cobra.Command, file jobsFile, look func(context.Con
 
 // withLock lets look read the lock of a scope from the ensemble that has it; home has
 // what is not on that.
-func (p *program) withLock(ctx context.Context, cfg *config.Config, client lock.Config, scope string, look func(ctx context.Context, here *ensemble, home *lock.Client) error) error {
+func (p *program) withLock(ctx context.Context, cfg *config.Config, client lock.Config, scope string, look func(
+	ctx context.Context, here *ensemble, home *lock.Client,
+) error) error {
 	all := ensemblesOf(cfg, client)
 	here := all.of(cfg, scope)
 	both := all[:1]
@@ -173,7 +177,9 @@ func (p *program) withLock(ctx context.Context, cfg *config.Config, client lock.
 }
 
 // inspectWith is inspect for those who know how to reach ZooKeeper.
-func (p *program) inspectWith(ctx context.Context, cfg lock.Config, look func(context.Context, *lock.Client) error) error {
+func (p *program) inspectWith(
+	ctx context.Context, cfg lock.Config, look func(context.Context, *lock.Client) error,
+) error {
 	cfg.Logger = p.quiet()
 	client, err := lock.NewClient(cfg)
 	if err != nil {

@@ -105,7 +105,9 @@ func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) erro
 		return err
 	}
 	var view brokenView
-	err = p.withLock(c.Context(), cfg, reach, args[0], func(ctx context.Context, here *ensemble, home *lock.Client) error {
+	err = p.withLock(c.Context(), cfg, reach, args[0], func(
+		ctx context.Context, here *ensemble, home *lock.Client,
+	) error {
 		client := here.client
 		what := fmt.Sprintf("lock %q not broken", args[0])
 		if !f.dryRun.is && client.Identity() == "" {
@@ -115,14 +117,18 @@ func (p *program) breakLock(c *cobra.Command, f *breakFlags, args []string) erro
 		if err != nil {
 			return here.explain(err)
 		}
-		view = brokenView{Scope: args[0], Victim: live.NewHolder(victim), By: f.name(client), Reason: f.reason, Now: here.lock(state), before: state, after: state}
+		view = brokenView{
+			Scope: args[0], Victim: live.NewHolder(victim), By: f.name(client), Reason: f.reason, Now: here.lock(state),
+			before: state, after: state,
+		}
 		if f.dryRun.is {
 			return nil
 		}
 		if err := client.CheckOperator(ctx, what); err != nil {
 			return here.explain(err)
 		}
-		if err := p.confirm(f.yes.is, fmt.Sprintf("%s is held by %s (%s). Break its lock?", args[0], victim.Owner, live.Place(victim))); err != nil {
+		if err := p.confirm(f.yes.is,
+			fmt.Sprintf("%s is held by %s (%s). Break its lock?", args[0], victim.Owner, live.Place(victim))); err != nil {
 			return err
 		}
 		o, err := newOperatorAt(client, home, cfg)
@@ -152,7 +158,9 @@ func (p *program) checkScope(args []string) {
 }
 
 // holderWith returns the lock and its holder with a token, or why there is none.
-func holderWith(ctx context.Context, client *lock.Client, scope string, token lock.Token) (lock.State, lock.Contender, error) {
+func holderWith(
+	ctx context.Context, client *lock.Client, scope string, token lock.Token,
+) (lock.State, lock.Contender, error) {
 	state, err := client.Lock(ctx, scope)
 	if err != nil {
 		return state, lock.Contender{}, err
@@ -196,7 +204,8 @@ func writeBroken(pg page, v brokenView) {
 	pg.paragraph(lead("by"), "%s: %s", v.By, v.Reason)
 	if v.Broken {
 		writeOnRecord(pg, v.Act, v.Scope)
-		pg.paragraph(lead("note"), "it works on until it hears of it, at the latest until its ZooKeeper session is over; only its token keeps it from doing harm until then")
+		pg.paragraph(lead("note"), "it works on until it hears of it, at the latest until its ZooKeeper session is over; "+
+			"only its token keeps it from doing harm until then")
 	}
 	pg.paragraph(lead(map[bool]string{true: "now", false: "next"}[v.Broken]), "%s", afterWords(v.after, v.Broken))
 }
@@ -209,7 +218,8 @@ func writeOnRecord(pg page, act, scope string) {
 func writeVictim(pg page, s lock.State, h lock.Contender) {
 	pg.paragraph(lead("holder"), "%s", live.Who(h))
 	pg.paragraph(whyMargin, "%s, token %s", live.Place(h), h.Token)
-	pg.paragraph(whyMargin, "since %s, %s; %s", short(h.Since, s.At), human(s.At.Sub(h.Since)), live.Words{State: s}.Lease(h))
+	pg.paragraph(whyMargin, "since %s, %s; %s",
+		short(h.Since, s.At), human(s.At.Sub(h.Since)), live.Words{State: s}.Lease(h))
 	writeWhyDetails(func(format string, args ...any) { pg.paragraph(whyMargin, format, args...) }, h)
 }
 
@@ -228,7 +238,9 @@ func afterWords(s lock.State, done bool) string {
 	case !s.Held():
 		return "free, no waiters"
 	}
-	return "held by " + words.Join(s.Holders, "; ", func(h lock.Contender) string { return fmt.Sprintf("%s, token %s", nameAndPlace(h), h.Token) })
+	return "held by " + words.Join(s.Holders, "; ", func(h lock.Contender) string {
+		return fmt.Sprintf("%s, token %s", nameAndPlace(h), h.Token)
+	})
 }
 
 // isOneHold reports whether all holders are members of one hold, and go together.

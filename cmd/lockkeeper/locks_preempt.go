@@ -60,7 +60,8 @@ for a token that no holder has.`,
 	f.add(c, "the holder is preempted")
 	flags.Var(&f.token, "token", "`token` of the holder that is meant (default any holder)")
 	flags.VarPF(&f.force, "force", "", "take the lock when the time to clean up is over").NoOptDefVal = "true"
-	flags.Var(&f.grace, "grace", "with --force: how long the holder may clean up at most; 0: not at all (default its cleanup timeout)")
+	flags.Var(&f.grace, "grace",
+		"with --force: how long the holder may clean up at most; 0: not at all (default its cleanup timeout)")
 	f.waiting.positive = "1m"
 	flags.Var(&f.waiting, "waiting", "without --force: how long to wait for the holder (default 1m)")
 	flags.VarPF(&f.dryRun, "dry-run", "", "show whom it would hit, and do nothing").NoOptDefVal = "true"
@@ -107,11 +108,12 @@ func (p *program) preemptLock(c *cobra.Command, f *preemptFlags, args []string) 
 		return err
 	}
 	var view preemptedView
-	err = p.withLock(c.Context(), cfg, reach, args[0], func(ctx context.Context, here *ensemble, home *lock.Client) error {
-		var err error
-		view, err = f.preempt(ctx, here, home, cfg, args[0])
-		return err
-	})
+	err = p.withLock(c.Context(), cfg, reach, args[0],
+		func(ctx context.Context, here *ensemble, home *lock.Client) error {
+			var err error
+			view, err = f.preempt(ctx, here, home, cfg, args[0])
+			return err
+		})
 	if view.Outcome == "" {
 		return err
 	}
@@ -122,7 +124,9 @@ func (p *program) preemptLock(c *cobra.Command, f *preemptFlags, args []string) 
 }
 
 // preempt preempts the holders. Without an outcome nothing was done.
-func (f *preemptFlags) preempt(ctx context.Context, here *ensemble, home *lock.Client, cfg *config.Config, scope string) (preemptedView, error) {
+func (f *preemptFlags) preempt(
+	ctx context.Context, here *ensemble, home *lock.Client, cfg *config.Config, scope string,
+) (preemptedView, error) {
 	client := here.client
 	what := fmt.Sprintf("lock %q not preempted", scope)
 	if !f.dryRun.is && client.Identity() == "" {
@@ -141,8 +145,9 @@ func (f *preemptFlags) preempt(ctx context.Context, here *ensemble, home *lock.C
 	}
 	mark := asked.NewMark()
 	view := preemptedView{
-		Scope: scope, Force: f.force.is, Victims: make([]live.Holder, 0, len(state.Holders)), By: mark.By, Reason: mark.Reason, Mark: mark.ID,
-		Now: here.lock(state), before: state, after: state, plan: inspect.PlanFor(state, asked.Request(state, mark)), waiting: asked.Waiting,
+		Scope: scope, Force: f.force.is, Victims: make([]live.Holder, 0, len(state.Holders)), By: mark.By,
+		Reason: mark.Reason, Mark: mark.ID, Now: here.lock(state), before: state, after: state,
+		plan: inspect.PlanFor(state, asked.Request(state, mark)), waiting: asked.Waiting,
 	}
 	for _, h := range state.Holders {
 		view.Victims = append(view.Victims, live.NewHolder(h))
@@ -167,7 +172,8 @@ func (f *preemptFlags) stale(what string, s lock.State) error {
 	if s.Held() {
 		text = afterWords(lock.State{Holders: s.Holders}, true)
 	}
-	return &codeError{code: exitConfig, text: fmt.Sprintf("%s: none of its holders has the token %s; %s", what, f.token.is, text)}
+	return &codeError{code: exitConfig, text: fmt.Sprintf("%s: none of its holders has the token %s; %s",
+		what, f.token.is, text)}
 }
 
 func hasToken(all []lock.Contender, token lock.Token) bool {
@@ -175,7 +181,10 @@ func hasToken(all []lock.Contender, token lock.Token) bool {
 }
 
 // carryOut has the holders asked, on record.
-func (f *preemptFlags) carryOut(ctx context.Context, here *ensemble, home *lock.Client, cfg *config.Config, asked emergency.Preemption, mark *lock.Mark, view preemptedView) (preemptedView, error) {
+func (f *preemptFlags) carryOut(
+	ctx context.Context, here *ensemble, home *lock.Client, cfg *config.Config, asked emergency.Preemption,
+	mark *lock.Mark, view preemptedView,
+) (preemptedView, error) {
 	o, err := newOperatorAt(here.client, home, cfg)
 	if err != nil {
 		return preemptedView{}, err
@@ -187,7 +196,8 @@ func (f *preemptFlags) carryOut(ctx context.Context, here *ensemble, home *lock.
 	if done.Outcome == "" {
 		return preemptedView{}, err
 	}
-	view.Outcome, view.Act, view.Took, view.after, view.Now = done.Outcome, done.Act, done.Took.Milliseconds(), done.After, here.lock(done.After)
+	view.Outcome, view.Act, view.Took, view.after, view.Now = done.Outcome, done.Act, done.Took.Milliseconds(),
+		done.After, here.lock(done.After)
 	if done.Outcome == emergency.PreemptedPending {
 		err = errors.Join(err, &codeError{code: exitNotAcquired})
 	}
@@ -237,7 +247,8 @@ func writePreempted(pg page, v preemptedView) {
 		pg.paragraph(lead("to do"), "wait and look again: lockkeeper locks why %s", live.ShellWord(v.Scope))
 		for _, h := range v.after.Holders {
 			pg.paragraph(whyMargin, "or by force:")
-			pg.line(whyMargin + "  " + printable(fmt.Sprintf("lockkeeper locks preempt %s --token %s --force --reason WHY", live.ShellWord(v.Scope), h.Token)))
+			pg.line(whyMargin + "  " + printable(fmt.Sprintf("lockkeeper locks preempt %s --token %s --force --reason WHY",
+				live.ShellWord(v.Scope), h.Token)))
 		}
 	default:
 		pg.paragraph(lead("now"), "%s", afterWords(v.after, true))
@@ -255,7 +266,9 @@ func goesAtOnce(o inspect.Obstacle) bool { return len(o.Asks) > 0 && o.Asks[0].A
 func wouldWords(o inspect.Obstacle, v preemptedView) string {
 	h := o.Holder
 	if !goesAtOnce(o) {
-		return fmt.Sprintf("%s is not preempted: it holds the lock at emergency priority itself; lockkeeper override ls says for whom", h.Owner)
+		return fmt.Sprintf(
+			"%s is not preempted: it holds the lock at emergency priority itself; lockkeeper override ls says for whom",
+			h.Owner)
 	}
 	text := fmt.Sprintf("%s is preempted at once, and may clean up for %s", h.Owner, human(o.Asks[0].Grace))
 	if o.Asks[0].Grace <= 0 {

@@ -37,7 +37,8 @@ func writeLocks(w io.Writer, found []ensembleLocks, wide bool) {
 		row(w, append([]any{scope}, cells...)...)
 	}
 	if wide {
-		row(w, "SCOPE", "ENSEMBLE", "STATE", "HOLDER", "PRIO", "SINCE", "LEASE LEFT", "WAITERS", "MODE", "HOST", "PID", "TOKEN", "MIN RUNTIME", "PREEMPTED BY", "MESSAGE")
+		row(w, "SCOPE", "ENSEMBLE", "STATE", "HOLDER", "PRIO", "SINCE", "LEASE LEFT", "WAITERS", "MODE", "HOST", "PID",
+			"TOKEN", "MIN RUNTIME", "PREEMPTED BY", "MESSAGE")
 	} else {
 		row(w, "SCOPE", "ENSEMBLE", "STATE", "HOLDER", "PRIO", "SINCE", "LEASE LEFT", "WAITERS")
 	}
@@ -48,7 +49,8 @@ func writeLocks(w io.Writer, found []ensembleLocks, wide bool) {
 			continue
 		}
 		if !wide {
-			row(w, s.Scope, l.ensemble, "held", fewOwners(s.Holders), levelText(highest(s.Holders)), since(s, earliest(s.Holders)), leaseLeft(s.Holders), len(s.Waiters))
+			row(w, s.Scope, l.ensemble, "held", fewOwners(s.Holders), levelText(highest(s.Holders)),
+				since(s, earliest(s.Holders)), leaseLeft(s.Holders), len(s.Waiters))
 			continue
 		}
 		for i, h := range s.Holders {
@@ -57,8 +59,8 @@ func writeLocks(w io.Writer, found []ensembleLocks, wide bool) {
 				break
 			}
 			one := []lock.Contender{h}
-			row(w, s.Scope, l.ensemble, "held", h.Owner, levelText(h.Priority), since(s, h.Since), leaseLeft(one), len(s.Waiters),
-				h.Mode, h.Host, h.PID, h.Token, live.ProtectedFor(h), cmp.Or(preemptors(h), "-"), h.Message)
+			row(w, s.Scope, l.ensemble, "held", h.Owner, levelText(h.Priority), since(s, h.Since), leaseLeft(one),
+				len(s.Waiters), h.Mode, h.Host, h.PID, h.Token, live.ProtectedFor(h), cmp.Or(preemptors(h), "-"), h.Message)
 		}
 	}
 }
@@ -76,7 +78,9 @@ func highest(holders []lock.Contender) priority.Level {
 
 // leaseLeft is what is left until the first of the leases is over.
 func leaseLeft(holders []lock.Contender) string {
-	left := slices.MinFunc(holders, func(a, b lock.Contender) int { return cmp.Compare(a.LeaseLeft, b.LeaseLeft) }).LeaseLeft
+	left := slices.MinFunc(holders, func(a, b lock.Contender) int {
+		return cmp.Compare(a.LeaseLeft, b.LeaseLeft)
+	}).LeaseLeft
 	if left <= 0 {
 		return "over"
 	}
@@ -108,7 +112,8 @@ func writeLock(w io.Writer, s lock.State, ensemble string, frozen []live.Request
 	}
 	for i, h := range s.Holders {
 		if i == manyWaiters && !wide {
-			line(w, "\n… and %d more that hold it; all of them: lockkeeper locks show %s -o wide", len(s.Holders)-i, live.ShellWord(s.Scope))
+			line(w, "\n… and %d more that hold it; all of them: lockkeeper locks show %s -o wide",
+				len(s.Holders)-i, live.ShellWord(s.Scope))
 			break
 		}
 		writeHolder(w, s, h, wide)
@@ -124,7 +129,8 @@ func writeLock(w io.Writer, s lock.State, ensemble string, frozen []live.Request
 	}
 	for i, r := range frozen {
 		if i == manyWaiters && !wide {
-			line(w, "\n… and %d more frozen; all of them: lockkeeper locks show %s -o wide", len(frozen)-i, live.ShellWord(s.Scope))
+			line(w,
+				"\n… and %d more frozen; all of them: lockkeeper locks show %s -o wide", len(frozen)-i, live.ShellWord(s.Scope))
 			break
 		}
 		line(w, "\nfrozen  %s  host %s  pid %d", r.Owner, r.Host, r.PID)
@@ -214,7 +220,8 @@ func demand(s lock.State, by lock.Preemptor) string {
 	if by.Reason == priority.LeaseExpired {
 		why = "asks, and its lease is over"
 	}
-	return fmt.Sprintf("preempted: %s (%s) %s; %s; %s", by.Owner, live.LevelWords(by.Priority), why, grace(s, by), patience(s, by))
+	return fmt.Sprintf("preempted: %s (%s) %s; %s; %s",
+		by.Owner, live.LevelWords(by.Priority), why, grace(s, by), patience(s, by))
 }
 
 func grace(s lock.State, by lock.Preemptor) string {

@@ -69,7 +69,8 @@ or is none.`,
 	flags := c.Flags()
 	f.file.add(c)
 	flags.VarP(&f.format, "output", "o", "`format`: "+f.format.list()+" (default: text, or ascii)")
-	flags.Var(&f.length, "for", "how long to look, where there is no console; 0s: only at what is there now (default "+usualLook.String()+")")
+	flags.Var(&f.length, "for",
+		"how long to look, where there is no console; 0s: only at what is there now (default "+usualLook.String()+")")
 	flags.Var(&f.back, "range", "how `far` to go back: "+f.back.list())
 	flags.StringVar(&f.console, "console", "", "`address` of a daemon's console (env "+consoleVariable+")")
 	return c
@@ -101,11 +102,12 @@ func (p *program) timeline(c *cobra.Command, f *timelineFlags, args []string) er
 		return err
 	}
 	var t live.Timeline
-	err = p.withLock(c.Context(), cfg, client, args[0], func(ctx context.Context, here *ensemble, _ *lock.Client) (err error) {
-		back, _ := time.ParseDuration(f.back.is) // one of those above
-		t, err = p.lookAt(ctx, here.client, args[0], f.length.or(usualLook), back)
-		return here.explain(err)
-	})
+	err = p.withLock(c.Context(), cfg, client, args[0],
+		func(ctx context.Context, here *ensemble, _ *lock.Client) (err error) {
+			back, _ := time.ParseDuration(f.back.is) // one of those above
+			t, err = p.lookAt(ctx, here.client, args[0], f.length.or(usualLook), back)
+			return here.explain(err)
+		})
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,8 @@ func (r *consoleClient) noRequests(ctx context.Context, scope string) error {
 		Blind    *live.Blind `json:"blind"`
 		Locks    []live.Lock `json:"locks"`
 	}
-	if err := r.get(ctx, "api/v1/locks", url.Values{"q": {scope}, "limit": {"1000"}, "waiters": {"0"}}, &page); err != nil {
+	if err := r.get(ctx, "api/v1/locks",
+		url.Values{"q": {scope}, "limit": {"1000"}, "waiters": {"0"}}, &page); err != nil {
 		return err
 	}
 	for _, l := range page.Locks {
@@ -94,7 +95,10 @@ func (r *consoleClient) noRequests(ctx context.Context, scope string) error {
 		}
 	}
 	if !page.Complete || page.Blind != nil {
-		return &codeError{exitNotAcquired, fmt.Sprintf("%s does not know a lock %q, and has not seen all locks yet; try again in a moment", r.at(), scope)}
+		return &codeError{
+			exitNotAcquired,
+			fmt.Sprintf("%s does not know a lock %q, and has not seen all locks yet; try again in a moment", r.at(), scope),
+		}
 	}
 	return neverLocked(scope, r.at()+" lists those that there are")
 }
@@ -148,20 +152,27 @@ func (r *consoleClient) refused(response *http.Response, body []byte) error {
 	switch code := response.StatusCode; {
 	case code == http.StatusOK:
 		return nil
-	case code == http.StatusUnauthorized && r.base.User == nil && response.Header.Get("WWW-Authenticate") == "": // a name and a password would not help
+	case code == http.StatusUnauthorized && r.base.User == nil && response.Header.Get("WWW-Authenticate") == "":
+		// a name and a password would not help
 		return &codeError{exitConfig, r.at() + " refuses: " + cmp.Or(said, response.Status)}
 	case code == http.StatusUnauthorized && r.base.User == nil:
-		return &codeError{exitConfig, r.at() + " shows that only to those who sign in; put a name and a password into its address, " +
-			consoleVariable + "=" + r.base.Scheme + "://NAME:PASSWORD@" + r.base.Host}
+		return &codeError{
+			exitConfig, r.at() + " shows that only to those who sign in; put a name and a password into its address, " +
+				consoleVariable + "=" + r.base.Scheme + "://NAME:PASSWORD@" + r.base.Host,
+		}
 	case code == http.StatusUnauthorized:
-		return &codeError{exitConfig, r.at() + " refuses the name and the password in its address: " + cmp.Or(problem.Detail, response.Status)}
+		return &codeError{exitConfig, r.at() + " refuses the name and the password in its address: " +
+			cmp.Or(problem.Detail, response.Status)}
 	case code >= 300 && code < 400:
 		to := "elsewhere"
 		if target, err := response.Location(); err == nil {
 			target.User, target.RawQuery = nil, ""
 			to = target.String()
 		}
-		return &codeError{exitConfig, fmt.Sprintf("%s sends us to %s, perhaps to sign in; name the address of the daemon's console itself", r.at(), to)}
+		return &codeError{
+			exitConfig,
+			fmt.Sprintf("%s sends us to %s, perhaps to sign in; name the address of the daemon's console itself", r.at(), to),
+		}
 	case said == "" && code == http.StatusBadRequest && r.base.Scheme == "http":
 		return r.isNone("it answers with " + response.Status + ", perhaps because it expects https")
 	case said == "" && code < 500:
@@ -174,7 +185,8 @@ func (r *consoleClient) refused(response *http.Response, body []byte) error {
 
 // isNone says that something answers which is no console.
 func (r *consoleClient) isNone(what string) error {
-	return &codeError{exitConfig, fmt.Sprintf("%s is not one of this version of Lockkeeper: %s; name the address that a daemon's configuration has in console: {listen: ...}", r.at(), what)}
+	return &codeError{exitConfig, fmt.Sprintf("%s is not one of this version of Lockkeeper: %s; "+
+		"name the address that a daemon's configuration has in console: {listen: ...}", r.at(), what)}
 }
 
 // silent says why there is no answer.
@@ -195,11 +207,14 @@ func (r *consoleClient) silent(ctx context.Context, err error) error {
 	case errors.As(err, &noTLS), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return &codeError{exitConfig, r.at() + " does not speak TLS; write http:// in its address"}
 	case errors.As(err, &untrusted):
-		return &codeError{exitConfig, fmt.Sprintf("the certificate of %s is not trusted here: %v; SSL_CERT_FILE=FILE names the certificates of authorities to trust", r.at(), err)}
+		return &codeError{exitConfig, fmt.Sprintf("the certificate of %s is not trusted here: %v; "+
+			"SSL_CERT_FILE=FILE names the certificates of authorities to trust", r.at(), err)}
 	case errors.As(err, &name), errors.As(err, &bad):
-		return &codeError{exitConfig, fmt.Sprintf("the certificate of %s is not good for it: %v; write the name that it is for, or renew it", r.at(), err)}
+		return &codeError{exitConfig, fmt.Sprintf(
+			"the certificate of %s is not good for it: %v; write the name that it is for, or renew it", r.at(), err)}
 	}
-	return &codeError{exitNotAcquired, fmt.Sprintf("%s does not answer: %v; check the address, and that the daemon runs with console: {listen: ...}", r.at(), err)}
+	return &codeError{exitNotAcquired, fmt.Sprintf(
+		"%s does not answer: %v; check the address, and that the daemon runs with console: {listen: ...}", r.at(), err)}
 }
 
 func mediaType(response *http.Response) string {

@@ -16,7 +16,9 @@ const wholeLook = 30 * time.Second
 
 // lookAt looks at a lock for a while, or until a signal comes, and returns what
 // is known then of the time since back before.
-func (p *program) lookAt(ctx context.Context, client *lock.Client, scope string, length, back time.Duration) (t live.Timeline, err error) {
+func (p *program) lookAt(
+	ctx context.Context, client *lock.Client, scope string, length, back time.Duration,
+) (t live.Timeline, err error) {
 	// Of a silent ZooKeeper, or one that refuses, this knows at once.
 	if _, err := client.Lock(ctx, scope); err != nil {
 		return t, err
@@ -111,5 +113,8 @@ func noRequests(snap *live.Snapshot, scope string) error {
 }
 
 func neverLocked(scope, next string) error {
-	return &codeError{exitConfig, fmt.Sprintf("lock %q was never locked; look at the spelling: a scope is written in full, and %s", scope, next)}
+	return &codeError{
+		exitConfig,
+		fmt.Sprintf("lock %q was never locked; look at the spelling: a scope is written in full, and %s", scope, next),
+	}
 }

@@ -47,7 +47,8 @@ job may have locks; 78 for a scope or a job that cannot be.`,
 	c.RunE = func(c *cobra.Command, args []string) error { return p.why(c, f, args) }
 	flags := c.Flags()
 	f.file.add(c)
-	flags.StringVar(&f.ifRun, "if-run", "", "say what would happen if this `job` of the configuration file were started now")
+	flags.StringVar(&f.ifRun, "if-run", "",
+		"say what would happen if this `job` of the configuration file were started now")
 	return c
 }
 

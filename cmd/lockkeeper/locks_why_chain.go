@@ -49,11 +49,13 @@ func writeWhyJob(pg page, f *whyFacts) {
 			waits++
 		}
 	}
-	pg.paragraph("", "%s: waits for %s, holds %s (%s)", f.about, words.Count(waits, "lock"), words.Count(holds, "lock"), clock(f.now))
+	pg.paragraph("", "%s: waits for %s, holds %s (%s)",
+		f.about, words.Count(waits, "lock"), words.Count(holds, "lock"), clock(f.now))
 	for i, n := range requests {
 		pg.line("")
 		if i == manyWaiters {
-			pg.paragraph(lead("more"), "%d more of its requests; all of them: lockkeeper locks why %s -o json", len(requests)-i, live.ShellWord(f.about))
+			pg.paragraph(lead("more"),
+				"%d more of its requests; all of them: lockkeeper locks why %s -o json", len(requests)-i, live.ShellWord(f.about))
 			break
 		}
 		writeChain(pg, f, n)
@@ -66,7 +68,8 @@ func writeFrozen(pg page, f *whyFacts, frozen []live.Request) {
 	for i, r := range frozen {
 		pg.line("")
 		if i == manyWaiters {
-			pg.paragraph(lead("frozen"), "%d more; all of them: lockkeeper locks why %s -o json", len(frozen)-i, live.ShellWord(f.about))
+			pg.paragraph(lead("frozen"),
+				"%d more; all of them: lockkeeper locks why %s -o json", len(frozen)-i, live.ShellWord(f.about))
 			break
 		}
 		pg.paragraph(lead("frozen"), "%s, host %s, pid %d", r.Owner, r.Host, r.PID)
@@ -91,13 +94,16 @@ func writeChain(pg page, f *whyFacts, n inspect.WaitNode) {
 	s := f.state(n.Scope)
 	if n.Holds {
 		pg.paragraph(lead("holds"), "%s%s, %s, token %s", n.Scope, f.at(n), live.LevelWords(n.Priority), n.Token)
-		pg.paragraph(whyMargin, "since %s, %s; %s", short(n.Since, s.At), human(s.At.Sub(n.Since)), live.Words{State: s}.Lease(n.Contender))
+		pg.paragraph(whyMargin, "since %s, %s; %s",
+			short(n.Since, s.At), human(s.At.Sub(n.Since)), live.Words{State: s}.Lease(n.Contender))
 		for _, by := range n.PreemptedBy {
 			pg.paragraph(whyMargin, "%s", live.Words{State: s}.Asked(n.Contender, by))
 		}
 		return
 	}
-	pg.paragraph(lead("waits"), "for %s%s as number %d, %s%s, since %s, %s%s", n.Scope, f.at(n), n.Position, live.LevelWords(n.Priority), live.MannerOf(n.Contender), short(n.Joined, s.At), human(s.At.Sub(n.Joined)), live.PatienceOf(n.Contender))
+	pg.paragraph(lead("waits"),
+		"for %s%s as number %d, %s%s, since %s, %s%s", n.Scope, f.at(n), n.Position, live.LevelWords(n.Priority),
+		live.MannerOf(n.Contender), short(n.Joined, s.At), human(s.At.Sub(n.Joined)), live.PatienceOf(n.Contender))
 	for _, text := range (live.Words{State: s}).Bars(n.Contender) {
 		pg.paragraph(whyMargin, "%s", text)
 	}
@@ -112,12 +118,14 @@ func writeObstacles(pg page, f *whyFacts, n inspect.WaitNode, margin string, see
 		s := f.state(e.To.Scope)
 		switch e.Why {
 		case inspect.WaitHeld:
-			pg.paragraph(margin, "held by %s (%s, %s, token %s) since %s; %s", e.To.Owner, live.LevelWords(e.To.Priority), live.Place(e.To.Contender), e.To.Token, short(e.To.Since, s.At), live.Words{State: s}.Lease(e.To.Contender))
+			pg.paragraph(margin, "held by %s (%s, %s, token %s) since %s; %s", e.To.Owner, live.LevelWords(e.To.Priority),
+				live.Place(e.To.Contender), e.To.Token, short(e.To.Since, s.At), live.Words{State: s}.Lease(e.To.Contender))
 		case inspect.WaitAhead:
 			pg.paragraph(margin, "behind %s (%s), number %d", e.To.Owner, live.LevelWords(e.To.Priority), e.To.Position)
 			continue // its holder is printed beside it
 		case inspect.WaitUnder:
-			pg.paragraph(margin, "whose work itself waits for %s as number %d, since %s", e.To.Scope, e.To.Position, short(e.To.Joined, s.At))
+			pg.paragraph(margin,
+				"whose work itself waits for %s as number %d, since %s", e.To.Scope, e.To.Position, short(e.To.Joined, s.At))
 		}
 		if seen[e.To.ID] {
 			pg.paragraph(margin+"  ", "and so on, in a cycle")
@@ -182,13 +190,17 @@ func circleEndWords(c inspect.Circle, now time.Time) string {
 	case e.Cause == inspect.EndWaiting, e.Cause == inspect.EndAcquire:
 		return fmt.Sprintf("it ends by itself %s, when %s gives up %s (%s)", at, e.Waiter.Owner, e.Waiter.Scope, e.Cause)
 	case e.Evicted && e.Cause == inspect.EndLease:
-		return fmt.Sprintf("it ends by itself %s, when %s takes %s from %s, whose lease is over", at, e.Waiter.Owner, e.Holder.Scope, e.Holder.Owner)
+		return fmt.Sprintf("it ends by itself %s, when %s takes %s from %s, whose lease is over",
+			at, e.Waiter.Owner, e.Holder.Scope, e.Holder.Owner)
 	case e.Evicted:
-		return fmt.Sprintf("it ends by itself %s, when %s takes %s from %s by force", at, e.Waiter.Owner, e.Holder.Scope, e.Holder.Owner)
+		return fmt.Sprintf("it ends by itself %s, when %s takes %s from %s by force",
+			at, e.Waiter.Owner, e.Holder.Scope, e.Holder.Owner)
 	case e.Cause == inspect.EndLease:
-		return fmt.Sprintf("it ends by itself %s, when the lease of %s on %s is over and %s preempts it", at, e.Holder.Owner, e.Holder.Scope, e.Waiter.Owner)
+		return fmt.Sprintf("it ends by itself %s, when the lease of %s on %s is over and %s preempts it",
+			at, e.Holder.Owner, e.Holder.Scope, e.Waiter.Owner)
 	}
-	return fmt.Sprintf("it ends by itself %s, when %s preempts %s on %s", at, e.Waiter.Owner, e.Holder.Owner, e.Holder.Scope)
+	return fmt.Sprintf("it ends by itself %s, when %s preempts %s on %s",
+		at, e.Waiter.Owner, e.Holder.Owner, e.Holder.Scope)
 }
 
 // cutReason says why the cut is the least loss.

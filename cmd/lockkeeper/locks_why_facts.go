@@ -42,7 +42,9 @@ type whyFacts struct {
 
 // newWhyFacts joins what is known about a scope or a job.
 func newWhyFacts(about string, states []lock.State) *whyFacts {
-	f := &whyFacts{about: about, states: states, graph: inspect.WaitFor(states), foreseen: map[string]map[string]inspect.Prospect{}}
+	f := &whyFacts{
+		about: about, states: states, graph: inspect.WaitFor(states), foreseen: map[string]map[string]inspect.Prospect{},
+	}
 	f.asked = f.requestsOf(f.graph.Nodes())
 	for _, s := range states {
 		if s.At.After(f.now) {

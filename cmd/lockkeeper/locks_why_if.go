@@ -25,9 +25,10 @@ func (p *program) whyIfRun(c *cobra.Command, f *whyFlags) error {
 	}
 	facts := &whyFacts{}
 	job := *jobOf(cfg, f.ifRun)
-	err = p.withLock(c.Context(), cfg, cfg.Client, anyScope(job), func(ctx context.Context, here *ensemble, home *lock.Client) error {
-		return facts.look(ctx, ensembles{{client: home}}, here, cfg, f.ifRun)
-	})
+	err = p.withLock(c.Context(), cfg, cfg.Client, anyScope(job),
+		func(ctx context.Context, here *ensemble, home *lock.Client) error {
+			return facts.look(ctx, ensembles{{client: home}}, here, cfg, f.ifRun)
+		})
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,9 @@ type ifRunLockView struct {
 }
 
 func newIfRun(f *whyFacts, job jobs.Job) ifRunView {
-	v := ifRunView{Job: job.Name, At: f.now.UTC(), Locks: []ifRunLockView{}, Unread: append([]string{}, f.unread...), job: &job}
+	v := ifRunView{
+		Job: job.Name, At: f.now.UTC(), Locks: []ifRunLockView{}, Unread: append([]string{}, f.unread...), job: &job,
+	}
 	v.Paused = f.overrides.Paused(job.Name, job.Labels)
 	for _, r := range job.Owned() {
 		if r.Job == "" {
@@ -72,7 +75,8 @@ func newIfRun(f *whyFacts, job jobs.Job) ifRunView {
 		r.Terms = effect.Terms
 		lock := ifRunLockView{
 			lockPlanView: newLockPlan(r, new(f.state(r.Scope))), Ensemble: f.ensemble,
-			Overrides: append([]override.Override{}, effect.Applied...), Frozen: effect.Frozen, Bypass: effect.Bypass, asked: asked,
+			Overrides: append([]override.Override{}, effect.Applied...), Frozen: effect.Frozen,
+			Bypass: effect.Bypass, asked: asked,
 		}
 		lock.manual = isManual(job.Schedule)
 		v.Locks = append(v.Locks, lock)
@@ -107,7 +111,9 @@ func writeIfRun(pg page, v ifRunView, now time.Time) {
 			continue
 		case l.Frozen != nil:
 			pg.paragraph(whyMargin, "override: %s", l.Frozen.Summary(now))
-			pg.paragraph(whyMargin, "frozen: it does not get the lock, nor a place in the queue, before %s; then, if nothing had changed:", when(l.Frozen.Until, now))
+			pg.paragraph(whyMargin,
+				"frozen: it does not get the lock, nor a place in the queue, before %s; then, if nothing had changed:",
+				when(l.Frozen.Until, now))
 		}
 		pg.paragraph(whyMargin, "%s", mannerWords(l.requirement, l.manual))
 		var text bytes.Buffer

@@ -50,7 +50,9 @@ func (f *whyFacts) concerns(o override.Override, scopes map[string]bool) bool {
 		case f.isJob():
 			return fits(f.about)
 		default:
-			return slices.ContainsFunc(slices.Concat(s.Holders, s.Waiters), func(c lock.Contender) bool { return fits(c.Owner) })
+			return slices.ContainsFunc(slices.Concat(s.Holders, s.Waiters), func(c lock.Contender) bool {
+				return fits(c.Owner)
+			})
 		}
 	}
 	return false
@@ -72,5 +74,6 @@ func (f *whyFacts) runsUnseen() bool {
 
 // mayBeFrozen reports whether a freeze may keep the job's run out of the queue.
 func (f *whyFacts) mayBeFrozen() bool {
-	return f.runsUnseen() && slices.ContainsFunc(f.inForce(), func(o override.Override) bool { return o.Kind == override.Freeze })
+	return f.runsUnseen() &&
+		slices.ContainsFunc(f.inForce(), func(o override.Override) bool { return o.Kind == override.Freeze })
 }

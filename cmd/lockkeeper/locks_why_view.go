@@ -12,13 +12,15 @@ import (
 // whyView is the answer of locks why in JSON and YAML. The names of fields are a
 // promise to scripts.
 type whyView struct {
-	About     string              `json:"about"`
-	Kind      string              `json:"kind"`               // lock or job
-	Ensemble  string              `json:"ensemble,omitempty"` // that has the lock; "" for a job, and if there is one alone
-	At        *time.Time          `json:"at"`                 // server's clock; null: not read
-	Lock      *live.LockDetail    `json:"lock"`               // null for a job
-	Requests  []whyRequestView    `json:"requests"`
-	Frozen    []live.Request      `json:"frozen"` // requests for the lock, or of the job, that overrides keep out of the queue
+	About string `json:"about"`
+	Kind  string `json:"kind"` // lock or job
+	// that has the lock; "" for a job, and if there is one alone
+	Ensemble string           `json:"ensemble,omitempty"`
+	At       *time.Time       `json:"at"`   // server's clock; null: not read
+	Lock     *live.LockDetail `json:"lock"` // null for a job
+	Requests []whyRequestView `json:"requests"`
+	// requests for the lock, or of the job, that overrides keep out of the queue
+	Frozen    []live.Request      `json:"frozen"`
 	Circles   []live.Circle       `json:"circles"`
 	Overrides []override.Override `json:"overrides"` // that are in force and concern it
 	Approvals []openApprovalView  `json:"approvals"`
@@ -46,8 +48,9 @@ type openApprovalView struct {
 
 func newWhyView(f *whyFacts) whyView {
 	v := whyView{
-		About: f.about, Kind: "lock", At: live.Optional(f.now), Requests: []whyRequestView{}, Frozen: []live.Request{}, Circles: []live.Circle{},
-		Overrides: append([]override.Override{}, f.inForce()...), Approvals: []openApprovalView{}, Unread: append([]string{}, f.unread...),
+		About: f.about, Kind: "lock", At: live.Optional(f.now), Requests: []whyRequestView{}, Frozen: []live.Request{},
+		Circles: []live.Circle{}, Overrides: append([]override.Override{}, f.inForce()...), Approvals: []openApprovalView{},
+		Unread: append([]string{}, f.unread...),
 	}
 	if f.isJob() {
 		v.Kind = "job"
@@ -68,7 +71,8 @@ func newWhyView(f *whyFacts) whyView {
 	}
 	for _, a := range f.open() {
 		v.Approvals = append(v.Approvals, openApprovalView{
-			ID: a.ID, Scope: a.Scope, Requestor: a.Requestor.Owner, Request: a.Requestor.ID, Opened: a.Opened.UTC(), Until: live.Optional(a.Until),
+			ID: a.ID, Scope: a.Scope, Requestor: a.Requestor.Owner, Request: a.Requestor.ID, Opened: a.Opened.UTC(),
+			Until: live.Optional(a.Until),
 		})
 	}
 	return v

@@ -54,7 +54,8 @@ func writeWhyLock(pg page, f *whyFacts) {
 	for i, h := range s.Holders {
 		pg.line("")
 		if i == manyWaiters {
-			pg.paragraph(whyMargin, "%d more hold it; all of them: lockkeeper locks show %s -o wide", len(s.Holders)-i, live.ShellWord(s.Scope))
+			pg.paragraph(whyMargin,
+				"%d more hold it; all of them: lockkeeper locks show %s -o wide", len(s.Holders)-i, live.ShellWord(s.Scope))
 			break
 		}
 		writeWhyHolder(pg, f, s, h, i == 0)
@@ -66,7 +67,8 @@ func writeWhyLock(pg page, f *whyFacts) {
 	for i, prospect := range inspect.Outlook(s) {
 		pg.line("")
 		if i == manyWaiters {
-			pg.paragraph(lead("waiting"), "%d more; all of them: lockkeeper locks show %s -o wide", len(s.Waiters)-i, live.ShellWord(s.Scope))
+			pg.paragraph(lead("waiting"),
+				"%d more; all of them: lockkeeper locks show %s -o wide", len(s.Waiters)-i, live.ShellWord(s.Scope))
 			break
 		}
 		writeWhyWaiter(pg, s, prospect)
@@ -76,7 +78,8 @@ func writeWhyLock(pg page, f *whyFacts) {
 		if i == 0 {
 			pg.line("")
 		}
-		pg.paragraph(map[bool]string{true: lead("before"), false: whyMargin}[i == 0], "%s", live.Words{State: lock.State{At: f.now}}.Eviction(e))
+		pg.paragraph(map[bool]string{true: lead("before"), false: whyMargin}[i == 0], "%s",
+			live.Words{State: lock.State{At: f.now}}.Eviction(e))
 	}
 	if s.Damage != "" {
 		pg.line("")
@@ -200,7 +203,8 @@ func writeWhyWaiter(pg page, s lock.State, p inspect.Prospect) {
 }
 
 func approvalWords(a opstore.Approval, now time.Time) string {
-	text := fmt.Sprintf("%s: %s asks to take %s by force, since %s", a.ID, a.Requestor.Owner, a.Scope, when(a.Opened, now))
+	text := fmt.Sprintf("%s: %s asks to take %s by force, since %s",
+		a.ID, a.Requestor.Owner, a.Scope, when(a.Opened, now))
 	if !a.Until.IsZero() {
 		text += "; it waits for the decision until " + when(a.Until, now)
 	}

@@ -45,7 +45,9 @@ from, so that they are the same whenever they are written.`,
 			Manual:  "Lockkeeper Manual",
 		}
 		if err := doc.GenManTree(manRoot(), header, dir); err != nil {
-			return &codeError{exitConfig, fmt.Sprintf("the pages cannot be written: %v; name a directory that you may write to", err)}
+			return &codeError{
+				exitConfig, fmt.Sprintf("the pages cannot be written: %v; name a directory that you may write to", err),
+			}
 		}
 		return nil
 	})

@@ -36,7 +36,9 @@ type metricsServer struct {
 
 // listenForMetrics takes the address of the file, if it has one. Callers are
 // answered from serve on, and wait until then.
-func listenForMetrics(ctx context.Context, cfg *config.Config, exports *telemetry, logger *slog.Logger) (*metricsServer, error) {
+func listenForMetrics(
+	ctx context.Context, cfg *config.Config, exports *telemetry, logger *slog.Logger,
+) (*metricsServer, error) {
 	address, exported := cfg.Metrics.Listen, exports.metering()
 	if address == "" && len(exported) == 0 {
 		return nil, nil
@@ -45,7 +47,8 @@ func listenForMetrics(ctx context.Context, cfg *config.Config, exports *telemetr
 	if err != nil {
 		return nil, err
 	}
-	locks, err := metrics.NewLocks(endpoint.Meter(), metrics.WithClasses(classesOf(cfg)...), metrics.WithShared(sharedOf(cfg)...), metrics.WithDelay(telemetryDelay))
+	locks, err := metrics.NewLocks(endpoint.Meter(), metrics.WithClasses(classesOf(cfg)...),
+		metrics.WithShared(sharedOf(cfg)...), metrics.WithDelay(telemetryDelay))
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +135,10 @@ func (m *metricsServer) reload(next *config.Config) {
 }
 
 // serve answers until close. ctx ends when the daemon drains.
-func (m *metricsServer) serve(ctx context.Context, cfg *config.Config, client *lock.Client, schedule *scheduler.Scheduler, reloader *config.Reloader, operators *operations) (err error) {
+func (m *metricsServer) serve(
+	ctx context.Context, cfg *config.Config, client *lock.Client, schedule *scheduler.Scheduler,
+	reloader *config.Reloader, operators *operations,
+) (err error) {
 	if m == nil {
 		return nil
 	}
@@ -149,7 +155,8 @@ func (m *metricsServer) serve(ctx context.Context, cfg *config.Config, client *l
 			s := reloader.Status()
 			return metrics.Reload{At: s.At, Generation: s.Generation, OK: s.OK}
 		}),
-		metrics.Overrides(meter, overrideKinds(), []string{string(emergency.File), string(emergency.ZooKeeper)}, operators.measure),
+		metrics.Overrides(meter, overrideKinds(), []string{string(emergency.File), string(emergency.ZooKeeper)},
+			operators.measure),
 		metrics.Build(meter, metrics.Version{Version: build.Version, Commit: build.Commit, Go: build.Go}),
 	)
 	if err != nil {
@@ -222,14 +229,18 @@ func healthOf(ctx context.Context, client *lock.Client) healthView {
 }
 
 // mountHealth has a server answer orchestrators. ctx ends when the daemon drains.
-func mountHealth(ctx context.Context, mux *http.ServeMux, client *lock.Client, operators *operations, observatory *observatory) {
+func mountHealth(
+	ctx context.Context, mux *http.ServeMux, client *lock.Client, operators *operations, observatory *observatory,
+) {
 	mux.Handle("GET /healthz", health.Alive(func() any { return healthOf(ctx, client) }))
 	mux.Handle("GET /readyz", health.Ready(readinessOf(ctx, client, operators, observatory)...))
 }
 
 // readinessOf is all that has to be right for the daemon to run jobs. ctx ends when it
 // drains.
-func readinessOf(ctx context.Context, client *lock.Client, operators *operations, observatory *observatory) []health.Check {
+func readinessOf(
+	ctx context.Context, client *lock.Client, operators *operations, observatory *observatory,
+) []health.Check {
 	return append(health.Session(client.Health),
 		health.Check{Name: "draining", Ask: func() error {
 			if ctx.Err() != nil {
@@ -240,7 +251,8 @@ func readinessOf(ctx context.Context, client *lock.Client, operators *operations
 		health.Check{Name: "overrides", Ask: func() error {
 			switch status := operators.desk.Status(); {
 			case status.Err != nil:
-				return fmt.Errorf("the overrides in ZooKeeper cannot be read or trusted, those before stay in force: %w", status.Err)
+				return fmt.Errorf("the overrides in ZooKeeper cannot be read or trusted, those before stay in force: %w",
+					status.Err)
 			case !status.Known:
 				return errors.New("which overrides ZooKeeper has is not known yet")
 			}

@@ -51,7 +51,9 @@ func readMoment(s string, now time.Time) (time.Time, bool) {
 		return t, true
 	}
 	s = strings.TrimSpace(strings.TrimSuffix(strings.TrimSuffix(s, "Z"), "UTC"))
-	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"} {
+	for _, layout := range []string{
+		"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02",
+	} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t, true
 		}

@@ -85,7 +85,9 @@ func (p *program) withClient(c *cobra.Command, cfg lock.Config, do func(context.
 
 // asOperator lets do work with a client that is an operator; refused says what
 // is not done for others, of whom nothing is on record. cfg may be nil.
-func (p *program) asOperator(c *cobra.Command, client lock.Config, refused string, do func(context.Context, *operator) error, cfg *config.Config) error {
+func (p *program) asOperator(
+	c *cobra.Command, client lock.Config, refused string, do func(context.Context, *operator) error, cfg *config.Config,
+) error {
 	return p.withClient(c, client, func(ctx context.Context, client *lock.Client) error {
 		if err := client.CheckOperator(ctx, refused); err != nil {
 			return err

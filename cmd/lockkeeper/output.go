@@ -73,7 +73,8 @@ func plain(n *yaml.Node) {
 
 // row writes one line of a table.
 func row(w io.Writer, cells ...any) {
-	_, _ = fmt.Fprintln(w, strings.TrimRight(words.Join(cells, "\t", func(cell any) string { return printable(fmt.Sprint(cell)) }), "\t"))
+	_, _ = fmt.Fprintln(w,
+		strings.TrimRight(words.Join(cells, "\t", func(cell any) string { return printable(fmt.Sprint(cell)) }), "\t"))
 }
 
 // printable keeps what others have written into ZooKeeper from playing tricks

@@ -105,7 +105,9 @@ func (p *program) listOverrides(c *cobra.Command, file jobsFile) error {
 
 // keptOut looks at whom overrides may keep out. What cannot be read is left out,
 // and said.
-func (p *program) keptOut(ctx context.Context, client *lock.Client, all []emergency.Active) ([]live.Request, []ticks.State) {
+func (p *program) keptOut(
+	ctx context.Context, client *lock.Client, all []emergency.Active,
+) ([]live.Request, []ticks.State) {
 	is := func(kinds ...override.Kind) bool {
 		return slices.ContainsFunc(all, func(a emergency.Active) bool { return slices.Contains(kinds, a.Kind) })
 	}
@@ -159,7 +161,8 @@ func writeKeptOut(pg page, all []views.Override, now time.Time) {
 // noOverride says that there is none, and what was not read.
 func noOverride(cfg *config.Config) string {
 	if cfg == nil {
-		return "no override is in force in ZooKeeper; name the configuration of the daemons (-f) to see those of its overrides file"
+		return "no override is in force in ZooKeeper; name the configuration of the daemons (-f) to see those of its " +
+			"overrides file"
 	}
 	return "no override is in force"
 }
@@ -170,7 +173,8 @@ func (p *program) overridesOfFile(cfg *config.Config, now time.Time) []override.
 	if cfg == nil || cfg.Emergency.File == "" {
 		return nil
 	}
-	read, err := config.LoadOverrides(cfg.Emergency.File, config.OverridesOptions{Config: cfg, Now: func() time.Time { return now }})
+	read, err := config.LoadOverrides(cfg.Emergency.File,
+		config.OverridesOptions{Config: cfg, Now: func() time.Time { return now }})
 	if err != nil {
 		p.say("%s cannot be used and is left out; lockkeeper override apply --dry-run -f says why", cfg.Emergency.File)
 		return nil
@@ -200,10 +204,12 @@ func inForce(file []override.Override, posted []opstore.PostedOverride, now time
 	return all
 }
 
-func newOverrideView(a emergency.Active, requests []live.Request, jobs []views.JobLabels, now time.Time) views.Override {
+func newOverrideView(
+	a emergency.Active, requests []live.Request, jobs []views.JobLabels, now time.Time,
+) views.Override {
 	return views.Override{
-		Record: a.Record(), Source: string(a.Source), PostedBy: a.PostedBy, PostedAt: a.PostedAt.UTC(), Left: a.Until.Sub(now).Milliseconds(),
-		KeepsOut: views.KeptOutBy(a.Override, requests, jobs),
+		Record: a.Record(), Source: string(a.Source), PostedBy: a.PostedBy, PostedAt: a.PostedAt.UTC(),
+		Left: a.Until.Sub(now).Milliseconds(), KeepsOut: views.KeptOutBy(a.Override, requests, jobs),
 	}
 }
 
@@ -231,7 +237,8 @@ func writeOverrides(pg page, all []emergency.Active, now time.Time) {
 			if !a.PostedAt.IsZero() {
 				posted = short(a.PostedAt, now)
 			}
-			g.row(a.ID, a.Kind, a.Match.String(), cmp.Or(what, "-"), until, a.By, a.Source, cmp.Or(a.PostedBy, "-"), posted, a.Reason)
+			g.row(a.ID, a.Kind, a.Match.String(), cmp.Or(what, "-"), until, a.By, a.Source, cmp.Or(a.PostedBy, "-"),
+				posted, a.Reason)
 		case pg.width < fewColumns:
 			if what != "" {
 				what = ": " + what
@@ -256,7 +263,10 @@ func overrideWhat(o override.Override) string {
 	for _, t := range []struct {
 		name string
 		d    *time.Duration
-	}{{"waiting", o.WaitingTimeout}, {"lease", o.LeaseTimeout}, {"cleanup", o.CleanupTimeout}, {"acquire", o.AcquireTimeout}} {
+	}{
+		{"waiting", o.WaitingTimeout}, {"lease", o.LeaseTimeout}, {"cleanup", o.CleanupTimeout},
+		{"acquire", o.AcquireTimeout},
+	} {
 		if t.d != nil {
 			parts = append(parts, t.name+" "+human(*t.d))
 		}
@@ -297,12 +307,17 @@ func (p *program) clearOverride(c *cobra.Command, file jobsFile, by operatorFlag
 	}
 	id := args[0]
 	var was override.Override
-	err = p.asOperator(c, client, fmt.Sprintf("override %q not cleared", id), func(ctx context.Context, o *operator) (err error) {
-		was, _, err = o.Clear(ctx, id, emergency.By{Name: by.name(o.client), Reason: by.reason})
-		return err
-	}, cfg)
-	if errors.As(err, new(*opstore.NoOverrideError)) && slices.ContainsFunc(p.overridesOfFile(cfg, time.Now()), func(o override.Override) bool { return o.ID == id }) {
-		return &codeError{code: exitConfig, text: fmt.Sprintf("override %q not cleared: it is one of the file %s; take it out there", id, cfg.Emergency.File)}
+	err = p.asOperator(c, client, fmt.Sprintf("override %q not cleared", id),
+		func(ctx context.Context, o *operator) (err error) {
+			was, _, err = o.Clear(ctx, id, emergency.By{Name: by.name(o.client), Reason: by.reason})
+			return err
+		}, cfg)
+	if errors.As(err, new(*opstore.NoOverrideError)) &&
+		slices.ContainsFunc(p.overridesOfFile(cfg, time.Now()), func(o override.Override) bool { return o.ID == id }) {
+		return &codeError{
+			code: exitConfig,
+			text: fmt.Sprintf("override %q not cleared: it is one of the file %s; take it out there", id, cfg.Emergency.File),
+		}
 	}
 	if err != nil {
 		return err

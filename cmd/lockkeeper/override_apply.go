@@ -78,10 +78,13 @@ func (f *applyFlags) add(c *cobra.Command) {
 	flags.SortFlags = false
 	flags.StringVarP(&f.file, "file", "f", "", "apply all overrides of this `file`, or none")
 	flags.StringVar(&f.one.kind, "kind", "", "`kind` of the override, see above")
-	flags.StringVarP(&f.one.scope, "scope", "s", "", "`scope` that it concerns; * stands for any text, ? for one character")
+	flags.StringVarP(&f.one.scope, "scope", "s", "",
+		"`scope` that it concerns; * stands for any text, ? for one character")
 	flags.StringVar(&f.one.job, "job", "", "`job` that it concerns, or another owner; a pattern as well")
-	flags.Var(&f.one.labels, "label", "`name=value` that the jobs that it concerns have; several times for several labels")
-	flags.VarPF(&f.one.all, "all", "", "it matches everything; needed without --scope, --job and --label").NoOptDefVal = "true"
+	flags.Var(&f.one.labels, "label",
+		"`name=value` that the jobs that it concerns have; several times for several labels")
+	flags.VarPF(&f.one.all, "all", "",
+		"it matches everything; needed without --scope, --job and --label").NoOptDefVal = "true"
 	flags.Var(&f.one.below, "below", "it concerns requests with a priority below this `level`")
 	flags.Var(&f.one.above, "above", "it concerns requests with a priority above this `level`")
 	f.one.forHow.positive = "2h"
@@ -89,8 +92,10 @@ func (f *applyFlags) add(c *cobra.Command) {
 	flags.Var(&f.one.until, "until", "when it ends: `time` as 15:04, 2006-01-02 15:04 (UTC) or RFC 3339")
 	f.one.add(c, "it is applied")
 	flags.Var(&f.one.priority, "priority", "boost, cap: the `level` of the requests, 0 to 2147483646, or emergency")
-	flags.VarPF(&f.one.forceful, "forceful", "", "boost: take locks by force; cap, with =false: do not").NoOptDefVal = "true"
-	flags.Var(&f.one.waiting, "waiting", "boost: at most, cap, extend: at least; hold, preempt-now: the most that holders get to clean up")
+	flags.VarPF(&f.one.forceful, "forceful", "",
+		"boost: take locks by force; cap, with =false: do not").NoOptDefVal = "true"
+	flags.Var(&f.one.waiting, "waiting",
+		"boost: at most, cap, extend: at least; hold, preempt-now: the most that holders get to clean up")
 	flags.Var(&f.one.lease, "lease", "extend: at least this lease timeout")
 	flags.Var(&f.one.cleanup, "cleanup", "extend: at least this cleanup timeout")
 	flags.Var(&f.one.acquire, "acquire", "extend: at least this acquire timeout")
@@ -138,7 +143,10 @@ func (p *program) applyOverrides(c *cobra.Command, f *applyFlags, args []string)
 func (p *program) checkApply(c *cobra.Command, f *applyFlags, args []string) {
 	f.one.isForceful = c.Flags().Changed("forceful")
 	described := 0
-	for _, flag := range []string{"kind", "scope", "job", "label", "all", "below", "above", "for", "until", "reason", "by", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"} {
+	for _, flag := range []string{
+		"kind", "scope", "job", "label", "all", "below", "above", "for", "until", "reason", "by", "priority", "forceful",
+		"waiting", "lease", "cleanup", "acquire", "token",
+	} {
 		if c.Flags().Changed(flag) {
 			described++
 			if f.file != "" {
@@ -173,7 +181,9 @@ func isFile(name string) bool {
 }
 
 // overridesToApply reads them, and checks all.
-func (p *program) overridesToApply(c *cobra.Command, f *applyFlags, cfg *config.Config, limits override.Limits, client *lock.Client, args []string) ([]override.Override, error) {
+func (p *program) overridesToApply(
+	c *cobra.Command, f *applyFlags, cfg *config.Config, limits override.Limits, client *lock.Client, args []string,
+) ([]override.Override, error) {
 	if f.file == "" {
 		o := f.one.override(args[0], limits.Now, cmp.Or(f.one.name(client), userAtHost()))
 		p.problems.addOverride(o.Validate(limits))
@@ -183,7 +193,8 @@ func (p *program) overridesToApply(c *cobra.Command, f *applyFlags, cfg *config.
 		p.problems.add(fmt.Sprintf("--file: %s is not there; name a file of overrides", f.file))
 		return nil, p.usage(c)
 	}
-	read, err := config.LoadOverrides(f.file, config.OverridesOptions{Config: cfg, Now: func() time.Time { return limits.Now }})
+	read, err := config.LoadOverrides(f.file,
+		config.OverridesOptions{Config: cfg, Now: func() time.Time { return limits.Now }})
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +209,10 @@ func (p *program) overridesToApply(c *cobra.Command, f *applyFlags, cfg *config.
 
 // applyAll shows what overrides concern right now, puts them on record, and in
 // force.
-func (p *program) applyAll(ctx context.Context, o *operator, all []override.Override, now time.Time, f *applyFlags, cfg *config.Config, others ensembles) error {
+func (p *program) applyAll(
+	ctx context.Context, o *operator, all []override.Override, now time.Time, f *applyFlags, cfg *config.Config,
+	others ensembles,
+) error {
 	dryRun := f.dryRun.is
 	around, err := lookAround(ctx, o.client, all)
 	if err != nil {
@@ -211,7 +225,9 @@ func (p *program) applyAll(ctx context.Context, o *operator, all []override.Over
 	views := make([]appliedView, len(all))
 	for i, one := range all {
 		views[i] = appliedView{Record: one.Record(), Applied: !dryRun, Concerns: concerns[i], Unreadable: around.left}
-		if at := slices.IndexFunc(posted, func(p opstore.PostedOverride) bool { return p.Override.ID == one.ID && now.Before(p.Override.Until) }); at >= 0 {
+		if at := slices.IndexFunc(posted, func(p opstore.PostedOverride) bool {
+			return p.Override.ID == one.ID && now.Before(p.Override.Until)
+		}); at >= 0 {
 			views[i].Was = &posted[at].Override
 		}
 	}

@@ -56,7 +56,9 @@ func jobsThatAre(cfg *config.Config, ticks []ticks.State) []views.JobLabels {
 
 // concernsOf returns whom an override meets right now. Labels of requests are not
 // known here: those of the jobs with the same name are taken.
-func concernsOf(o override.Override, states []lock.State, frozen []lock.FrozenRequest, jobs []views.JobLabels) []concern {
+func concernsOf(
+	o override.Override, states []lock.State, frozen []lock.FrozenRequest, jobs []views.JobLabels,
+) []concern {
 	concerns := []concern{}
 	set := override.Set{o}
 	if o.Kind == override.Pause {

@@ -103,7 +103,8 @@ func (p *program) addFlagsOf(f *overrideFlags, args []string) {
 		flag  *duration
 		value **time.Duration
 	}{
-		{&f.waiting, &probe.WaitingTimeout}, {&f.lease, &probe.LeaseTimeout}, {&f.cleanup, &probe.CleanupTimeout}, {&f.acquire, &probe.AcquireTimeout},
+		{&f.waiting, &probe.WaitingTimeout}, {&f.lease, &probe.LeaseTimeout}, {&f.cleanup, &probe.CleanupTimeout},
+		{&f.acquire, &probe.AcquireTimeout},
 	} {
 		if t.flag.bad != "" {
 			*t.value = new(time.Second)
@@ -112,7 +113,8 @@ func (p *program) addFlagsOf(f *overrideFlags, args []string) {
 	switch forAll := probe.ForAll(); {
 	case p.unclear:
 	case forAll && !f.all.is:
-		p.problems.add(fmt.Sprintf("--all is missing: neither --scope nor --job nor --label limits this %s, and it would match everything; give one of them, or --all", probe.Kind))
+		p.problems.add(fmt.Sprintf("--all is missing: neither --scope nor --job nor --label limits this %s, "+
+			"and it would match everything; give one of them, or --all", probe.Kind))
 	case !forAll && f.all.is && (f.scope != "" || f.job != "" || len(f.labels.is) > 0):
 		p.problems.add("--all: --scope, --job or --label says that it concerns less; leave that out, or --all")
 	}
@@ -134,8 +136,8 @@ func (f *overrideFlags) override(id string, now time.Time, by string) override.O
 			Scope: f.scope, Job: f.job, Labels: f.labels.is, PriorityBelow: f.below.level(), PriorityAbove: f.above.level(),
 		},
 		Priority:       f.priority.level(),
-		WaitingTimeout: f.waiting.limit(), LeaseTimeout: f.lease.limit(), CleanupTimeout: f.cleanup.limit(), AcquireTimeout: f.acquire.limit(),
-		Token: f.token,
+		WaitingTimeout: f.waiting.limit(), LeaseTimeout: f.lease.limit(), CleanupTimeout: f.cleanup.limit(),
+		AcquireTimeout: f.acquire.limit(), Token: f.token,
 	}
 	if f.isForceful {
 		o.Forceful = &f.forceful.is

@@ -59,7 +59,8 @@ releases it.`,
 	flags := c.PersistentFlags()
 	p.zookeeper.add(flags)
 	p.output = choice{is: "table", of: []string{"table", "wide", "json", "yaml"}}
-	flags.VarP(&p.output, "output", "o", "`format` of what locks, top, jobs, override, approvals, group, audit, config explain, dashboards ls, doctor, init, bench, gc and version write: "+p.output.list())
+	flags.VarP(&p.output, "output", "o", "`format` of what locks, top, jobs, override, approvals, group, audit, "+
+		"config explain, dashboards ls, doctor, init, bench, gc and version write: "+p.output.list())
 	p.logging.add(flags)
 
 	p.group(c)
@@ -68,8 +69,12 @@ releases it.`,
 		commands []*cobra.Command
 	}{
 		{"Run something under locks:", []*cobra.Command{p.exec(), p.run(), p.lockGroup(), p.dev()}},
-		{"See what happens, and change it:", []*cobra.Command{p.top(), p.locks(), p.jobs(), p.override(), p.approvals(), p.audit()}},
-		{"Check, before it happens:", []*cobra.Command{p.config(), p.initRoot(), p.doctor(), p.healthcheck(), p.bench(), p.gc(), p.dashboards(), p.version()}},
+		{"See what happens, and change it:", []*cobra.Command{
+			p.top(), p.locks(), p.jobs(), p.override(), p.approvals(), p.audit(),
+		}},
+		{"Check, before it happens:", []*cobra.Command{
+			p.config(), p.initRoot(), p.doctor(), p.healthcheck(), p.bench(), p.gc(), p.dashboards(), p.version(),
+		}},
 		{"Set up your shell:", []*cobra.Command{p.completion()}},
 	} {
 		c.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
@@ -148,7 +153,9 @@ func (p *program) group(c *cobra.Command) {
 
 // command lets c run do. names says which arguments there must be. do looks for
 // what else is wrong with the command line, and then calls usage.
-func (p *program) command(c *cobra.Command, names []string, do func(c *cobra.Command, args []string) error) *cobra.Command {
+func (p *program) command(
+	c *cobra.Command, names []string, do func(c *cobra.Command, args []string) error,
+) *cobra.Command {
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
 		p.checkArgs(c, args, names)

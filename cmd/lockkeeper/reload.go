@@ -18,7 +18,10 @@ type reloads struct {
 }
 
 // reload keeps the jobs up to date with the file until ctx ends.
-func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *scheduler.Scheduler, operators *operations, exposed *metricsServer, hangup <-chan os.Signal, manager *serviceManager, logger *slog.Logger) (*reloads, error) {
+func (p *program) reload(
+	ctx context.Context, cfg *config.Config, schedule *scheduler.Scheduler, operators *operations, exposed *metricsServer,
+	hangup <-chan os.Signal, manager *serviceManager, logger *slog.Logger,
+) (*reloads, error) {
 	reloader, err := config.NewReloader(config.ReloadConfig{
 		Apply: func(_ context.Context, next *config.Config, _ config.Diff) error {
 			_, err := schedule.Reconcile(ownJobs(next))
@@ -41,7 +44,8 @@ func (p *program) reload(ctx context.Context, cfg *config.Config, schedule *sche
 				return errors.New("the file has no jobs any more; stop the daemon instead")
 			}
 			if len(next.Schedules) > 0 && operators.schedules == nil {
-				return errors.New("the Temporal server is to start jobs by itself, and none before; start the daemon anew for that")
+				return errors.New(
+					"the Temporal server is to start jobs by itself, and none before; start the daemon anew for that")
 			}
 			return nil
 		},

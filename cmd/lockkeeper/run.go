@@ -67,12 +67,15 @@ when the address of the metrics or of the console is taken.`,
 			return err
 		}
 		if len(cfg.Jobs) == 0 {
-			return &usageError{command: c.CommandPath(), problems: problems{file + " has no jobs; write the section jobs, or join its groups: lockkeeper group join"}}
+			return &usageError{command: c.CommandPath(), problems: problems{
+				file + " has no jobs; write the section jobs, or join its groups: lockkeeper group join",
+			}}
 		}
 		return p.serve(c.Context(), cfg)
 	})
 	c.Flags().StringVarP(&file, "file", "f", defaultFile, "configuration `file`")
-	c.Flags().BoolVar(&p.daemon.TemporalSchedules, "temporal-schedules", false, "make jobs that start workflows schedules of the Temporal server, as temporal: {schedules: true}")
+	c.Flags().BoolVar(&p.daemon.TemporalSchedules, "temporal-schedules", false,
+		"make jobs that start workflows schedules of the Temporal server, as temporal: {schedules: true}")
 	return c
 }
 
@@ -101,11 +104,15 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	for _, warning := range cfg.Warnings {
 		logger.Warn("configuration", "problem", warning.String())
 	}
-	d := &daemon{program: p, cfg: cfg, logger: logger, exports: exports, manager: newServiceManager(logger), hangup: make(chan os.Signal, 1)}
+	d := &daemon{
+		program: p, cfg: cfg, logger: logger, exports: exports, manager: newServiceManager(logger),
+		hangup: make(chan os.Signal, 1),
+	}
 	signal.Notify(d.hangup, syscall.SIGHUP)
 	defer signal.Stop(d.hangup)
 	ctx, again, stop := untilSignals(ctx, func(sig syscall.Signal) {
-		logger.Info("draining; a second signal, a second later, cancels what runs, a third one stops at once", "signal", sig.String())
+		logger.Info("draining; a second signal, a second later, cancels what runs, a third one stops at once",
+			"signal", sig.String())
 	}, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	var err error
@@ -144,14 +151,19 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	logger.Info("lockkeeper starts", "version", buildVersion().Version, "file", cfg.File, "jobs", len(cfg.Jobs),
-		"zookeeper", strings.Join(cfg.Client.Servers, ",")+cfg.Client.Chroot, "root", cfg.Client.Root, "ensembles", len(cfg.Ensembles))
+		"zookeeper", strings.Join(cfg.Client.Servers, ",")+cfg.Client.Chroot, "root", cfg.Client.Root,
+		"ensembles", len(cfg.Ensembles))
 	return d.run(ctx, again, stop)
 }
 
 // newScheduler returns a guard, and a scheduler with the jobs of cfg; measured may
 // be nil.
-func newScheduler(router *lock.Router, cfg *config.Config, logger *slog.Logger, tracer *traces.Tracer, measured lockguard.Observer, operators *operations, more ...lockguard.Option) (*lockguard.Guard, *scheduler.Scheduler, error) {
-	options := slices.Concat(tracer.Options(), operators.options(), []lockguard.Option{lockguard.WithObserver(lockEvents(logger)), lockguard.WithLogger(logger)}, more)
+func newScheduler(
+	router *lock.Router, cfg *config.Config, logger *slog.Logger, tracer *traces.Tracer, measured lockguard.Observer,
+	operators *operations, more ...lockguard.Option,
+) (*lockguard.Guard, *scheduler.Scheduler, error) {
+	options := slices.Concat(tracer.Options(), operators.options(),
+		[]lockguard.Option{lockguard.WithObserver(lockEvents(logger)), lockguard.WithLogger(logger)}, more)
 	if measured != nil {
 		options = append(options, lockguard.WithObserver(measured))
 	}
@@ -160,7 +172,10 @@ func newScheduler(router *lock.Router, cfg *config.Config, logger *slog.Logger, 
 		return nil, nil, err
 	}
 	client := router.Home()
-	settings := scheduler.Config{Begin: tracer.Run, Drain: cfg.Drain, Guard: guard, Ledger: client.TickLedger(""), Logger: logger, Overrides: operators.desk}
+	settings := scheduler.Config{
+		Begin: tracer.Run, Drain: cfg.Drain, Guard: guard, Ledger: client.TickLedger(""), Logger: logger,
+		Overrides: operators.desk,
+	}
 	if cfg.Scheduler.Spread {
 		settings.Spread, settings.SpreadStrategy = scheduler.SpreadOver(client, cfg.Scheduler.Name), cfg.Scheduler.Strategy
 	}

@@ -29,7 +29,8 @@ func newWorkflowApprovals(cfg *config.Config, locks lock.Config, logger *slog.Lo
 	}
 	w := &workflowApprovals{server: server, where: *cfg.Approvals.Temporal, log: logger}
 	w.Approvals, err = temporal.NewApprovals(temporal.ApprovalsConfig{
-		Client: server, Escalation: w.where.Escalation, Logger: logger, Root: locks.Chroot + locks.Root, TaskQueue: w.where.TaskQueue,
+		Client: server, Escalation: w.where.Escalation, Logger: logger, Root: locks.Chroot + locks.Root,
+		TaskQueue: w.where.TaskQueue,
 	})
 	if err != nil {
 		server.Close()
@@ -54,8 +55,9 @@ func (w *workflowApprovals) escalate(ctx context.Context, auditor lockguard.Audi
 	w.log.Error("an approval is escalated", "approval", q.ID, "to", e.To, "scope", q.Scope,
 		"requestor", q.Requestor.Owner, "until", e.Until.Format(time.RFC3339))
 	entry := opstore.AuditEntry{
-		Action: opstore.AuditApprovalEscalate, Phase: opstore.AuditOutcome, Scope: q.Scope, Job: q.Job, By: q.Requestor.Owner, Approval: q.ID,
-		Reason: q.Reason, Requestor: &q.Requestor, Victims: q.Holders, After: map[string]string{"escalated_to": e.To}, Result: opstore.AuditDone,
+		Action: opstore.AuditApprovalEscalate, Phase: opstore.AuditOutcome, Scope: q.Scope, Job: q.Job,
+		By: q.Requestor.Owner, Approval: q.ID, Reason: q.Reason, Requestor: &q.Requestor, Victims: q.Holders,
+		After: map[string]string{"escalated_to": e.To}, Result: opstore.AuditDone,
 	}
 	return auditor.Audit(ctx, entry)
 }
@@ -82,7 +84,8 @@ func (w *workflowApprovals) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := w.Close(ctx); err != nil {
-		w.log.Warn("questions may stay open until their deadline although their decisions are no longer needed", "error", err)
+		w.log.Warn("questions may stay open until their deadline although their decisions are no longer needed",
+			"error", err)
 	}
 }
 

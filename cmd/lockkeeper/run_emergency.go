@@ -45,10 +45,13 @@ func newOperations(client *lock.Client, cfg *config.Config, logger *slog.Logger)
 		return nil, &codeError{exitConfig, fmt.Sprintf("%s: audit.file: %v", cfg.File, err)}
 	}
 	o.desk, err = emergency.NewDesk(emergency.DeskConfig{
-		Board: emergency.FromBoard(client.Overrides()), Limits: cfg.Emergency.Limits(time.Time{}), Logger: logger, Now: client.Now,
+		Board: emergency.FromBoard(client.Overrides()), Limits: cfg.Emergency.Limits(time.Time{}), Logger: logger,
+		Now: client.Now,
 	})
 	if err == nil {
-		o.file, err = config.NewOverridesReloader(config.OverridesReloadConfig{Apply: o.desk.SetFile, Config: cfg, Logger: logger, Now: client.Now})
+		o.file, err = config.NewOverridesReloader(config.OverridesReloadConfig{
+			Apply: o.desk.SetFile, Config: cfg, Logger: logger, Now: client.Now,
+		})
 	}
 	if err == nil && cfg.Approvals.Asked {
 		err = o.newApprovals(cfg)
@@ -125,8 +128,11 @@ func (o *operations) start(ctx context.Context, guard *lockguard.Guard) error {
 		o.log.Warn("overrides in ZooKeeper not read yet; the daemon starts without", "waited", firstLook)
 	}
 	err = o.desk.Status().Err
-	if errors.As(err, new(*lock.ListsError)) || errors.As(err, new(*lock.AccessError)) || errors.As(err, new(*lock.RecordError)) {
-		return &codeError{exitConfig, fmt.Sprintf("no job is run, as it is not known whether operators have frozen some: %v", err)}
+	if errors.As(err, new(*lock.ListsError)) || errors.As(err, new(*lock.AccessError)) ||
+		errors.As(err, new(*lock.RecordError)) {
+		return &codeError{
+			exitConfig, fmt.Sprintf("no job is run, as it is not known whether operators have frozen some: %v", err),
+		}
 	}
 	return nil
 }

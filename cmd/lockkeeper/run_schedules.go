@@ -41,7 +41,9 @@ type schedulesKeeper struct {
 }
 
 // newSchedulesKeeper returns nil when no job of the file is a schedule there.
-func newSchedulesKeeper(client *lock.Client, cfg *config.Config, desk *emergency.Desk, logger *slog.Logger) (*schedulesKeeper, error) {
+func newSchedulesKeeper(
+	client *lock.Client, cfg *config.Config, desk *emergency.Desk, logger *slog.Logger,
+) (*schedulesKeeper, error) {
 	if !cfg.TemporalSchedules.Asked && len(cfg.Schedules) == 0 {
 		return nil, nil //nolint:nilnil // there is nothing to keep
 	}
@@ -50,7 +52,8 @@ func newSchedulesKeeper(client *lock.Client, cfg *config.Config, desk *emergency
 		return nil, err
 	}
 	k := &schedulesKeeper{
-		log: logger, server: server, ledger: client.TickLedger(""), desk: desk, all: cfg.Schedules, poke: make(chan struct{}, 1),
+		log: logger, server: server, ledger: client.TickLedger(""), desk: desk, all: cfg.Schedules,
+		poke: make(chan struct{}, 1),
 	}
 	k.keep, err = temporal.NewSchedules(temporal.SchedulesConfig{
 		Client: server, Logger: logger, Orphans: cfg.TemporalSchedules.Orphans, Paused: k.whyPaused,
@@ -130,7 +133,8 @@ func (k *schedulesKeeper) leaveOut(left []lock.Unreadable, all []temporal.Schedu
 			continue
 		}
 		if k.unread[u.Name] = u.String(); before[u.Name] != u.String() {
-			k.log.Error("a schedule on the Temporal server is paused until the record of its job in ZooKeeper can be read", "job", u.Name, "node", u.Path, "why", u.Reason)
+			k.log.Error("a schedule on the Temporal server is paused until the record of its job in ZooKeeper can be read",
+				"job", u.Name, "node", u.Path, "why", u.Reason)
 		}
 	}
 }

@@ -64,7 +64,8 @@ func newServiceManager(logger *slog.Logger) *serviceManager {
 	if err != nil {
 		logger.Warn("the watchdog of the service manager is not served", "error", err)
 	}
-	return &serviceManager{log: logger, socket: &net.UnixAddr{Name: name, Net: "unixgram"}, watchdog: max(interval, 0)} // a huge one overflows
+	// a huge one overflows
+	return &serviceManager{log: logger, socket: &net.UnixAddr{Name: name, Net: "unixgram"}, watchdog: max(interval, 0)}
 }
 
 // send sends one message. The library's SdNotify reads the name of the socket from the environment each time.
@@ -129,7 +130,8 @@ func (m *serviceManager) stopping(limit time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.status = m.statusLine()
-	m.send(fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d\nSTATUS=%s", sd.SdNotifyStopping, (limit + stopMargin).Microseconds(), m.status))
+	m.send(fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d\nSTATUS=%s",
+		sd.SdNotifyStopping, (limit + stopMargin).Microseconds(), m.status))
 }
 
 // tell tells what the daemon does, if that has changed.
@@ -185,7 +187,8 @@ func (m *serviceManager) statusLine() string {
 		running += s.Running
 	}
 	health := healthOf(d.ctx, d.client)
-	line := fmt.Sprintf("%s, %s; ZooKeeper: %s", words.Count(len(all), "job"), words.Count(running, "run"), health.ZooKeeper)
+	line := fmt.Sprintf("%s, %s; ZooKeeper: %s",
+		words.Count(len(all), "job"), words.Count(running, "run"), health.ZooKeeper)
 	if d.ctx.Err() != nil {
 		line = "draining; " + line
 	}

@@ -13,7 +13,9 @@ import (
 
 // untilSignals returns a context that ends with the first of the given signals,
 // of which it tells, and a channel that gets the later ones.
-func untilSignals(ctx context.Context, first func(syscall.Signal), of ...os.Signal) (_ context.Context, again <-chan syscall.Signal, stop func()) {
+func untilSignals(
+	ctx context.Context, first func(syscall.Signal), of ...os.Signal,
+) (_ context.Context, again <-chan syscall.Signal, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	received := make(chan os.Signal, 4)
 	signal.Notify(received, of...)

@@ -169,7 +169,8 @@ func (t *telemetry) addTraces(ctx context.Context) error {
 		options = append(options, sdktrace.WithBatchTimeout(exportEvery))
 	}
 	sampler, err := samplerOf(os.Getenv("OTEL_TRACES_SAMPLER"), os.Getenv("OTEL_TRACES_SAMPLER_ARG"))
-	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(t.resource), sdktrace.WithBatcher(exporter, options...), sdktrace.WithSampler(sampler))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(t.resource), sdktrace.WithBatcher(exporter, options...),
+		sdktrace.WithSampler(sampler))
 	t.provider, t.on = provider, true
 	t.ends = append(t.ends, func(ctx context.Context) error {
 		for _, tracer := range t.tracers {
@@ -186,7 +187,8 @@ func (t *telemetry) addMetrics(ctx context.Context) error {
 	case !isAsked("METRICS"):
 		return nil
 	case os.Getenv("OTEL_METRICS_EXPORTER") == "prometheus":
-		return errors.New(`OTEL_METRICS_EXPORTER=prometheus: Prometheus finds metrics where metrics: {listen: "127.0.0.1:9464"} says, in the file of the daemon`)
+		return errors.New(
+			`OTEL_METRICS_EXPORTER=prometheus: Prometheus finds metrics where metrics: {listen: "127.0.0.1:9464"} says, in the file of the daemon`)
 	}
 	zeros := &t.zeros
 	if !isCumulative(os.Getenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE")) {
@@ -236,9 +238,11 @@ func (p *program) addLogs(ctx context.Context, t *telemetry) error {
 	if os.Getenv("OTEL_BLRP_SCHEDULE_DELAY") == "" {
 		options = append(options, sdklog.WithExportInterval(exportEvery))
 	}
-	provider := sdklog.NewLoggerProvider(sdklog.WithResource(t.resource), sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter, options...)))
+	provider := sdklog.NewLoggerProvider(sdklog.WithResource(t.resource),
+		sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter, options...)))
 	t.logs = true
 	t.ends = append(t.ends, provider.Shutdown)
-	p.logging.export = unitKeys{otelslog.NewHandler("github.com/lockkeeper/lockkeeper/cmd/lockkeeper", otelslog.WithLoggerProvider(provider))}
+	p.logging.export = unitKeys{otelslog.NewHandler("github.com/lockkeeper/lockkeeper/cmd/lockkeeper",
+		otelslog.WithLoggerProvider(provider))}
 	return nil
 }

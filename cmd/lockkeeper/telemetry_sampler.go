@@ -30,7 +30,9 @@ func samplerOf(name, arg string) (sdk.Sampler, error) {
 		}
 	case "":
 	default:
-		err = fmt.Errorf("OTEL_TRACES_SAMPLER: %q is not known; write always_on, always_off, traceidratio, or parentbased_ and one of them", name)
+		err = fmt.Errorf(
+			"OTEL_TRACES_SAMPLER: %q is not known; write always_on, always_off, traceidratio, or parentbased_ and one of them",
+			name)
 	}
 	switch {
 	case sampler == nil:

@@ -96,7 +96,8 @@ func (p *program) showTop(c *cobra.Command, f *topFlags) error {
 		if err != nil {
 			return err
 		}
-		boards.all = append(boards.all, topBoard{Board: board, ensemble: e.name, is: e.is, now: e.client.Now, over: new(atomic.Pointer[live.Blind])})
+		boards.all = append(boards.all,
+			topBoard{Board: board, ensemble: e.name, is: e.is, now: e.client.Now, over: new(atomic.Pointer[live.Blind])})
 	}
 	return watchTop(ctx, boards, p.stdin, out, topLook())
 }

@@ -30,7 +30,8 @@ func watchTop(ctx context.Context, boards topBoards, in, out *os.File, look top.
 	defer stop(nil)
 	w := &topWatch{
 		boards: boards, look: look,
-		typed: make(chan []byte), changed: make(chan struct{}, 1), ended: make(chan error, 3), crashed: make(chan topCrash, 3),
+		typed: make(chan []byte), changed: make(chan struct{}, 1), ended: make(chan error, 3),
+		crashed: make(chan topCrash, 3),
 	}
 	t, err := openTopTerminal(in, out)
 	if err != nil {

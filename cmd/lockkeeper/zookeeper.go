@@ -39,19 +39,26 @@ type zookeeperFlags struct {
 const defaultServers = "localhost:2181"
 
 func (z *zookeeperFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&z.servers, "zk", "", "ZooKeeper `servers`, host:port[,host:port][/chroot] (env LOCKKEEPER_ZK, default "+defaultServers+")")
+	flags.StringVar(&z.servers, "zk", "",
+		"ZooKeeper `servers`, host:port[,host:port][/chroot] (env LOCKKEEPER_ZK, default "+defaultServers+")")
 	flags.StringVar(&z.root, "root", "", "`node` that everything lives under (env LOCKKEEPER_ROOT, default /lockkeeper)")
 	z.sessionTimeout.positive = "15s"
 	flags.Var(&z.sessionTimeout, "zk-session-timeout", "how soon the locks of a dead process are freed (default 15s)")
 	flags.StringVar(&z.digestFile, "zk-digest-file", "", "`file` with user:password (env LOCKKEEPER_ZK_DIGEST_FILE)")
 	flags.VarPF(&z.tls, "zk-tls", "", "use TLS, with the system's certificate authorities").NoOptDefVal = "true"
-	flags.StringVar(&z.caFile, "zk-ca-file", "", "use TLS, with the certificate authorities of this `file` (env LOCKKEEPER_ZK_CA_FILE)")
-	flags.StringVar(&z.certFile, "zk-cert-file", "", "`file` with the certificate of this client (env LOCKKEEPER_ZK_CERT_FILE)")
+	flags.StringVar(&z.caFile, "zk-ca-file", "",
+		"use TLS, with the certificate authorities of this `file` (env LOCKKEEPER_ZK_CA_FILE)")
+	flags.StringVar(&z.certFile, "zk-cert-file", "",
+		"`file` with the certificate of this client (env LOCKKEEPER_ZK_CERT_FILE)")
 	flags.StringVar(&z.keyFile, "zk-key-file", "", "`file` with its private key (env LOCKKEEPER_ZK_KEY_FILE)")
-	flags.VarPF(&z.x509, "zk-x509", "", "ZooKeeper knows this client by its certificate (env LOCKKEEPER_ZK_X509)").NoOptDefVal = "true"
-	flags.StringArrayVar(&z.operators, "zk-operators", nil, "`who` may apply overrides and decide, as lockkeeper config operator prints it; may be given again (env LOCKKEEPER_ZK_OPERATORS, separated by semicolons)")
-	flags.StringArrayVar(&z.contenders, "zk-contenders", nil, "`who` may contend for locks, likewise (env LOCKKEEPER_ZK_CONTENDERS)")
-	flags.StringArrayVar(&z.readers, "zk-readers", nil, "`who` may see everything and write nothing, likewise (env LOCKKEEPER_ZK_READERS)")
+	flags.VarPF(&z.x509, "zk-x509", "",
+		"ZooKeeper knows this client by its certificate (env LOCKKEEPER_ZK_X509)").NoOptDefVal = "true"
+	flags.StringArrayVar(&z.operators, "zk-operators", nil, "`who` may apply overrides and decide, "+
+		"as lockkeeper config operator prints it; may be given again (env LOCKKEEPER_ZK_OPERATORS, separated by semicolons)")
+	flags.StringArrayVar(&z.contenders, "zk-contenders", nil,
+		"`who` may contend for locks, likewise (env LOCKKEEPER_ZK_CONTENDERS)")
+	flags.StringArrayVar(&z.readers, "zk-readers", nil,
+		"`who` may see everything and write nothing, likewise (env LOCKKEEPER_ZK_READERS)")
 }
 
 // secrets are the files with a password or a private key that flags and
@@ -188,7 +195,8 @@ func (p *program) digest(file string) *lock.Digest {
 	}
 	user, password, found := strings.Cut(strings.TrimRight(string(text), "\r\n"), ":")
 	if !found || user == "" || password == "" || strings.ContainsAny(user+password, "\r\n") {
-		p.problems.add(fmt.Sprintf("--zk-digest-file: %s does not have the form user:password; write that on one line", file))
+		p.problems.add(
+			fmt.Sprintf("--zk-digest-file: %s does not have the form user:password; write that on one line", file))
 		return nil
 	}
 	return &lock.Digest{User: user, Password: password}
@@ -200,7 +208,8 @@ func (p *program) tls(caFile, certFile, keyFile string) *tls.Config {
 		pem := p.read("--zk-ca-file", caFile)
 		cfg.RootCAs = x509.NewCertPool()
 		if pem != nil && !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			p.problems.add(fmt.Sprintf("--zk-ca-file: there is no certificate in %s; name a file with certificates in PEM form", caFile))
+			p.problems.add(
+				fmt.Sprintf("--zk-ca-file: there is no certificate in %s; name a file with certificates in PEM form", caFile))
 		}
 	}
 	switch {
@@ -216,7 +225,9 @@ func (p *program) tls(caFile, certFile, keyFile string) *tls.Config {
 		}
 		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
-			p.problems.add(fmt.Sprintf("--zk-cert-file: %s and %s are no certificate and its key: %v; both have to be in PEM form", certFile, keyFile, err))
+			p.problems.add(
+				fmt.Sprintf("--zk-cert-file: %s and %s are no certificate and its key: %v; both have to be in PEM form",
+					certFile, keyFile, err))
 			break
 		}
 		cfg.Certificates = []tls.Certificate{pair}
@@ -227,7 +238,8 @@ func (p *program) tls(caFile, certFile, keyFile string) *tls.Config {
 func (p *program) read(flag, file string) []byte {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		p.problems.add(fmt.Sprintf("%s: %s cannot be read: %v; name a file that this user can read", flag, file, withoutPath(err)))
+		p.problems.add(fmt.Sprintf("%s: %s cannot be read: %v; name a file that this user can read",
+			flag, file, withoutPath(err)))
 		return nil
 	}
 	return text

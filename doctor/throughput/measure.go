@@ -304,7 +304,9 @@ func (m *meter) preempt(ctx context.Context, _ int, lap lap) error {
 	if err != nil {
 		return err
 	}
-	held, err := victim.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "bench"}, Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n lock.Notice) {
+	held, err := victim.Acquire(ctx, lock.Request{Identity: priority.Identity{
+		Owner: "bench",
+	}, Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n lock.Notice) {
 		if _, ok := n.(lock.PreemptRequested); ok {
 			select {
 			case asked <- time.Now():
@@ -327,7 +329,8 @@ func (m *meter) preempt(ctx context.Context, _ int, lap lap) error {
 	granted := make(chan outcome, 1)
 	began := time.Now()
 	go func() {
-		grant, err := preemptor.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "bench"}, Terms: priority.Terms{Priority: 5}})
+		grant, err := preemptor.Acquire(ctx,
+			lock.Request{Identity: priority.Identity{Owner: "bench"}, Terms: priority.Terms{Priority: 5}})
 		granted <- outcome{time.Now(), grant, err}
 	}()
 	select {

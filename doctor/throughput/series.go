@@ -75,7 +75,8 @@ func (s *series) add(own *series) {
 }
 
 func (s *series) row() Row {
-	r := Row{Measure: s.measure, Clients: s.clients, Cycles: s.cycles, PerSecond: ratio(float64(s.cycles), s.took.Seconds())}
+	r := Row{Measure: s.measure, Clients: s.clients, Cycles: s.cycles, PerSecond: ratio(float64(s.cycles),
+		s.took.Seconds())}
 	for _, name := range s.names {
 		all := slices.Sorted(slices.Values(s.steps[name]))
 		r.Steps = append(r.Steps, Step{Name: name, P50: all[len(all)/2], P99: all[len(all)*99/100]})

@@ -57,7 +57,8 @@ func once(ctx context.Context, zk string, out io.Writer, work func(context.Conte
 	}
 
 	// This is the one line.
-	err = guard.Do(ctx, lockguard.Requirement{Scope: "shop/report", Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}, work)
+	err = guard.Do(ctx,
+		lockguard.Requirement{Scope: "shop/report", Terms: priority.Terms{AcquireTimeout: new(time.Duration)}}, work)
 
 	if busy, ok := errors.AsType[*lock.NotAcquiredError](err); ok && len(busy.Holders) > 0 {
 		_, err = fmt.Fprintf(out, "%s is at it already\n", busy.Holders[0].Host)

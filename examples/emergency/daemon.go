@@ -49,7 +49,9 @@ func startDaemon(ctx context.Context, s site, log *slog.Logger, observe lockguar
 	}
 
 	// Overrides: those of ZooKeeper and those of the file.
-	d.desk, err = emergency.NewDesk(emergency.DeskConfig{Board: emergency.FromBoard(d.client.Overrides()), Now: d.client.Now})
+	d.desk, err = emergency.NewDesk(emergency.DeskConfig{
+		Board: emergency.FromBoard(d.client.Overrides()), Now: d.client.Now,
+	})
 	if err != nil {
 		return d, err
 	}
@@ -61,7 +63,9 @@ func startDaemon(ctx context.Context, s site, log *slog.Logger, observe lockguar
 	}
 
 	// Approvals: no rule decides here, so people do.
-	approvals, err := emergency.NewApprovals(emergency.ApprovalsConfig{Auditor: d.auditor, Forum: emergency.OnBoard(d.client.Approvals()), Logger: log})
+	approvals, err := emergency.NewApprovals(emergency.ApprovalsConfig{
+		Auditor: d.auditor, Forum: emergency.OnBoard(d.client.Approvals()), Logger: log,
+	})
 	if err != nil {
 		return d, err
 	}
@@ -74,7 +78,9 @@ func startDaemon(ctx context.Context, s site, log *slog.Logger, observe lockguar
 	}
 
 	// Holds: one daemon takes the lock for the person.
-	d.executor, err = emergency.NewExecutor(emergency.ExecutorConfig{Auditor: d.auditor, Client: d.client, Desk: d.desk, Guard: d.guard})
+	d.executor, err = emergency.NewExecutor(emergency.ExecutorConfig{
+		Auditor: d.auditor, Client: d.client, Desk: d.desk, Guard: d.guard,
+	})
 	if err != nil {
 		return d, err
 	}

@@ -85,7 +85,8 @@ func (o *operator) force(ctx context.Context, a opstore.Approval, reason string)
 	if _, err := o.trail.Append(ctx, entry); err != nil {
 		return err
 	}
-	failure := o.client.Approvals().Decide(ctx, a.ID, opstore.Decision{Approved: true, Force: true, By: o.name, Reason: reason})
+	failure := o.client.Approvals().Decide(ctx, a.ID,
+		opstore.Decision{Approved: true, Force: true, By: o.name, Reason: reason})
 	entry.Phase, entry.Result = opstore.AuditOutcome, opstore.AuditDone
 	if failure != nil {
 		entry.Result, entry.Error = opstore.AuditFailed, failure.Error()

@@ -20,13 +20,15 @@ const scope = "cluster/orders"
 
 // batch is a job that has something to put right when it is interrupted.
 var batch = lockguard.Requirement{
-	Scope: scope, Owner: "batch", Message: "nightly accounts", Terms: priority.Terms{Priority: 20, CleanupTimeout: 30 * time.Second},
+	Scope: scope, Owner: "batch", Message: "nightly accounts",
+	Terms: priority.Terms{Priority: 20, CleanupTimeout: 30 * time.Second},
 }
 
 // payments is more important and polite: it preempts batch, and does not take
 // the lock from it. It has patience for half a second; then a person decides.
 var payments = lockguard.Requirement{
-	Scope: scope, Owner: "payments", Message: "customers wait", Terms: priority.Terms{Priority: 80, WaitingTimeout: new(500 * time.Millisecond)},
+	Scope: scope, Owner: "payments", Message: "customers wait",
+	Terms: priority.Terms{Priority: 80, WaitingTimeout: new(500 * time.Millisecond)},
 }
 
 // An ending is what became of it all.
@@ -188,7 +190,9 @@ func (t *story) stranger(ctx context.Context, asked opstore.Approval) (err error
 }
 
 // start runs work under a lock, as a scheduler would.
-func (t *story) start(ctx context.Context, d *daemon, r lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook) <-chan error {
+func (t *story) start(
+	ctx context.Context, d *daemon, r lockguard.Requirement, work func(context.Context) error, hooks ...lockguard.Hook,
+) <-chan error {
 	ended := make(chan error, 1)
 	t.working.Go(func() {
 		began := false

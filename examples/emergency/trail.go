@@ -52,7 +52,9 @@ func victims(r opstore.AuditRecord) string {
 
 // printReport says whether the trail is what was written.
 func printReport(out io.Writer, report opstore.AuditReport) {
-	verdict := fmt.Sprintf("Verified: %d records, %d to %d, each with the hash of the one before; none was changed or taken away.", report.Checked, report.From, report.To)
+	verdict := fmt.Sprintf(
+		"Verified: %d records, %d to %d, each with the hash of the one before; none was changed or taken away.",
+		report.Checked, report.From, report.To)
 	if report.Broken != nil {
 		verdict = "The trail is broken: " + report.Broken.Error()
 	}

@@ -32,7 +32,8 @@ func startChild(cfg lock.Config, s settings, name string, out *lines) (*child, e
 	}
 	c := &child{name: name, over: make(chan struct{})}
 	c.cmd = exec.Command(program, "--participant", name, "-f", s.file, "--strategy", s.strategy)
-	c.cmd.Env = append(os.Environ(), "LOCKKEEPER_ZK="+strings.Join(cfg.Servers, ",")+cfg.Chroot, "LOCKKEEPER_ROOT="+cfg.Root)
+	c.cmd.Env = append(os.Environ(), "LOCKKEEPER_ZK="+strings.Join(cfg.Servers, ",")+cfg.Chroot,
+		"LOCKKEEPER_ROOT="+cfg.Root)
 	c.cmd.Stderr = &c.stderr
 	stdin, err := c.cmd.StdinPipe()
 	if err != nil {

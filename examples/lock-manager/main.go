@@ -54,7 +54,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags := flag.NewFlagSet("lock-manager", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&s.file, "f", "", "another `file` than lock-manager.yaml; its first group counts")
-	flags.StringVar(&s.strategy, "strategy", "", "another `strategy` than that of the file: balanced, sticky, weighted, rendezvous or mod")
+	flags.StringVar(&s.strategy, "strategy", "",
+		"another `strategy` than that of the file: balanced, sticky, weighted, rendezvous or mod")
 	flags.BoolVar(&s.kill, "kill", false, "run the participants as processes, and kill the first one with SIGKILL")
 	flags.StringVar(&name, "participant", "", "be the participant of this `name`, until stdin ends: what --kill runs")
 	switch err := flags.Parse(args); {
@@ -94,7 +95,8 @@ func (s settings) load() (lock.Config, group.Spec, error) {
 		return lock.Config{}, group.Spec{}, err
 	}
 	if len(file.Groups) == 0 || len(file.Groups[0].Participants) < 2 {
-		return lock.Config{}, group.Spec{}, fmt.Errorf("%s names no group with two participants or more; write groups: [{name: ..., locks: ..., participants: [...]}]", name)
+		return lock.Config{}, group.Spec{}, fmt.Errorf("%s names no group with two participants or more; write groups: "+
+			"[{name: ..., locks: ..., participants: [...]}]", name)
 	}
 	spec := file.Groups[0]
 	if s.strategy != "" {

@@ -75,7 +75,9 @@ func (p *participant) close(ctx context.Context) error {
 
 // participate is one participant as a process: it leaves when ctx or stdin
 // ends, so that it does not outlive the one that has started it.
-func participate(ctx context.Context, cfg lock.Config, spec group.Spec, name string, stdin io.Reader, stdout io.Writer) error {
+func participate(
+	ctx context.Context, cfg lock.Config, spec group.Spec, name string, stdin io.Reader, stdout io.Writer,
+) error {
 	p, err := join(ctx, cfg, spec, name, stdout)
 	if err != nil {
 		return err

@@ -34,7 +34,9 @@ type runner interface {
 }
 
 // show runs the participants, stops the first one and tells what happens.
-func show(ctx context.Context, cfg lock.Config, spec group.Spec, s settings, stdout io.Writer) (result outcome, err error) {
+func show(
+	ctx context.Context, cfg lock.Config, spec group.Spec, s settings, stdout io.Writer,
+) (result outcome, err error) {
 	out := &lines{w: stdout, acquired: map[string]string{}}
 	client, err := lock.NewClient(cfg)
 	if err != nil {
@@ -93,7 +95,8 @@ func show(ctx context.Context, cfg lock.Config, spec group.Spec, s settings, std
 			}
 		}
 	}
-	out.tell("%d of %d locks moved; survivors lost %d; all were held again after %s", result.moved, len(before), result.survivors, result.took.Round(time.Millisecond))
+	out.tell("%d of %d locks moved; survivors lost %d; all were held again after %s",
+		result.moved, len(before), result.survivors, result.took.Round(time.Millisecond))
 	return result, nil
 }
 
@@ -124,7 +127,9 @@ func startAll(ctx context.Context, cfg lock.Config, spec group.Spec, s settings,
 
 // settled waits until exactly these participants are there, and each
 // lock is held by the one that shall hold it. It returns who that is.
-func settled(ctx context.Context, client *lock.Client, spec group.Spec, names []string, out *lines) (map[string]string, error) {
+func settled(
+	ctx context.Context, client *lock.Client, spec group.Spec, names []string, out *lines,
+) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	look := time.NewTicker(20 * time.Millisecond)
@@ -139,7 +144,8 @@ func settled(ctx context.Context, client *lock.Client, spec group.Spec, names []
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("the locks of %s are not where they belong within %s: %w", spec.Name, patience, context.Cause(ctx))
+			return nil,
+				fmt.Errorf("the locks of %s are not where they belong within %s: %w", spec.Name, patience, context.Cause(ctx))
 		case <-look.C:
 		}
 	}

@@ -74,12 +74,14 @@ func (n *narrator) observe(_ context.Context, event lockguard.Event) {
 			s.Text += ", after " + seconds(e.Waited)
 		}
 	case lock.PreemptRequested:
-		s.Kind, s.Text = preempted, fmt.Sprintf("by %s (priority %d), %s to clean up", e.By.Owner, e.By.Priority, seconds(e.Grace))
+		s.Kind, s.Text = preempted,
+			fmt.Sprintf("by %s (priority %d), %s to clean up", e.By.Owner, e.By.Priority, seconds(e.Grace))
 		if o := e.Override; o != nil {
 			s.Text = fmt.Sprintf("by %s (override %s), %s to clean up", o.By, o.ID, seconds(e.Grace))
 		}
 	case lockguard.Frozen:
-		s.Kind, s.Text = frozen, "until "+e.Override.Until.Local().Format(time.TimeOnly)+" by "+e.Override.By+" (override "+e.Override.ID+")"
+		s.Kind, s.Text = frozen,
+			"until "+e.Override.Until.Local().Format(time.TimeOnly)+" by "+e.Override.By+" (override "+e.Override.ID+")"
 	case lockguard.Thawed:
 		s.Kind, s.Text = thawed, "asks for the lock again"
 	case lockguard.Overridden:

@@ -117,7 +117,9 @@ func Run(ctx context.Context, cfg Config) (report orders.Report, err error) {
 
 // newCrew makes the daemons and waits until all have reached ZooKeeper and may
 // work there.
-func newCrew(ctx context.Context, cfg Config, names []string, set *orders.Set, line *timeline) (crew []*daemon, err error) {
+func newCrew(
+	ctx context.Context, cfg Config, names []string, set *orders.Set, line *timeline,
+) (crew []*daemon, err error) {
 	defer func() {
 		if err != nil {
 			dismiss(crew)

@@ -46,7 +46,9 @@ func newOperators(client *lock.Client, limits override.Limits, logger *slog.Logg
 
 // options make the jobs of a guard obey.
 func (o *operators) options() []lockguard.Option {
-	return []lockguard.Option{lockguard.WithAuditor(o.auditor), lockguard.WithObserver(o.auditor.Observe), lockguard.WithOverrides(o.desk)}
+	return []lockguard.Option{
+		lockguard.WithAuditor(o.auditor), lockguard.WithObserver(o.auditor.Observe), lockguard.WithOverrides(o.desk),
+	}
 }
 
 // carryOut has the guard take locks for operators.

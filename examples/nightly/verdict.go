@@ -19,7 +19,8 @@ func explain(out *printer, all []jobs.Job, daemons []string, unsafe bool) {
 	out.printf("  Three jobs work on the orders of a shop, which are plain files. Any two of\n" +
 		"  them at once would spoil something, so all need the same lock, shop/orders.\n\n")
 	for _, job := range all {
-		out.printf("  %s  priority %d  %s\n", out.paint(bold, fmt.Sprintf("%-8s", job.Name)), job.Requirements[0].Priority, about[job.Name])
+		out.printf("  %s  priority %d  %s\n",
+			out.paint(bold, fmt.Sprintf("%-8s", job.Name)), job.Requirements[0].Priority, about[job.Name])
 	}
 	out.printf("\n")
 	if unsafe {
@@ -49,7 +50,8 @@ func judge(out *printer, set *orders.Set, line *timeline, daemons []string, unsa
 		case err != nil:
 			return orders.Report{}, err
 		case files > 0:
-			out.printf("  A job had no time to clean up. %s put back, as the next job would\n  have done.\n\n", count(files, "file"))
+			out.printf("  A job had no time to clean up. %s put back, as the next job would\n  have done.\n\n",
+				count(files, "file"))
 		}
 	}
 	report, err := set.Verify()

@@ -50,9 +50,11 @@ func serve(ctx context.Context, zk string, out io.Writer) (err error) {
 		return err
 	}
 
-	locked := robfigcron.JobWrapper(guard, lockguard.Requirement{Scope: "shop/report", Terms: priority.Terms{CleanupTimeout: 10 * time.Second}},
+	locked := robfigcron.JobWrapper(guard,
+		lockguard.Requirement{Scope: "shop/report", Terms: priority.Terms{CleanupTimeout: 10 * time.Second}},
 		robfigcron.WithContext(ctx), // jobs end with the program
-		robfigcron.WithHooks(func(context.Context) error { _, err := fmt.Fprintln(out, "half a report removed"); return err }),
+		robfigcron.WithHooks(
+			func(context.Context) error { _, err := fmt.Fprintln(out, "half a report removed"); return err }),
 	)
 	c := cron.New()
 	if _, err := c.AddJob("@every 1s", locked(robfigcron.Job(func(ctx context.Context) error {

@@ -40,7 +40,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("temporal", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&s.zk, "zk", "", "`servers` of a ZooKeeper to use instead of one in memory: host:port[,host:port...]")
-	flags.StringVar(&s.temporal, "temporal", "", "`address` of a Temporal server to use instead of one that is started: host:port")
+	flags.StringVar(&s.temporal, "temporal", "",
+		"`address` of a Temporal server to use instead of one that is started: host:port")
 	flags.BoolVar(&s.ui, "ui", false, "serve Temporal's web interface as well, and wait for Ctrl-C at the end")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -48,7 +49,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return 2
 	case s.ui && s.temporal != "":
-		_, _ = fmt.Fprintln(stderr, "temporal: --ui is for a server that is started here; leave out one of --ui and --temporal")
+		_, _ = fmt.Fprintln(stderr,
+			"temporal: --ui is for a server that is started here; leave out one of --ui and --temporal")
 		return 2
 	}
 	if _, err := show(ctx, s, stdout); err != nil {
@@ -88,16 +90,20 @@ func show(ctx context.Context, s settings, out io.Writer) (end ending, err error
 	}
 	defer service.Close()
 
-	_, _ = fmt.Fprintf(out, "\n  A migration of the orders, which is a workflow, and a repair, which is not, need the lock %s.\n\n", migration.Scope)
+	_, _ = fmt.Fprintf(out,
+		"\n  A migration of the orders, which is a workflow, and a repair, which is not, need the lock %s.\n\n",
+		migration.Scope)
 	limited, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not at its end within %s", patience))
 	defer cancel()
 	if end, err = play(limited, zk, service, out); err != nil {
 		return end, err
 	}
-	_, _ = fmt.Fprintf(out, "\n  The repair has waited %s for the migration to undo what it had begun. The run that completed has %d events.\n",
+	_, _ = fmt.Fprintf(out,
+		"\n  The repair has waited %s for the migration to undo what it had begun. The run that completed has %d events.\n",
 		end.waited.Round(time.Millisecond), end.events)
 	if ui != "" {
-		_, _ = fmt.Fprintf(out, "\n  The workflow: %s/namespaces/default/workflows/%s\n  Ctrl-C ends the servers.\n", ui, end.workflow)
+		_, _ = fmt.Fprintf(out, "\n  The workflow: %s/namespaces/default/workflows/%s\n  Ctrl-C ends the servers.\n",
+			ui, end.workflow)
 		<-ctx.Done()
 	}
 	return end, nil

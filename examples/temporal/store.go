@@ -78,5 +78,6 @@ func (s *store) repair(token lockguard.Token) error {
 func (s *store) state() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fmt.Sprintf("orders on the %s shard, %d batches copied, writes frozen: %t, repairs: %d", s.shard, s.copied, s.frozen, s.repairs)
+	return fmt.Sprintf("orders on the %s shard, %d batches copied, writes frozen: %t, repairs: %d",
+		s.shard, s.copied, s.frozen, s.repairs)
 }

@@ -25,7 +25,8 @@ const queue = "orders"
 // repair is what cannot wait: more important than the migration, and forceful,
 // after the time that the migration needs to clean up.
 var repair = lockguard.Requirement{
-	Scope: migration.Scope, Owner: "repair", Terms: priority.Terms{Priority: 90, Forceful: true}, Message: "customers are charged twice",
+	Scope: migration.Scope, Owner: "repair", Terms: priority.Terms{Priority: 90, Forceful: true},
+	Message: "customers are charged twice",
 }
 
 // An ending is what became of it all.

@@ -57,8 +57,9 @@ func (b *Bench) Close() error { return b.ensemble.Close() }
 // attempts is how often a round is repeated while the machine is too busy to measure.
 const attempts = 3
 
-// Run connects holders and waiters, injects the fault, and returns what became of each holder. The ensemble is whole again
-// when it returns. A round that the machine was too busy for to tell whether a promise was kept is repeated, twice at most.
+// Run connects holders and waiters, injects the fault, and returns what became of each holder. The ensemble
+// is whole again when it returns. A round that the machine was too busy for to tell whether a promise was
+// kept is repeated, twice at most.
 func (b *Bench) Run(ctx context.Context, f Fault, seed uint64, specs []Spec) ([]Sample, error) {
 	specs, err := b.complete(specs)
 	if err != nil {

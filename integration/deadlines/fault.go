@@ -9,13 +9,15 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 )
 
-// Fault is what happens to the servers. Afterwards a holder reaches no server, or only the one that it is connected to.
+// Fault is what happens to the servers. Afterwards a holder reaches no server, or only the one that it is
+// connected to.
 type Fault string
 
 // The faults. Their holders are connected to the server that is named first.
 const (
-	FollowerKilled  Fault = "follower-killed"  // SIGKILL
-	FollowerCutOff  Fault = "follower-cutoff"  // packets between it and the other servers are dropped; its clients keep it
+	FollowerKilled Fault = "follower-killed" // SIGKILL
+	// packets between it and the other servers are dropped; its clients keep it
+	FollowerCutOff  Fault = "follower-cutoff"
 	FollowerStopped Fault = "follower-stopped" // SIGSTOP until all waiters are granted
 	ObserverKilled  Fault = "observer-killed"  // SIGKILL
 	LeaderKilled    Fault = "leader-killed"    // SIGKILL
@@ -24,8 +26,8 @@ const (
 	// LeaderDeposed drops the packets between the leader and a majority, in both directions. Of five voters one follower
 	// stays with the leader, and has half of the holders.
 	LeaderDeposed Fault = "leader-deposed"
-	// LeaderDeposedFast is LeaderDeposed, and the servers of the majority are killed and started again at once: they elect
-	// a new leader before the old one can miss them.
+	// LeaderDeposedFast is LeaderDeposed, and the servers of the majority are killed and started again at once:
+	// they elect a new leader before the old one can miss them.
 	LeaderDeposedFast Fault = "leader-deposed-fast"
 )
 
@@ -118,7 +120,8 @@ func (s *target) inject(ctx context.Context) error {
 	case FollowerCutOff, LeaderDeposed:
 		return s.part()
 	case LeaderDeposedFast:
-		return errors.Join(s.part(), together(s.killed, (*zkserver.Server).Kill), together(s.killed, (*zkserver.Server).Launch))
+		return errors.Join(s.part(), together(s.killed, (*zkserver.Server).Kill),
+			together(s.killed, (*zkserver.Server).Launch))
 	case FollowerKilled, ObserverKilled, LeaderKilled, FollowerAndLeaderKilled:
 		return together(s.killed, (*zkserver.Server).Kill)
 	default:

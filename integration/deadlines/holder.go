@@ -20,8 +20,8 @@ type Spec struct {
 	Written bool          // a write of the holder is answered right before the fault
 }
 
-// Specs returns specs: each session with each margin, n of each kind. A margin of 0 is the default, and a negative one a
-// number of ticks.
+// Specs returns specs: each session with each margin, n of each kind. A margin of 0 is the default, and a
+// negative one a number of ticks.
 func Specs(sessions, margins []time.Duration, n int) (specs []Spec) {
 	for _, session := range sessions {
 		for _, margin := range margins {
@@ -73,9 +73,9 @@ type plan struct {
 
 // planFor draws a plan.
 //
-// A client asks the leader all the time, and a follower reports every half tick, at instants of its own: what counts is how
-// the fault falls between the two, so the client connects at random. An answered write puts the deadline as late as it can be
-// when it is the last that happens before the fault. A late answer puts the next heartbeat off.
+// A client asks the leader all the time, and a follower reports every half tick, at instants of its own: what counts
+// is how the fault falls between the two, so the client connects at random. An answered write puts the deadline as
+// late as it can be when it is the last that happens before the fault. A late answer puts the next heartbeat off.
 func planFor(s Spec, tick time.Duration, rng *rand.Rand) plan {
 	draw := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most) + 1)) }
 	p := plan{connect: s.Session + draw(s.Session/3) + 3*time.Second}
@@ -114,7 +114,8 @@ func newHolder(r *round, i int, spec Spec) (*holder, error) {
 	}
 	return &holder{
 		round: r, spec: spec, plan: planFor(spec, r.bench.setup.Tick, r.rng), proxy: way, scope: fmt.Sprintf("lock%d", i),
-		leaving: make(chan struct{}), ready: make(chan error, 1), told: make(chan time.Time, 1), granted: make(chan time.Time, 1),
+		leaving: make(chan struct{}), ready: make(chan error, 1), told: make(chan time.Time, 1),
+		granted: make(chan time.Time, 1),
 	}, nil
 }
 
@@ -173,7 +174,9 @@ func (h *holder) enter(ctx context.Context, c, w *lock.Client) (*lock.Grant, fun
 	if err != nil {
 		return nil, nil, err
 	}
-	grant, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: "holder"}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n lock.Notice) {
+	grant, err := l.Acquire(ctx, lock.Request{Identity: priority.Identity{
+		Owner: "holder",
+	}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n lock.Notice) {
 		if _, lost := n.(lock.Lost); lost {
 			h.told <- time.Now()
 		}
@@ -188,7 +191,9 @@ func (h *holder) enter(ctx context.Context, c, w *lock.Client) (*lock.Grant, fun
 	queued, done := make(chan struct{}, 10), make(chan struct{})
 	go func() {
 		defer close(done)
-		g, err := next.Acquire(waiting, lock.Request{Identity: priority.Identity{Owner: "waiter"}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n lock.Notice) {
+		g, err := next.Acquire(waiting, lock.Request{Identity: priority.Identity{
+			Owner: "waiter",
+		}, Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n lock.Notice) {
 			if _, is := n.(lock.Queued); is {
 				queued <- struct{}{}
 			}

@@ -24,8 +24,8 @@ import (
 // Peer is a lock of another library, for comparison.
 type Peer struct {
 	Name string
-	// Hint is the event by which the library says that it is not connected, Loss the one by which it says that the session
-	// is over.
+	// Hint is the event by which the library says that it is not connected, Loss the one by which it says that
+	// the session is over.
 	Hint, Loss string
 	// open takes the locks and lets a waiter wait for each. It says QUEUED and GRANTED of the waiters, and the library's
 	// events of the holders. The function ends everything.
@@ -167,7 +167,10 @@ func (h *eventLog) since(faultAt time.Time, i int) map[string]time.Duration {
 
 // GoZookeeper is go-zookeeper's zk.Lock. It has no notice of a loss: what counts is the events of its connection.
 func GoZookeeper() Peer {
-	return Peer{Name: "go-zookeeper zk.Lock", Hint: zk.StateDisconnected.String(), Loss: zk.StateExpired.String(), open: openGoZookeeper}
+	return Peer{
+		Name: "go-zookeeper zk.Lock", Hint: zk.StateDisconnected.String(), Loss: zk.StateExpired.String(),
+		open: openGoZookeeper,
+	}
 }
 
 func openGoZookeeper(ctx context.Context, v peerRun) (func(), error) {
@@ -228,9 +231,12 @@ func openGoZookeeper(ctx context.Context, v peerRun) (func(), error) {
 
 // Curator is Curator's InterProcessMutex with a ConnectionStateListener: a program compiled from the directory java.
 func Curator(java peers.Java) Peer {
-	return Peer{Name: "Curator InterProcessMutex", Hint: "SUSPENDED", Loss: "LOST", open: func(_ context.Context, v peerRun) (func(), error) {
+	return Peer{Name: "Curator InterProcessMutex", Hint: "SUSPENDED", Loss: "LOST", open: func(
+		_ context.Context, v peerRun,
+	) (func(), error) {
 		args := append([]string{strconv.FormatInt(v.session.Milliseconds(), 10), strings.Join(v.others, ",")}, v.proxies...)
-		command := java.CommandWith([]string{"-XX:TieredStopAtLevel=1", "-Xmx128m", fmt.Sprintf("-Dround=%d", v.number)}, args...)
+		command := java.CommandWith([]string{"-XX:TieredStopAtLevel=1", "-Xmx128m", fmt.Sprintf("-Dround=%d", v.number)},
+			args...)
 		cmd := exec.Command(command[0], command[1:]...) //nolint:noctx // it ends with its standard input
 		in, err := cmd.StdinPipe()
 		if err != nil {
@@ -279,7 +285,8 @@ func PeerTable(samples []PeerSample) string {
 		groups[k] = append(groups[k], s)
 	}
 	var b strings.Builder
-	b.WriteString("| library | tick | fault | session | n | not connected | session over | next granted | two holders, by the first event | two holders, by the second |\n")
+	b.WriteString("| library | tick | fault | session | n | not connected | session over | next granted | two holders, " +
+		"by the first event | two holders, by the second |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, k := range rows {
 		var hint, loss, granted []time.Duration
@@ -287,7 +294,8 @@ func PeerTable(samples []PeerSample) string {
 			hint, loss, granted = append(hint, s.Hint), append(loss, s.Loss), append(granted, s.Granted)
 		}
 		a := groups[k][0].Peer
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d | `%s` %s | `%s` %s | %s | %s | %s |\n", k.peer, k.tick, k.fault, k.session, len(hint),
+		fmt.Fprintf(&b,
+			"| %s | %s | %s | %s | %d | `%s` %s | `%s` %s | %s | %s | %s |\n", k.peer, k.tick, k.fault, k.session, len(hint),
 			a.Hint, spread(hint), a.Loss, spread(loss), spread(granted), both(hint, granted), both(loss, granted))
 	}
 	return b.String()

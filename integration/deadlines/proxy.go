@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// proxy is the only way of one client to one server. It passes frames on, notes when requests that take the leader were sent
-// and answered, can hold one such answer back, and refuses new connections once it is refusing.
+// proxy is the only way of one client to one server. It passes frames on, notes when requests that take the leader
+// were sent and answered, can hold one such answer back, and refuses new connections once it is refusing.
 type proxy struct {
 	target   string
 	listener net.Listener

@@ -39,7 +39,9 @@ func Table(samples []Sample) string {
 		groups[key] = append(groups[key], s)
 	}
 	var b strings.Builder
-	b.WriteString("| servers | tick | syncLimit | fault | session | margin | late answer | n | told, median (last) | granted, median (first) | gap, least | gap, median | two holders | below margin | noise | last answer of a leader after the fault | new leader |\n")
+	b.WriteString("| servers | tick | syncLimit | fault | session | margin | late answer | n | told, " +
+		"median (last) | granted, median (first) | gap, least | gap, median | two holders | below margin | noise | last " +
+		"answer of a leader after the fault | new leader |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
 		b.WriteString(r.render(groups[r]))
@@ -78,7 +80,8 @@ func (r row) render(samples []Sample) string {
 		n += fmt.Sprintf(" (%d failed)", failed)
 	}
 	cells := []string{
-		servers, r.setup.Tick.String(), fmt.Sprint(r.setup.SyncLimit), string(r.fault), r.session.String(), margin, yes(r.late), n,
+		servers, r.setup.Tick.String(), fmt.Sprint(r.setup.SyncLimit), string(r.fault), r.session.String(),
+		margin, yes(r.late), n,
 	}
 	if len(gaps) == 0 {
 		return "| " + strings.Join(cells, " | ") + " | | | | | | | | | |\n"

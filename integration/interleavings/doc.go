@@ -1,9 +1,10 @@
-// Package interleavings plays the nastiest interleavings of the lock protocol, each as one test that always goes the same
-// way: rules of package zktest hold, drop and release exactly the transaction that matters, so nothing is left to chance.
+// Package interleavings plays the nastiest interleavings of the lock protocol, each as one test that always
+// goes the same way: rules of package zktest hold, drop and release exactly the transaction that matters, so
+// nothing is left to chance.
 //
-// The one idea: a test reads like its line in the protocol. T1 to T18 name the transactions of docs/protocol.md as they
-// look on the wire, users ask and hold under their clients' names, and a referee watches all the time that one of them
-// holds, by what they believe and by what the server says.
+// The one idea: a test reads like its line in the protocol. T1 to T18 name the transactions of
+// docs/protocol.md as they look on the wire, users ask and hold under their clients' names, and a referee
+// watches all the time that one of them holds, by what they believe and by what the server says.
 //
 //	scenario(t, func(w *world) {
 //		h, s := w.hold("H"), w.wait("S", at(5))
@@ -15,10 +16,10 @@
 //		require.NoError(t, released())
 //	})
 //
-// Scenarios are in virtual time, on the embedded server. What a real one adds is how it carries out each kind of
-// transaction, and how a connection breaks over it: TestTransactionThatIsLostIsDoneOnce plays each of them with both faults
-// on the server that LOCKKEEPER_TEST_ZK selects. That an embedded server refuses what a real one refuses is shown by
-// package zkdiff, and by package locks for whole requests.
+// Scenarios are in virtual time, on the embedded server. What a real one adds is how it carries out each kind
+// of transaction, and how a connection breaks over it: TestTransactionThatIsLostIsDoneOnce plays each of them
+// with both faults on the server that LOCKKEEPER_TEST_ZK selects. That an embedded server refuses what a real
+// one refuses is shown by package zkdiff, and by package locks for whole requests.
 //
 // Numbers before tests are those of the study that found the interleavings by model checking. N1 to N15 are cases that
 // no other library's suite has: those that are not here are in package locks, against the clock of the machine, and

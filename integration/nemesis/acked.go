@@ -45,11 +45,12 @@ func (n *Nemesis) strikeAcked(ctx context.Context, a *attack) error {
 	return errors.Join(errs...)
 }
 
-// awaitAnswer keeps the client from the leader, and returns the route to the follower that answers its next request that
-// goes through the leader. The answer is on its way to the client.
+// awaitAnswer keeps the client from the leader, and returns the route to the follower that answers its next
+// request that goes through the leader. The answer is on its way to the client.
 func (n *Nemesis) awaitAnswer(ctx context.Context, a *attack) (*route, error) {
 	patience := 4 * n.options.Session
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no follower answered client %s for %s", a.Clients[0], patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience,
+		fmt.Errorf("no follower answered client %s for %s", a.Clients[0], patience))
 	defer cancel()
 	leader, err := n.ensemble.Leader(ctx)
 	if err != nil {

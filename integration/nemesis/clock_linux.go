@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is the time since the machine started, by CLOCK_BOOTTIME: the same for all processes, whatever is done to wall clocks.
+// Now is the time since the machine started, by CLOCK_BOOTTIME: the same for all processes, whatever is done
+// to wall clocks.
 func Now() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {

@@ -19,7 +19,8 @@ type Fault struct {
 	Servers      []int    // victims: servers, or those at the other end of the clients' links
 	Sessions     []int64  // victims: sessions
 	Detail       string   // what was done, in words
-	// Err says why it could not be done, or not be healed: "" when it was. Nothing is left behind of what could not be done.
+	// Err says why it could not be done, or not be healed: "" when it was. Nothing is left behind of what could
+	// not be done.
 	Err string
 }
 
@@ -55,7 +56,8 @@ func (f Fault) OfServers() bool {
 
 // String is a line of a report: "#3 leader-kill 12.301s-14.100s server 2".
 func (f Fault) String() string {
-	text := fmt.Sprintf("#%d %s %.3fs-%.3fs %s", f.Number, f.Kind, f.Began.Seconds(), f.Ended.Seconds(), strings.Join(f.Victims(), ", "))
+	text := fmt.Sprintf("#%d %s %.3fs-%.3fs %s",
+		f.Number, f.Kind, f.Began.Seconds(), f.Ended.Seconds(), strings.Join(f.Victims(), ", "))
 	if f.Ended == 0 {
 		text = fmt.Sprintf("#%d %s %.3fs… %s", f.Number, f.Kind, f.Began.Seconds(), strings.Join(f.Victims(), ", "))
 	}

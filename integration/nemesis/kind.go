@@ -24,9 +24,9 @@ const (
 	DiskFull    Kind = "disk-full"    // a server cannot write; it is started again when there is space
 )
 
-// The kinds of faults of the follower that serves a client, 0 to 2 ticks after it has answered a request that went through
-// the leader. A follower tells the leader every half tick which sessions have been heard of: what it has not told is lost
-// with it. See Step.Reach for where the client can go.
+// The kinds of faults of the follower that serves a client, 0 to 2 ticks after it has answered a request that
+// went through the leader. A follower tells the leader every half tick which sessions have been heard of:
+// what it has not told is lost with it. See Step.Reach for where the client can go.
 const (
 	FollowerKillAcked      Kind = "follower-kill-acked"      // kill -9, started again
 	FollowerPauseAcked     Kind = "follower-pause-acked"     // SIGSTOP for longer than the session timeout, then SIGCONT

@@ -19,18 +19,18 @@ import (
 type Options struct {
 	// Clients are the names of the clients; each gets links of its own. At least one.
 	Clients []string
-	// Hold is around how long a fault lasts whose length does not follow from its kind: a fifth to twice as long. Defaults
-	// to 1s.
+	// Hold is around how long a fault lasts whose length does not follow from its kind: a fifth to twice as
+	// long. Defaults to 1s.
 	Hold time.Duration
 	// Kinds are drawn from, one as often as another; name one twice to have it twice as often. Defaults to All.
 	Kinds []Kind
-	// Lanes is how many faults there are at a time, at most. Those that overlap never have a client in common, and no two of
-	// them are of servers. Defaults to 1.
+	// Lanes is how many faults there are at a time, at most. Those that overlap never have a client in common,
+	// and no two of them are of servers. Defaults to 1.
 	Lanes int
 	// Now stamps the faults. Defaults to the function Now.
 	Now func() time.Duration
-	// Observe is called when a fault begins, before anything is done, and when it has ended. Defaults to nothing. It may be
-	// called by several goroutines at a time.
+	// Observe is called when a fault begins, before anything is done, and when it has ended. Defaults to
+	// nothing. It may be called by several goroutines at a time.
 	Observe func(Fault)
 	// Processes does what is done to the processes of clients. nil: those kinds are not available.
 	Processes Processes
@@ -46,8 +46,8 @@ type Options struct {
 	Tick time.Duration
 }
 
-// Processes is how the processes of clients are reached. A method returns when it is done; its error is noted in the fault,
-// and nothing else follows. errors.ErrUnsupported makes the kind unavailable.
+// Processes is how the processes of clients are reached. A method returns when it is done; its error is noted
+// in the fault, and nothing else follows. errors.ErrUnsupported makes the kind unavailable.
 type Processes interface {
 	// Kill ends a client at once; another may be started under its name.
 	Kill(name string) error
@@ -58,8 +58,8 @@ type Processes interface {
 	StepClock(name string, offset time.Duration) error
 }
 
-// Nemesis owns an ensemble of three real servers and the links of the clients to it. Its methods may be called from any
-// goroutine. Run and Play may run side by side: faults wait for each other's victims.
+// Nemesis owns an ensemble of three real servers and the links of the clients to it. Its methods may be
+// called from any goroutine. Run and Play may run side by side: faults wait for each other's victims.
 type Nemesis struct {
 	options  Options
 	ensemble *zkserver.Ensemble
@@ -80,13 +80,16 @@ func New(ctx context.Context, o Options) (*Nemesis, error) {
 		return nil, fmt.Errorf("nemesis: %w", err)
 	}
 	n := &Nemesis{
-		options: o, routes: map[string][]*route{}, silences: map[string]*silence{}, claims: newClaims(), record: record{observe: o.Observe},
-		planner: newPlanner(o, 0, nil), unavailable: unavailable(o),
+		options: o, routes: map[string][]*route{}, silences: map[string]*silence{}, claims: newClaims(),
+		record: record{observe: o.Observe}, planner: newPlanner(o, 0, nil), unavailable: unavailable(o),
 	}
 	if len(n.Available()) == 0 {
 		return nil, fmt.Errorf("nemesis: none of the kinds %v can be played here: %v", o.Kinds, n.Unavailable())
 	}
-	options := []zkserver.Option{zkserver.WithPeerLinks(), zkserver.WithFullableDisk(), zkserver.WithStartTimeout(healTimeout * 4 / 5), zkserver.WithTick(o.Tick)}
+	options := []zkserver.Option{
+		zkserver.WithPeerLinks(), zkserver.WithFullableDisk(), zkserver.WithStartTimeout(healTimeout * 4 / 5),
+		zkserver.WithTick(o.Tick),
+	}
 	if slices.Contains(n.Available(), ServerClock) {
 		options = append(options, zkserver.WithSteppableClock())
 	}
@@ -107,7 +110,8 @@ func New(ctx context.Context, o Options) (*Nemesis, error) {
 	return n, nil
 }
 
-// Start is New for the length of a test. When the test fails, the ends of the servers' logs and the faults are printed.
+// Start is New for the length of a test. When the test fails, the ends of the servers' logs and the faults
+// are printed.
 func Start(t testing.TB, o Options) *Nemesis {
 	t.Helper()
 	n, err := New(t.Context(), o)
@@ -140,7 +144,9 @@ func (o Options) complete() (Options, error) {
 			return o, fmt.Errorf("no kind of fault is called %q", string(k))
 		}
 	}
-	for name, d := range map[string]*time.Duration{"hold": &o.Hold, "rest": &o.Rest, "session": &o.Session, "tick": &o.Tick} {
+	for name, d := range map[string]*time.Duration{
+		"hold": &o.Hold, "rest": &o.Rest, "session": &o.Session, "tick": &o.Tick,
+	} {
 		switch {
 		case *d < 0:
 			return o, fmt.Errorf("%s %s is negative", name, *d)
@@ -199,8 +205,9 @@ func (n *Nemesis) Ensemble() *zkserver.Ensemble { return n.ensemble }
 // Faults returns all faults so far, in the order in which they began.
 func (n *Nemesis) Faults() []Fault { return n.record.all() }
 
-// Silences returns when no request of a client that can give anything up went to a server, for a twelfth of the session
-// timeout at least: nothing was deleted, and no session closed. One that goes on ends now. Stamps are by Options.Now.
+// Silences returns when no request of a client that can give anything up went to a server, for a twelfth of
+// the session timeout at least: nothing was deleted, and no session closed. One that goes on ends now. Stamps
+// are by Options.Now.
 func (n *Nemesis) Silences(client string) []Silence { return n.silences[client].all() }
 
 // Available returns the kinds that Run draws from: those of the options that can be played here.

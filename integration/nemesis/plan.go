@@ -9,8 +9,9 @@ import (
 type Step struct {
 	Kind   Kind
 	Client string // of the kinds of a client
-	// Server is a server's number, 1 to 3. 0 is a drawn one for kinds of servers, the leader for ServerClock, and all links
-	// of the client for kinds of links. Kinds of the leader and of followers take the leader of that moment instead.
+	// Server is a server's number, 1 to 3. 0 is a drawn one for kinds of servers, the leader for ServerClock,
+	// and all links of the client for kinds of links. Kinds of the leader and of followers take the leader of
+	// that moment instead.
 	Server int
 	// For is how long the fault lasts, from when it is done until it is healed. It is of no use for what is over at once.
 	For time.Duration
@@ -64,7 +65,8 @@ func (p *planner) complete(s Step, anyServer bool) Step {
 	drawn := anyServer
 	switch trait.aim {
 	case atLink, atLeaderOrOne:
-	case atNothing, atServer, atLeader, atFollower, atMajority, atServers, atClient, atClients, atLeaderLink, atServing, atSession, atSessions:
+	case atNothing, atServer, atLeader, atFollower, atMajority, atServers, atClient, atClients, atLeaderLink, atServing,
+		atSession, atSessions:
 		drawn = true
 	}
 	if s.Server == 0 && drawn {

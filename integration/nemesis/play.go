@@ -16,8 +16,8 @@ const (
 	aimTimeout  = 20 * time.Second
 )
 
-// Run plays drawn faults until ctx ends, heals them, and returns when all servers serve. The end of ctx is no error, nor is
-// a fault that could not be done, which Fault.Err tells: an error is what could not be healed.
+// Run plays drawn faults until ctx ends, heals them, and returns when all servers serve. The end of ctx is no
+// error, nor is a fault that could not be done, which Fault.Err tells: an error is what could not be healed.
 func (n *Nemesis) Run(ctx context.Context) error {
 	var mu sync.Mutex
 	var errs []error
@@ -41,8 +41,8 @@ func (n *Nemesis) Run(ctx context.Context) error {
 	return errors.Join(append(errs, n.Heal(ctx))...)
 }
 
-// Play plays the steps one after the other and heals each. It stops at one whose kind is not available, which cannot be
-// done or not be healed, and when ctx ends.
+// Play plays the steps one after the other and heals each. It stops at one whose kind is not available, which
+// cannot be done or not be healed, and when ctx ends.
 func (n *Nemesis) Play(ctx context.Context, steps ...Step) error {
 	for _, step := range steps {
 		if step.Kind.trait().aim == atNothing {
@@ -191,8 +191,8 @@ func (n *Nemesis) aim(ctx context.Context, a *attack) error {
 	return nil
 }
 
-// lay finds the routes that are concerned: to the servers of the attack, to all when none is named, and for a trap to all
-// others.
+// lay finds the routes that are concerned: to the servers of the attack, to all when none is named, and for a
+// trap to all others.
 func (n *Nemesis) lay(a *attack) {
 	if len(a.Clients) != 1 {
 		return

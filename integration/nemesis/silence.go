@@ -10,8 +10,8 @@ import (
 // Silence is a time in which a client gave nothing up: see Nemesis.Silences.
 type Silence struct{ From, To time.Duration }
 
-// silence watches what a client sends to all servers, and keeps the times in which it sent nothing that deletes a node or
-// closes a session.
+// silence watches what a client sends to all servers, and keeps the times in which it sent nothing that
+// deletes a node or closes a session.
 type silence struct {
 	now   func() time.Duration
 	least time.Duration // shorter ones are not kept

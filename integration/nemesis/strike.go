@@ -27,7 +27,8 @@ func (n *Nemesis) strike(ctx context.Context, a *attack) error {
 	case DiskFull:
 		a.Detail = a.servers[0].Disk()
 		return all(a.servers, (*zkserver.Server).FillDisk)
-	case LinkCut, LinkReset, LinkRefuse, LinkHalfOpen, LinkBlackhole, LinkDeaf, LinkMute, LinkStall, LinkSlow, LeaderCutOff:
+	case LinkCut, LinkReset, LinkRefuse, LinkHalfOpen, LinkBlackhole, LinkDeaf, LinkMute, LinkStall,
+		LinkSlow, LeaderCutOff:
 		return n.spoil(a)
 	case ReplyDrop, RequestDrop:
 		a.droppings = dropSome(a.routes, a.Kind == ReplyDrop, a.step.rand())
@@ -62,13 +63,15 @@ func (n *Nemesis) heal(ctx context.Context, a *attack) error {
 	case ServerClock:
 		return all(a.servers, func(s *zkserver.Server) error { return s.StepClock(0) })
 	case DiskFull:
-		// In this order: a server that has gone on in memory would write behind the gap that the full disk has left in its log.
+		// In this order: a server that has gone on in memory would write behind the gap that the full disk has left
+		// in its log.
 		return errors.Join(
 			all(a.servers, (*zkserver.Server).Kill),
 			all(a.servers, (*zkserver.Server).FreeDisk),
 			n.ensemble.Restart(ctx),
 			n.ensemble.WaitCommitting(ctx))
-	case LinkCut, LinkReset, LinkRefuse, LinkHalfOpen, LinkBlackhole, LinkDeaf, LinkMute, LinkStall, LinkSlow, LeaderCutOff:
+	case LinkCut, LinkReset, LinkRefuse, LinkHalfOpen, LinkBlackhole, LinkDeaf, LinkMute, LinkStall,
+		LinkSlow, LeaderCutOff:
 		return pass(a.routes)
 	case ReplyDrop, RequestDrop:
 		if a.droppings != nil {

@@ -1,8 +1,8 @@
-// Package netfault is a TCP proxy on loopback that stands between a client and one server and breaks the network between
-// them on demand.
+// Package netfault is a TCP proxy on loopback that stands between a client and one server and breaks the
+// network between them on demand.
 //
-// The one idea: a Proxy is one link, with one state that can be switched at any time and holds for the connections that
-// exist as well as for those to come:
+// The one idea: a Proxy is one link, with one state that can be switched at any time and holds for the
+// connections that exist as well as for those to come:
 //
 //	proxy := netfault.New(t, server.Addr())
 //	client := connect(t, proxy.Addr())

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// link is one connection of a client and, as soon as bytes may flow to it, one to the server. Its fields are guarded by
-// the proxy's mutex.
+// link is one connection of a client and, as soon as bytes may flow to it, one to the server. Its fields are
+// guarded by the proxy's mutex.
 type link struct {
 	proxy  *Proxy
 	client net.Conn
@@ -56,8 +56,8 @@ func (l *link) orphan() {
 	}
 }
 
-// settle returns when no write is under way that the proxy's state of before allowed. A write that is blocked is broken
-// off; its writer keeps the rest and decides again.
+// settle returns when no write is under way that the proxy's state of before allowed. A write that is blocked
+// is broken off; its writer keeps the rest and decides again.
 func (l *link) settle() {
 	for to := range l.gates {
 		dst := l.end(Direction(to))

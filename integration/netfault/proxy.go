@@ -80,8 +80,8 @@ type Manner struct {
 	// Edit changes how streams begin, such as an address that the client announces there. It is called with all that a
 	// client has sent so far, again and again until it is done, and returns what the server is to get instead.
 	Edit func(head []byte) (edited []byte, done bool)
-	// Patience is how long a server that refuses the connection is asked again. The client has been let in by then: one that
-	// would try again when it is refused may take the reset that it gets instead for something worse.
+	// Patience is how long a server that refuses the connection is asked again. The client has been let in by then: one
+	// that would try again when it is refused may take the reset that it gets instead for something worse.
 	Patience time.Duration
 }
 
@@ -164,7 +164,8 @@ func (p *Proxy) Delay(d time.Duration, ways ...Direction) error {
 // Jitter is Delay by a time between least and most, drawn anew for what is read at once. The order stays.
 func (p *Proxy) Jitter(least, most time.Duration, ways ...Direction) error {
 	if least < 0 || most < least {
-		return fmt.Errorf("netfault: jitter from %s to %s: neither may be negative, and the first is the smaller", least, most)
+		return fmt.Errorf("netfault: jitter from %s to %s: neither may be negative, and the first is the smaller",
+			least, most)
 	}
 	var s state
 	for _, w := range all(ways) {
@@ -205,8 +206,8 @@ func (p *Proxy) Accepted() int {
 	return p.accepted
 }
 
-// Close resets all connections, gives the address back, and returns when nothing of the proxy is left. It may be called
-// again.
+// Close resets all connections, gives the address back, and returns when nothing of the proxy is left. It may
+// be called again.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	if p.closed {

@@ -196,7 +196,9 @@ func (c *contest) warmServer(ctx context.Context) {
 				continue // the first work says so
 			}
 			for _, w := range []Work{own, one} {
-				r, err := crew.play(ctx, c.Options.WarmUp+c.Options.Hang, func(int) contestant.Turn { return w.turn(0, c.Options.WarmUp) })
+				r, err := crew.play(ctx, c.Options.WarmUp+c.Options.Hang, func(int) contestant.Turn {
+					return w.turn(0, c.Options.WarmUp)
+				})
 				if err != nil {
 					c.dismiss(crew)
 					break
@@ -224,7 +226,9 @@ func (c *contest) work(ctx context.Context, w Work) error {
 			// Each process has a compiler of its own to warm.
 			own := w
 			own.One, own.Inside, own.Name = false, 0, "warm-up"
-			_, err = crew.play(ctx, 10*c.Options.WarmUp+c.Options.Hang, func(member int) contestant.Turn { return own.turn(member, 10*c.Options.WarmUp) })
+			_, err = crew.play(ctx, 10*c.Options.WarmUp+c.Options.Hang, func(member int) contestant.Turn {
+				return own.turn(member, 10*c.Options.WarmUp)
+			})
 		}
 		if err == nil {
 			err = c.prepare(ctx, w, crew)
@@ -309,7 +313,8 @@ func (c *contest) turn(ctx context.Context, w Work, crew *crew, round int) error
 		return err
 	}
 	c.Samples = append(c.Samples, Sample{
-		Site: c.place.site.Name, Group: w.Group, Work: w.Name, Kind: crew.kind.Name, Round: round, Result: r, Counters: after.minus(before),
+		Site: c.place.site.Name, Group: w.Group, Work: w.Name, Kind: crew.kind.Name, Round: round, Result: r,
+		Counters: after.minus(before),
 	})
 	return nil
 }

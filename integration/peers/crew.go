@@ -83,7 +83,9 @@ var errHung = errors.New("did not answer in time, and was ended")
 
 // play lets all members play their turns at once. A member that has not answered when the limit is over is killed,
 // and the crew with it: it cannot be used any more.
-func (c *crew) play(ctx context.Context, limit time.Duration, turn func(member int) contestant.Turn) (contestant.Result, error) {
+func (c *crew) play(
+	ctx context.Context, limit time.Duration, turn func(member int) contestant.Turn,
+) (contestant.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errHung)
 	defer cancel()
 	results := make([]contestant.Result, len(c.members))

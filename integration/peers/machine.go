@@ -30,7 +30,8 @@ func (m *Machine) add(name, value string) {
 // describe looks at this machine, and measures its disk.
 func describe(ctx context.Context, tools Tools) (Machine, error) {
 	var m Machine
-	m.add("processors", fmt.Sprintf("%d × %s, shared by servers and contestants", runtime.NumCPU(), field("/proc/cpuinfo", "model name")))
+	m.add("processors",
+		fmt.Sprintf("%d × %s, shared by servers and contestants", runtime.NumCPU(), field("/proc/cpuinfo", "model name")))
 	m.add("memory", field("/proc/meminfo", "MemTotal"))
 	m.add("kernel", strings.TrimSpace(read("/proc/sys/kernel/osrelease")))
 	m.add("load before", strings.Join(first(strings.Fields(read("/proc/loadavg")), 3), " "))
@@ -38,11 +39,14 @@ func describe(ctx context.Context, tools Tools) (Machine, error) {
 	if err != nil {
 		return m, err
 	}
-	m.add("fsync of 4 KiB", fmt.Sprintf("%.2f ms on disk (median of 100, in %s)", float64(took.Microseconds())/1000, where))
+	m.add("fsync of 4 KiB",
+		fmt.Sprintf("%.2f ms on disk (median of 100, in %s)", float64(took.Microseconds())/1000, where))
 	m.add("Go", runtime.Version())
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range info.Deps {
-			if slices.Contains([]string{"github.com/go-zookeeper/zk", "go.etcd.io/etcd/client/v3", "github.com/go-redsync/redsync/v4"}, module.Path) {
+			if slices.Contains([]string{
+				"github.com/go-zookeeper/zk", "go.etcd.io/etcd/client/v3", "github.com/go-redsync/redsync/v4",
+			}, module.Path) {
 				m.add(module.Path, module.Version)
 			}
 		}
@@ -55,7 +59,8 @@ func describe(ctx context.Context, tools Tools) (Machine, error) {
 		m.add("Curator", version(tools.java.Jar("curator-recipes")))
 	}
 	if tools.Missing["python"] == nil && tools.python != "" {
-		m.add("Kazoo", line(ctx, tools.python, "-c", "import kazoo.version, platform; print(kazoo.version.__version__, 'on Python', platform.python_version())"))
+		m.add("Kazoo", line(ctx, tools.python, "-c",
+			"import kazoo.version, platform; print(kazoo.version.__version__, 'on Python', platform.python_version())"))
 	}
 	if tools.Missing[string(Etcd)] == nil && tools.etcd != "" {
 		m.add("etcd", line(ctx, tools.etcd, "--version"))

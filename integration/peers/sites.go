@@ -41,7 +41,9 @@ const tick = 2 * time.Second
 func Sites() []Site {
 	return []Site{
 		{Name: "tmpfs", About: "one server, its log in memory; etcd and Redis likewise", Members: 1, Outsiders: true},
-		{Name: "disk", About: "one server, every write synced to disk", Members: 1, Options: []zkserver.Option{zkserver.WithFsync()}},
+		{Name: "disk", About: "one server, every write synced to disk", Members: 1, Options: []zkserver.Option{
+			zkserver.WithFsync(),
+		}},
 		{Name: "ensemble", About: "three servers on this machine, their logs in memory", Members: 3},
 	}
 }
@@ -116,7 +118,9 @@ func (p *place) openRedis(ctx context.Context, tools Tools) error {
 }
 
 // outsider starts a server that is not ZooKeeper, in memory where that can be, and waits until it listens.
-func (p *place) outsider(ctx context.Context, family Family, ports int, command func(dir string, ports []*loopback.Port) *exec.Cmd) (err error) {
+func (p *place) outsider(
+	ctx context.Context, family Family, ports int, command func(dir string, ports []*loopback.Port) *exec.Cmd,
+) (err error) {
 	dir, err := memoryDir()
 	if err != nil {
 		return err

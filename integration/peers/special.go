@@ -58,7 +58,9 @@ func (c *contest) preempt(ctx context.Context) error {
 		}
 		for round := range c.Options.Rounds + 1 { // the first is not measured
 			for _, turn := range []contestant.Turn{
-				{Do: contestant.Preempt, Locks: []string{"preempted"}, Count: preemptions, WorkMicros: int(cleanup.Microseconds())},
+				{
+					Do: contestant.Preempt, Locks: []string{"preempted"}, Count: preemptions, WorkMicros: int(cleanup.Microseconds()),
+				},
 				{Do: contestant.Takeover, Locks: []string{"taken over"}, Count: takeovers},
 			} {
 				r, err := crew.play(ctx, 2*time.Minute, func(int) contestant.Turn { return turn })
@@ -164,7 +166,8 @@ func (c *contest) queue(ctx context.Context, k Kind, size, round int, work strin
 	}
 	r.Series = map[string]contestant.Spread{"joined": {P50Micros: float64(joined.Microseconds())}}
 	c.Samples = append(c.Samples, Sample{
-		Site: c.place.site.Name, Group: GroupQueue, Work: work, Kind: k.Name, Round: round, Result: r, Counters: after.minus(before),
+		Site: c.place.site.Name, Group: GroupQueue, Work: work, Kind: k.Name, Round: round, Result: r,
+		Counters: after.minus(before),
 	})
 	return nil
 }
@@ -182,7 +185,8 @@ func (c *contest) settle(ctx context.Context, patience time.Duration, enough fun
 	})
 }
 
-// quiet waits until those who have joined look around no more: each watches something, and nearly nothing is asked for a while.
+// quiet waits until those who have joined look around no more: each watches something, and nearly nothing is
+// asked for a while.
 func (c *contest) quiet(ctx context.Context, waiters int) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*c.Options.QueuePatience)
 	defer cancel()

@@ -23,7 +23,8 @@ func (r Run) Tables() []Table {
 	for _, s := range Sites() {
 		tables = append(tables, r.cycleTable(s))
 	}
-	tables = append(tables, r.queueTable(), r.preemptTable(), r.failoverTable(), r.wantedTable(), r.failureTable(), elsewhere())
+	tables = append(tables, r.queueTable(), r.preemptTable(), r.failoverTable(), r.wantedTable(),
+		r.failureTable(), elsewhere())
 	return slices.DeleteFunc(tables, func(t Table) bool { return len(t.Rows) == 0 })
 }
 
@@ -42,9 +43,13 @@ func number(x float64) string {
 func (r Run) queueTable() Table {
 	t := Table{
 		Title: fmt.Sprintf("Hand-overs while others wait, %d ms inside", queueWork.Milliseconds()),
-		Notes: []string{"hand-over: from the call that releases to the return of the call that acquires; growth: p50 to that with the fewest waiters; read: in answers " +
-			"and events, of all processes. One process of each contestant, its waiters on four connections, the first of as many hand-overs as there are waiters, at most 100"},
-		Columns: []string{"waiters", "contestant", "all stand after", "p50 µs", "p99 µs", "growth", "requests", "writes", "reads", "KiB read"},
+		Notes: []string{"hand-over: from the call that releases to the return of the call that acquires; growth: " +
+			"p50 to that with the fewest waiters; read: in answers " +
+			"and events, of all processes. One process of each contestant, its waiters on four connections, " +
+			"the first of as many hand-overs as there are waiters, at most 100"},
+		Columns: []string{
+			"waiters", "contestant", "all stand after", "p50 µs", "p99 µs", "growth", "requests", "writes", "reads", "KiB read",
+		},
 	}
 	least := map[string]float64{}
 	for _, size := range r.Options.QueueSizes {
@@ -64,7 +69,8 @@ func (r Run) queueTable() Table {
 				return fmt.Sprintf("%.1f", of(func(s Sample) float64 { return f(s.Counters.each(float64(s.Cycles))) }))
 			}
 			t.Rows = append(t.Rows, []string{
-				fmt.Sprint(size), kind, fmt.Sprintf("%.1f s", of(func(s Sample) float64 { return s.Series["joined"].P50Micros / 1e6 })),
+				fmt.Sprint(size), kind, fmt.Sprintf("%.1f s",
+					of(func(s Sample) float64 { return s.Series["joined"].P50Micros / 1e6 })),
 				number(p50), number(of(func(s Sample) float64 { return s.P99Micros })), fmt.Sprintf("%.1f", p50/least[kind]),
 				each(func(c Counters) float64 { return c.Requests }), each(func(c Counters) float64 { return c.Writes }),
 				each(func(c Counters) float64 { return c.Reads }), each(func(c Counters) float64 { return c.Bytes / 1024 }),
@@ -77,9 +83,11 @@ func (r Run) queueTable() Table {
 func (r Run) preemptTable() Table {
 	t := Table{
 		Title: "Preemption, which no peer has",
-		Notes: []string{fmt.Sprintf("a round trip is the mean of a read and a write on the same server in the same turn; the victim cleans up for %d ms; a tick is %s", cleanup.Milliseconds(), tick)},
+		Notes: []string{fmt.Sprintf("a round trip is the mean of a read and a write on the same server in the same turn; "+
+			"the victim cleans up for %d ms; a tick is %s", cleanup.Milliseconds(), tick)},
 		Columns: []string{
-			"server", "from … to", "p50 round trips", "p99", "p50 ms", "p99 ms", "a read ms", "a write ms", "p99 in ticks", "wanted",
+			"server", "from … to", "p50 round trips", "p99", "p50 ms", "p99 ms", "a read ms", "a write ms",
+			"p99 in ticks", "wanted",
 		},
 	}
 	for _, s := range Sites() {
@@ -102,7 +110,8 @@ func (r Run) preemptTable() Table {
 			}
 			trips := func(f func(contestant.Spread) float64) float64 {
 				return medianOf(own, func(s Sample) float64 {
-					return 2 * f(s.Series[row.series]) / (s.Series[contestant.SeriesRead].P50Micros + s.Series[contestant.SeriesWrite].P50Micros)
+					return 2 * f(s.Series[row.series]) / (s.Series[contestant.SeriesRead].P50Micros +
+						s.Series[contestant.SeriesWrite].P50Micros)
 				})
 			}
 			p50 := func(s contestant.Spread) float64 { return s.P50Micros }
@@ -121,7 +130,8 @@ func (r Run) preemptTable() Table {
 			t.Rows = append(t.Rows, []string{
 				s.Name, row.what, fmt.Sprintf("%.1f", trips(p50)), fmt.Sprintf("%.1f", trips(p99)),
 				fmt.Sprintf("%.2f", plain(p50)), fmt.Sprintf("%.2f", plain(p99)),
-				fmt.Sprintf("%.2f", ping(contestant.SeriesRead)), fmt.Sprintf("%.2f", ping(contestant.SeriesWrite)), fmt.Sprintf("%.3f", ticks), verdict,
+				fmt.Sprintf("%.2f", ping(contestant.SeriesRead)), fmt.Sprintf("%.2f", ping(contestant.SeriesWrite)),
+				fmt.Sprintf("%.3f", ticks), verdict,
 			})
 		}
 	}
@@ -131,7 +141,8 @@ func (r Run) preemptTable() Table {
 func (r Run) failoverTable() Table {
 	t := Table{
 		Title: "Fail-over: the process that holds the lock is killed while another one waits",
-		Notes: []string{fmt.Sprintf("session timeout, or time to live, %s; a tick is %s; a session's time counts from the last sign of life, so it may be over before "+
+		Notes: []string{fmt.Sprintf("session timeout, or time to live, %s; a tick is %s; "+
+			"a session's time counts from the last sign of life, so it may be over before "+
 			"its timeout after the kill", r.Options.FailoverSession, tick)},
 		Columns: []string{"contestant", "taken over after", "past the timeout, in ticks", "wanted"},
 	}
@@ -151,7 +162,8 @@ func (r Run) failoverTable() Table {
 			verdict = verdictOf("≤ 2 ticks", past <= 2)
 		}
 		t.Rows = append(t.Rows, []string{
-			k.Name, fmt.Sprintf("%.1f s (%.1f–%.1f)", median(took), slices.Min(took), slices.Max(took)), fmt.Sprintf("%.1f at most", past), verdict,
+			k.Name, fmt.Sprintf("%.1f s (%.1f–%.1f)", median(took), slices.Min(took), slices.Max(took)),
+			fmt.Sprintf("%.1f at most", past), verdict,
 		})
 	}
 	return t
@@ -166,7 +178,9 @@ func verdictOf(what string, met bool) string {
 
 // wantedTable counts, so that missed targets are visible.
 func (r Run) wantedTable() Table {
-	t := Table{Title: "What is wanted of cycles and is not so", Columns: []string{"server", "work", "against", "ours / its", "wanted"}}
+	t := Table{Title: "What is wanted of cycles and is not so", Columns: []string{
+		"server", "work", "against", "ours / its", "wanted",
+	}}
 	met, missed, beyond := 0, 0, 0
 	for _, l := range r.Lines() {
 		switch {
@@ -180,14 +194,19 @@ func (r Run) wantedTable() Table {
 			t.Rows = append(t.Rows, []string{l.Site, l.Work, l.Kind, l.Ours.String(), fmt.Sprintf("≥ %.2f", l.Wanted)})
 		}
 	}
-	t.Notes = []string{fmt.Sprintf("%d are met, %d missed, %d cannot be: the work inside takes so long that there is no time for that many cycles", met, missed, beyond)}
+	t.Notes = []string{fmt.Sprintf("%d are met, %d missed, %d cannot be: the work inside takes so long that there is "+
+		"no time for that many cycles", met, missed, beyond)}
 	return t
 }
 
 func (r Run) failureTable() Table {
-	t := Table{Title: "Who could not take part, or not to the end", Columns: []string{"server", "contestant", "why", "works"}}
+	t := Table{
+		Title: "Who could not take part, or not to the end", Columns: []string{"server", "contestant", "why", "works"},
+	}
 	for _, f := range r.Failures {
-		at := slices.IndexFunc(t.Rows, func(row []string) bool { return row[0] == f.Site && row[1] == f.Kind && row[2] == oneLine(f.Why) })
+		at := slices.IndexFunc(t.Rows, func(row []string) bool {
+			return row[0] == f.Site && row[1] == f.Kind && row[2] == oneLine(f.Why)
+		})
 		if at < 0 {
 			t.Rows = append(t.Rows, []string{f.Site, f.Kind, oneLine(f.Why), f.Work})
 		} else if !strings.Contains(t.Rows[at][3], f.Work) {
@@ -205,13 +224,16 @@ func elsewhere() Table {
 		Title:   "Measured elsewhere",
 		Columns: []string{"what", "by"},
 		Rows: [][]string{
-			{"ten thousand locks held, ten thousand requests waiting, many scopes, a million cycles, in one process", "make limits"},
+			{"ten thousand locks held, ten thousand requests waiting, many scopes, a million cycles, in one process",
+				"make limits"},
 			{"bytes for each held lock and each waiting request", "BENCH=Memory make bench"},
 			{"ten thousand jobs, a thousand ticks a second, against robfig/cron and gocron", "make bench-schedulers"},
 			{"traces and metrics on and off", "BENCH=Telemetry BENCHFLAGS='-benchtime 1x -v' make bench"},
 			{"locks of Temporal's activities and workflows against mutexes by Temporal's own means", "make bench-temporal"},
-			{"groups: the time of a plan of 10,000 locks for 100 members", "go test -run '^$' -bench TenThousandLocks ./recipes/assignment"},
-			{"groups: moves, writes and seconds when somebody joins", "go test -run '^$' -bench GroupThatGrows ./integration/groups"},
+			{"groups: the time of a plan of 10,000 locks for 100 members",
+				"go test -run '^$' -bench TenThousandLocks ./recipes/assignment"},
+			{"groups: moves, writes and seconds when somebody joins",
+				"go test -run '^$' -bench GroupThatGrows ./integration/groups"},
 			{"the speed of an installation of one's own", "lockkeeper bench"},
 		},
 	}

@@ -11,10 +11,14 @@ func (r Run) machineTable() Table {
 		t.Rows = append(t.Rows, []string{f[0], f[1]})
 	}
 	if r.Took > 0 {
-		t.Rows = append(t.Rows, []string{"the run", fmt.Sprintf("%s, %d rounds of turns of %s", r.Took.Round(time.Second), r.Options.Rounds, r.Options.Turn)})
+		t.Rows = append(t.Rows, []string{
+			"the run", fmt.Sprintf("%s, %d rounds of turns of %s", r.Took.Round(time.Second), r.Options.Rounds, r.Options.Turn),
+		})
 	}
 	if r.Short > 0 {
-		t.Rows = append(t.Rows, []string{"short of processors", fmt.Sprintf("%.0f %% of the time somebody on the machine waited for one", 100*r.Short)})
+		t.Rows = append(t.Rows, []string{
+			"short of processors", fmt.Sprintf("%.0f %% of the time somebody on the machine waited for one", 100*r.Short),
+		})
 	}
 	return t
 }
@@ -22,9 +26,13 @@ func (r Run) machineTable() Table {
 func (r Run) cycleTable(s Site) Table {
 	t := Table{
 		Title: fmt.Sprintf("Cycles of acquire and release on %s: %s", s.Name, s.About),
-		Notes: []string{"ours / its: how many times as many cycles ours did in the same round, median (min–max); latency is acquire and release together, " +
+		Notes: []string{"ours / its: how many times as many cycles ours did in the same round, median (min–max); " +
+			"latency is acquire and release together, " +
 			"the work left out; per cycle: processor of the contestant's process, and what ZooKeeper's servers counted"},
-		Columns: []string{"work", "contestant", "cycles/s", "ours / its", "wanted", "p50 µs", "p99 µs", "cpu µs", "requests", "writes", "errors", "excludes"},
+		Columns: []string{
+			"work", "contestant", "cycles/s", "ours / its", "wanted", "p50 µs", "p99 µs", "cpu µs", "requests", "writes",
+			"errors", "excludes",
+		},
 	}
 	work := ""
 	for _, l := range r.Lines() {

@@ -25,8 +25,8 @@ type Tools struct {
 	Missing map[string]error
 }
 
-// FindTools looks for what there is, and compiles what is in Java. self is the command that plays a contestant in Go, source
-// the directory with the sources of the others, classes an existing one for what the compiler makes of them.
+// FindTools looks for what there is, and compiles what is in Java. self is the command that plays a contestant in Go,
+// source the directory with the sources of the others, classes an existing one for what the compiler makes of them.
 func FindTools(ctx context.Context, self []string, source, classes string) Tools {
 	t := Tools{self: self, source: source, Missing: map[string]error{}}
 	note := func(what string, err error) {

@@ -64,15 +64,16 @@ func Works() []Work {
 	for _, clients := range []int{2, 8, 32} {
 		for _, inside := range insides {
 			works = append(works, Work{
-				Group: "contended", Name: fmt.Sprintf("one lock, %d clients, %s", clients, during(inside)), Processes: 1, Workers: clients,
-				One: true, Inside: inside, Kinds: []string{Product, "zklock", "curator-mutex", "kazoo", "etcd", "redis"}, Wanted: contended,
+				Group: "contended", Name: fmt.Sprintf("one lock, %d clients, %s", clients, during(inside)), Processes: 1,
+				Workers: clients, One: true, Inside: inside,
+				Kinds: []string{Product, "zklock", "curator-mutex", "kazoo", "etcd", "redis"}, Wanted: contended,
 			})
 		}
 	}
 	for _, inside := range insides {
 		works = append(works, Work{
-			Group: "processes", Name: fmt.Sprintf("one lock, 8 processes × 16 clients, %s", during(inside)), Processes: 8, Workers: 16,
-			One: true, Inside: inside, Kinds: []string{Product, "zklock", "curator-mutex"}, Wanted: contended,
+			Group: "processes", Name: fmt.Sprintf("one lock, 8 processes × 16 clients, %s", during(inside)), Processes: 8,
+			Workers: 16, One: true, Inside: inside, Kinds: []string{Product, "zklock", "curator-mutex"}, Wanted: contended,
 		})
 	}
 	crowd := Work{
@@ -136,7 +137,8 @@ func (w Work) turn(process int, length time.Duration) contestant.Turn {
 		Permits: w.Permits, Shared: w.Shared, LocalQueue: w.LocalQueue,
 	}
 	for i := range w.Workers {
-		lock := fmt.Sprintf("%s-%d", w.Group, w.Workers) // a name does not say how long the work takes: the same nodes for all
+		// a name does not say how long the work takes: the same nodes for all
+		lock := fmt.Sprintf("%s-%d", w.Group, w.Workers)
 		if !w.One {
 			lock += fmt.Sprintf("-%d-%d", process, i)
 		}

@@ -70,8 +70,8 @@ func newCanary(servers string, patience time.Duration) (*canary, error) {
 	return c, nil
 }
 
-// time asks one server again and again how far the ensemble has come, and notes when that took long: a client there hears
-// as late of its grant, or of its end.
+// time asks one server again and again how far the ensemble has come, and notes when that took long: a client
+// there hears as late of its grant, or of its end.
 func (c *canary) time(ctx context.Context, server int, conn *zk.Conn) {
 	for ctx.Err() == nil {
 		began := history.Now()
@@ -177,14 +177,18 @@ func (c *canary) close() []Lapse {
 }
 
 func (l Lapse) String() string {
-	return fmt.Sprintf("at %.1f the servers had forgotten what they had acknowledged from %.1f on: %d writes of the canary", l.Seen.Seconds(), l.Since.Seconds(), l.Writes)
+	return fmt.Sprintf(
+		"at %.1f the servers had forgotten what they had acknowledged from %.1f on: %d writes of the canary",
+		l.Seen.Seconds(), l.Since.Seconds(), l.Writes)
 }
 
-// extra is what a server of ZooKeeper 3.8 logs when it removes the nodes of a session, and has some of which the leader did not know.
+// extra is what a server of ZooKeeper 3.8 logs when it removes the nodes of a session, and has some of which
+// the leader did not know.
 var extra = regexp.MustCompile(`Unexpected extra paths under session \[([^\]]*)\]`)
 
-// disagreements returns the locks of which a server has had nodes that the leader did not have: its log says so. What a client
-// reads there is not what its transactions are checked against, so it can neither take such a lock nor see who has it.
+// disagreements returns the locks of which a server has had nodes that the leader did not have: its log says
+// so. What a client reads there is not what its transactions are checked against, so it can neither take such
+// a lock nor see who has it.
 func disagreements(log string) (scopes []string) {
 	for _, found := range extra.FindAllStringSubmatch(log, -1) {
 		for node := range strings.SplitSeq(found[1], ", ") {

@@ -92,9 +92,11 @@ func (c *crew) launch(s *seat) error {
 	s.runs++
 	client := fmt.Sprintf("%s.%d", s.name, s.runs)
 	settings, err := json.Marshal(map[string]any{
-		"Client": client, "Servers": strings.Split(c.connect(s.name), ","), "Dir": c.options.Dir, "Session": c.options.Session,
-		"Seed": s.rand.Uint64(), "Players": c.options.Players, "Scopes": c.options.Scopes, "Season": c.options.Season,
-		"Margin": c.options.Margin, "Stall": c.options.noise(), "Tempo": c.options.Tempo, "Readers": c.options.Readers, "Calm": c.options.Calm,
+		"Client": client, "Servers": strings.Split(c.connect(s.name), ","), "Dir": c.options.Dir,
+		"Session": c.options.Session,
+		"Seed":    s.rand.Uint64(), "Players": c.options.Players, "Scopes": c.options.Scopes, "Season": c.options.Season,
+		"Margin": c.options.Margin, "Stall": c.options.noise(), "Tempo": c.options.Tempo, "Readers": c.options.Readers,
+		"Calm": c.options.Calm,
 	})
 	if err != nil {
 		return err
@@ -114,7 +116,9 @@ func (c *crew) launch(s *seat) error {
 	return nil
 }
 
-func (c *crew) command(client string, environment []string, start func(*exec.Cmd) error) (*exec.Cmd, io.WriteCloser, error) {
+func (c *crew) command(
+	client string, environment []string, start func(*exec.Cmd) error,
+) (*exec.Cmd, io.WriteCloser, error) {
 	words, err := os.Create(filepath.Join(c.options.Dir, client+".stderr"))
 	if err != nil {
 		return nil, nil, err
@@ -142,7 +146,8 @@ func (c *crew) attend(s *seat, client string, cmd *exec.Cmd) {
 	}
 	if !doomed && (err != nil || !draining) {
 		words, _ := os.ReadFile(filepath.Join(c.options.Dir, client+".stderr"))
-		c.troubles = append(c.troubles, fmt.Sprintf("client %s ended by itself: %v\n%s", client, err, bytes.TrimSpace(words)))
+		c.troubles = append(c.troubles,
+			fmt.Sprintf("client %s ended by itself: %v\n%s", client, err, bytes.TrimSpace(words)))
 	}
 	pause := 100*time.Millisecond + time.Duration(s.rand.Int64N(int64(2*time.Second)))
 	c.mu.Unlock()
@@ -244,7 +249,8 @@ func (c *crew) told(now time.Duration) []history.Event {
 	events := append([]history.Event(nil), c.events...)
 	for _, s := range c.seats {
 		if s.paused != 0 {
-			events = append(events, history.Event{At: now, Kind: history.Paused, Client: fmt.Sprintf("%s.%d", s.name, s.runs), From: s.paused})
+			events = append(events,
+				history.Event{At: now, Kind: history.Paused, Client: fmt.Sprintf("%s.%d", s.name, s.runs), From: s.paused})
 		}
 	}
 	return events
@@ -267,7 +273,9 @@ func (c *crew) clients(name string) []string {
 func (c *crew) wasKilled(client string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.events, func(e history.Event) bool { return e.Kind == history.Killed && e.Client == client })
+	return slices.ContainsFunc(c.events, func(e history.Event) bool {
+		return e.Kind == history.Killed && e.Client == client
+	})
 }
 
 // drain has all processes end what they have begun, and returns the names of

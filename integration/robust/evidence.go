@@ -17,7 +17,9 @@ import (
 // keepEvidence writes down what shows the violations: for each a text and, if the model
 // has found it, porcupine's picture; and the whole history of the scope. And what
 // processes have said on their standard error, and servers in their logs.
-func keepEvidence(dir string, violations []verdict.Violation, events []history.Event, from string, servers *zkserver.Ensemble) error {
+func keepEvidence(
+	dir string, violations []verdict.Violation, events []history.Event, from string, servers *zkserver.Ensemble,
+) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}

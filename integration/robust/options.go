@@ -13,20 +13,22 @@ import (
 
 // Options say what a run does. Only Dir and Worker must be set.
 type Options struct {
-	Clients  int           // processes; default 10
-	Players  int           // goroutines that take locks, in each of them; default 3
-	Scopes   int           // locks at a time; default 4
-	Readers  int           // percentage of requests that are shared; default 30
-	Calm     int           // percentage of requests that no other outranks, with a long lease: their holds last; default 0
+	Clients int // processes; default 10
+	Players int // goroutines that take locks, in each of them; default 3
+	Scopes  int // locks at a time; default 4
+	Readers int // percentage of requests that are shared; default 30
+	// percentage of requests that no other outranks, with a long lease: their holds last; default 0
+	Calm     int
 	Dir      string        // an empty directory for histories and resources
 	Duration time.Duration // of the faults; default 1m
 	Season   time.Duration // how long the names of locks last; default 15s
 	Seed     uint64
 	Session  time.Duration // the session timeout that clients ask for; default 3s
-	Margin   time.Duration // how long before the end of a session its holds end: Config.Margin of the clients; default Session/12
-	Tempo    float64       // by how much processes are slower than on an idle laptop; default 1
-	Tick     time.Duration // of the servers; default 500ms: as many to a session, nearly, as by default in production
-	Worker   string        // the program of the clients, see Build
+	// how long before the end of a session its holds end: Config.Margin of the clients; default Session/12
+	Margin time.Duration
+	Tempo  float64       // by how much processes are slower than on an idle laptop; default 1
+	Tick   time.Duration // of the servers; default 500ms: as many to a session, nearly, as by default in production
+	Worker string        // the program of the clients, see Build
 
 	Kinds []nemesis.Kind // of faults; default: all that can be made here
 	Lanes int            // faults at a time; default 1

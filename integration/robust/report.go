@@ -54,13 +54,18 @@ func (r *Report) take(v verdict.Verdict, events []history.Event) {
 
 // undermined separates violations that may be due to servers that forgot what they had acknowledged, or that disagree
 // about a lock, from those that cannot: they came before, or it is another lock, or one that was unused by then.
-func undermined(violations []verdict.Violation, lapses []Lapse, differ []string, born map[string]time.Duration) (ours, theirs []verdict.Violation) {
+func undermined(
+	violations []verdict.Violation, lapses []Lapse, differ []string, born map[string]time.Duration,
+) (ours, theirs []verdict.Violation) {
 	for _, v := range violations {
-		if isOfProgress(v.Check) && (slices.Contains(differ, v.Scope) || v.Check == verdict.CheckEnd && v.Scope == "" && len(differ) > 0) {
+		if isOfProgress(v.Check) &&
+			(slices.Contains(differ, v.Scope) || v.Check == verdict.CheckEnd && v.Scope == "" && len(differ) > 0) {
 			theirs = append(theirs, v)
 			continue
 		}
-		late := slices.ContainsFunc(lapses, func(l Lapse) bool { return (v.At == 0 || v.At >= l.Since) && born[v.Scope] <= l.Seen })
+		late := slices.ContainsFunc(lapses, func(l Lapse) bool {
+			return (v.At == 0 || v.At >= l.Since) && born[v.Scope] <= l.Seen
+		})
 		if late && v.Check != verdict.CheckProcess && v.Check != verdict.CheckFence {
 			theirs = append(theirs, v)
 		} else {
@@ -146,15 +151,19 @@ func (r *Report) writeFigures(b *strings.Builder) {
 	line("seeds", "%s", strings.Trim(fmt.Sprint(r.Seeds), "[]"))
 	line("faults", "%d in %s, in %d runs", len(r.Faults), r.Duration.Round(time.Second), r.Runs)
 	line("everything ended", "%s after the last fault, at the latest", r.Drained.Round(100*time.Millisecond))
-	line("processes", "%d at a time, %d in all; %d times one was starved by the machine", r.Clients, f.Processes, f.Stalls)
+	line("processes",
+		"%d at a time, %d in all; %d times one was starved by the machine", r.Clients, f.Processes, f.Stalls)
 	line("slow servers", "%s", r.Slow.Round(100*time.Millisecond))
 	line("requests", "%d, of which %d failed as asked for (timeouts, tries, given up)", f.Requests, f.Failed)
-	line("grants", "%d (%d shared, %d through lockguard, %d downgraded) of %d locks", f.Grants, f.Shared, f.Guarded, f.Downgrades, f.Scopes)
+	line("grants", "%d (%d shared, %d through lockguard, %d downgraded) of %d locks",
+		f.Grants, f.Shared, f.Guarded, f.Downgrades, f.Scopes)
 	line("preempted", "%d, taken over %d", f.Asked, f.Takeovers)
 	line("losses told", "%s", counts(f.Losses))
 	line("ends of holds", "%s", counts(f.Ends))
 	line("excused", "%s", counts(f.Excused))
-	line("resource", "%d writes accepted, %d reads; of those who had lost %d writes refused, %d accepted (no newer holder had written)", f.Writes, f.Reads, f.RefusedLate, f.AcceptedLate)
+	line("resource",
+		"%d writes accepted, %d reads; of those who had lost %d writes refused, %d accepted (no newer holder had written)",
+		f.Writes, f.Reads, f.RefusedLate, f.AcceptedLate)
 	line("least margin", "%s", r.least())
 	line("VIOLATIONS", "%d", len(r.Violations))
 	if len(r.Lapses) > 0 {
@@ -163,7 +172,8 @@ func (r *Report) writeFigures(b *strings.Builder) {
 		line("ZooKeeper lost data", "never")
 	}
 	if len(r.Differ) > 0 {
-		line("servers differ", "about a node of %s; violations there that are no two holders are not counted", strings.Join(r.Differ, ", "))
+		line("servers differ",
+			"about a node of %s; violations there that are no two holders are not counted", strings.Join(r.Differ, ", "))
 	}
 	if len(r.Undermined) > 0 {
 		line("not counted", "%d violations, for what the servers did", len(r.Undermined))
@@ -173,7 +183,8 @@ func (r *Report) writeFigures(b *strings.Builder) {
 
 // writeOverlaps writes how long holds went on beside the next one.
 func (r *Report) writeOverlaps(b *strings.Builder) {
-	b.WriteString("\nend of a hold, as its holder was told, after the next conflicting grant (ms; negative: told before)\n")
+	b.WriteString(
+		"\nend of a hold, as its holder was told, after the next conflicting grant (ms; negative: told before)\n")
 	fmt.Fprintf(b, "  %-42s %8s %10s %10s %10s %10s\n", "how it ended", "count", "median", "p99", "p99.9", "max")
 	for _, how := range slices.Sorted(maps.Keys(r.Figures.Overlaps)) {
 		s := r.Figures.Overlaps[how]
@@ -183,7 +194,8 @@ func (r *Report) writeOverlaps(b *strings.Builder) {
 }
 
 func (r *Report) writeFaults(b *strings.Builder) {
-	b.WriteString("\nfaults, and for how long no lock was acquired at all from the beginning of one of the kind, at most\n")
+	b.WriteString(
+		"\nfaults, and for how long no lock was acquired at all from the beginning of one of the kind, at most\n")
 	kinds, failed := make(map[nemesis.Kind]int), make(map[nemesis.Kind]int)
 	for _, fault := range r.Faults {
 		kinds[fault.Kind]++

@@ -30,8 +30,8 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	o = o.withDefaults()
 	r := &run{options: o, reader: history.NewReader(o.Dir), crew: newCrew(o)}
 	r.nemesis, err = nemesis.New(ctx, nemesis.Options{
-		Seed: o.Seed, Clients: o.names(), Session: o.Session, Tick: o.Tick, Kinds: o.Kinds, Lanes: o.Lanes, Rest: o.Rest, Now: history.Now,
-		Processes: r.crew, Observe: func(f nemesis.Fault) { o.Log("%s", f) },
+		Seed: o.Seed, Clients: o.names(), Session: o.Session, Tick: o.Tick, Kinds: o.Kinds, Lanes: o.Lanes, Rest: o.Rest,
+		Now: history.Now, Processes: r.crew, Observe: func(f nemesis.Fault) { o.Log("%s", f) },
 	})
 	if err != nil {
 		return nil, err
@@ -61,7 +61,9 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	defer cancel()
 	late := r.crew.drain(calm)
 	report = &Report{
-		Seeds: []uint64{o.Seed}, Clients: o.Clients, Margin: o.Margin, Noise: o.noise(), Duration: healed - began, Drained: history.Now() - healed, Runs: 1, Faults: r.nemesis.Faults(), Absent: r.nemesis.Unavailable(), Notes: r.nemesis.Notes(),
+		Seeds: []uint64{o.Seed}, Clients: o.Clients, Margin: o.Margin, Noise: o.noise(), Duration: healed - began,
+		Drained: history.Now() - healed, Runs: 1, Faults: r.nemesis.Faults(), Absent: r.nemesis.Unavailable(),
+		Notes: r.nemesis.Notes(),
 	}
 	if err := r.judge(ctx, report, late, seen); err != nil {
 		return nil, err
@@ -74,7 +76,8 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 func (r *run) judge(ctx context.Context, report *Report, late []string, seen []verdict.Violation) error {
 	for _, client := range late {
 		report.Violations = append(report.Violations, verdict.Violation{
-			Check: verdict.CheckEnd, Text: fmt.Sprintf("client %s has not ended what it had begun %s after the last fault was healed", client, r.options.Drain),
+			Check: verdict.CheckEnd, Text: fmt.Sprintf(
+				"client %s has not ended what it had begun %s after the last fault was healed", client, r.options.Drain),
 		})
 	}
 	for _, text := range r.crew.troubles {
@@ -142,7 +145,9 @@ func (r *run) blow(ctx context.Context) ([]verdict.Violation, error) {
 				return nil, err
 			}
 			v := verdict.Judge(events, r.settings())
-			sure := slices.DeleteFunc(slices.Clone(v.Violations), func(v verdict.Violation) bool { return !slices.ContainsFunc(suspected, v.Same) })
+			sure := slices.DeleteFunc(slices.Clone(v.Violations), func(v verdict.Violation) bool {
+				return !slices.ContainsFunc(suspected, v.Same)
+			})
 			if len(sure) > 0 {
 				cancel()
 				return sure, <-done
@@ -166,7 +171,9 @@ func (r *run) strike(ctx context.Context) error {
 }
 
 func (r *run) settings() verdict.Settings {
-	return verdict.Settings{Window: r.options.Session, Margin: r.options.Margin, Noise: r.options.noise(), Patience: 30 * time.Second}
+	return verdict.Settings{
+		Window: r.options.Session, Margin: r.options.Margin, Noise: r.options.noise(), Patience: 30 * time.Second,
+	}
 }
 
 // events returns the history up to now, with what the suite knows.
@@ -244,7 +251,9 @@ func (r *run) residue(ctx context.Context) (found []verdict.Violation) {
 		if err != nil {
 			continue
 		}
-		busy = slices.DeleteFunc(slices.Clone(locks), func(l lock.State) bool { return len(l.Holders)+len(l.Waiters)+len(l.Foreign) == 0 })
+		busy = slices.DeleteFunc(slices.Clone(locks), func(l lock.State) bool {
+			return len(l.Holders)+len(l.Waiters)+len(l.Foreign) == 0
+		})
 		if len(busy) > 0 {
 			pause(ctx, 200*time.Millisecond)
 			continue
@@ -260,7 +269,8 @@ func (r *run) residue(ctx context.Context) (found []verdict.Violation) {
 		fail("", "ZooKeeper did not answer for %s after all faults were healed", r.options.Drain)
 	}
 	for _, l := range busy {
-		fail(l.Scope, "left behind when all is over: holders %v, waiters %v, foreign %v", owners(l.Holders), owners(l.Waiters), l.Foreign)
+		fail(l.Scope,
+			"left behind when all is over: holders %v, waiters %v, foreign %v", owners(l.Holders), owners(l.Waiters), l.Foreign)
 	}
 	return found
 }
@@ -270,7 +280,8 @@ func takeOnce(ctx context.Context, client *lock.Client, scope string) error {
 	if err != nil {
 		return err
 	}
-	grant, err := l.Acquire(ctx, lock.Request{Terms: priority.Terms{Mode: priority.Exclusive, AcquireTimeout: new(30 * time.Second)}})
+	grant, err := l.Acquire(ctx,
+		lock.Request{Terms: priority.Terms{Mode: priority.Exclusive, AcquireTimeout: new(30 * time.Second)}})
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,9 @@ type Load struct{ Reads, Writes, Pings int64 }
 func (e *Ensemble) Load() Load { return Load{e.reads.Load(), e.writes.Load(), e.pings.Load()} }
 
 // Through makes connections take as long as the Ensemble does.
-func (e *Ensemble) Through(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
+func (e *Ensemble) Through(
+	dial func(ctx context.Context, network, address string) (net.Conn, error),
+) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {

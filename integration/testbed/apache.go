@@ -15,7 +15,8 @@ type apache struct{ *zkserver.Server }
 var _ Server = apache{}
 
 func runApache(ctx context.Context, s Settings) (Server, error) {
-	server, err := zkserver.Run(ctx, zkserver.WithTick(s.Tick), zkserver.WithSessionTimeouts(s.ShortestSession, s.LongestSession),
+	server, err := zkserver.Run(ctx, zkserver.WithTick(s.Tick),
+		zkserver.WithSessionTimeouts(s.ShortestSession, s.LongestSession),
 		zkserver.WithJVMFlags(fmt.Sprintf("-Dznode.container.checkIntervalMs=%d", s.Sweep.Milliseconds())))
 	if err != nil {
 		return nil, err

@@ -146,8 +146,8 @@ func Shell(t testing.TB, server Server) *zk.Conn {
 	return conn
 }
 
-// greetingPatience is how long a server may take to greet. One that has just been started accepts connections, and may never
-// say anything on them; the library waits ten times its timeout for that.
+// greetingPatience is how long a server may take to greet. One that has just been started accepts
+// connections, and may never say anything on them; the library waits ten times its timeout for that.
 const greetingPatience = 10 * time.Second
 
 func dialGreeted(network, address string, timeout time.Duration) (net.Conn, error) {

@@ -1,6 +1,6 @@
-// Testrun runs the tests of the repository in parts, each with its own settings, and ends with one summary: what failed,
-// the first lines of why, the file with all that it printed, and the command that repeats just that test. A part that
-// fails does not keep the others from running.
+// Testrun runs the tests of the repository in parts, each with its own settings, and ends with one summary:
+// what failed, the first lines of why, the file with all that it printed, and the command that repeats just
+// that test. A part that fails does not keep the others from running.
 //
 //	go run ./integration/testrun unit      # what needs no server, without what takes long
 //	go run ./integration/testrun test      # what a newcomer must see pass

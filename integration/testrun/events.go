@@ -94,7 +94,8 @@ func read(from io.Reader, done func(outcome)) (other string, err error) {
 func buildErrors(builds map[string]*strings.Builder, pkg string) string {
 	var text strings.Builder
 	for path, out := range builds {
-		if path == pkg || strings.HasPrefix(path, pkg+"_test ") || strings.Contains(path, "["+pkg+".test]") || path == pkg+".test" {
+		if path == pkg || strings.HasPrefix(path, pkg+"_test ") || strings.Contains(path, "["+pkg+".test]") ||
+			path == pkg+".test" {
 			text.WriteString(out.String())
 		}
 	}
@@ -162,17 +163,20 @@ func (p *progress) outcome(build string) outcome {
 
 // unfinished returns the tests that have begun and not ended.
 func (p *progress) unfinished() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.outputs)), func(test string) bool { return test == whole || p.results[test] != "" })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.outputs)), func(test string) bool {
+		return test == whole || p.results[test] != ""
+	})
 }
 
-// crash is how the report of a crash or a data race begins. It stands in the output of the test that printed last, which
-// need not be the one that it happened in.
-var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |WARNING: DATA RACE|SIG[A-Z]+: |.*ThreadSanitizer: CHECK failed)`)
+// crash is how the report of a crash or a data race begins. It stands in the output of the test that printed
+// last, which need not be the one that it happened in.
+var crash = regexp.MustCompile(
+	`(?m)^(panic: |fatal error: |WARNING: DATA RACE|SIG[A-Z]+: |.*ThreadSanitizer: CHECK failed)`)
 
-// detector is how a test program ends by a mistake of Go 1.26 itself: the timers of a synctest bubble share one context of
-// the race detector, which threads that receive from timers' channels use at the same time (runtime/time.go, maybeRunChan
-// and unlockAndRun). The detector then finds its own state broken, or crashes. Seen once in some twenty runs of a package
-// with many bubbles. It says nothing about what was tested.
+// detector is how a test program ends by a mistake of Go 1.26 itself: the timers of a synctest bubble share
+// one context of the race detector, which threads that receive from timers' channels use at the same time
+// (runtime/time.go, maybeRunChan and unlockAndRun). The detector then finds its own state broken, or crashes.
+// Seen once in some twenty runs of a package with many bubbles. It says nothing about what was tested.
 var detector = regexp.MustCompile(`ThreadSanitizer: CHECK failed|` +
 	`(?m:^SIGSEGV: segmentation violation\nPC=.*\n\s*goroutine 0 .*\n\s*goroutine .*synctest bubble.*\nruntime\.systemstack_switch.*\n.*\nruntime\.\(\*timer\)\.)`)
 
@@ -181,7 +185,8 @@ var findings = regexp.MustCompile(`WARNING: DATA RACE|Error Trace:`)
 
 // undecided tells whether the race detector has ended the test program before anything failed.
 func (o outcome) undecided() bool {
-	return len(o.failed) == 1 && o.failed[0].test == whole && detector.MatchString(o.failed[0].output) && !findings.MatchString(o.failed[0].output)
+	return len(o.failed) == 1 && o.failed[0].test == whole && detector.MatchString(o.failed[0].output) &&
+		!findings.MatchString(o.failed[0].output)
 }
 
 // lastWords returns why a test program ended before its tests did.

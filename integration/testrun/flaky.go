@@ -43,8 +43,8 @@ type binary struct {
 	pkg, dir, file string
 }
 
-// flaky runs the tests of packages n times, each time under other surroundings and in another order, and prints a table of
-// those that failed. It returns whether none did. Tests are compiled once.
+// flaky runs the tests of packages n times, each time under other surroundings and in another order, and
+// prints a table of those that failed. It returns whether none did. Tests are compiled once.
 func flaky(ctx context.Context, r *runner, parts []*part, n int) bool {
 	begin, runs := time.Now(), 0
 	programs, err := os.MkdirTemp("", "testrun-")
@@ -112,7 +112,8 @@ func (r *runner) compile(ctx context.Context, p *part, into string) (all []binar
 		b.dir = strings.TrimSpace(string(dir))
 		out := []byte(nil)
 		if err == nil {
-			out, err = r.command(ctx, p, "go", slices.Concat([]string{"test", "-c", "-o", b.file}, r.flags, []string{pkg})...).CombinedOutput()
+			out, err = r.command(ctx, p, "go", slices.Concat([]string{"test", "-c", "-o", b.file}, r.flags, []string{pkg})...).
+				CombinedOutput()
 		}
 		if err != nil {
 			r.fail(p, failure{pkg: pkg, output: fmt.Sprintf("%v\n%s", err, out)})
@@ -157,7 +158,8 @@ func table(out io.Writer, tallies map[string]*tally, runs int, took time.Duratio
 		_, _ = fmt.Fprintln(w, "\nfailed\tpart\tpackage\ttest\tunder")
 	}
 	for _, t := range list {
-		_, _ = fmt.Fprintf(w, "%d of %d\t%s\t%s\t%s\t%s\n", t.failed, runs, t.part, short(t.pkg), t.test, strings.Join(t.in, "; "))
+		_, _ = fmt.Fprintf(w, "%d of %d\t%s\t%s\t%s\t%s\n",
+			t.failed, runs, t.part, short(t.pkg), t.test, strings.Join(t.in, "; "))
 	}
 	_ = w.Flush()
 	for _, t := range list {
@@ -224,7 +226,9 @@ func partsOf(packages []string) ([]*part, error) {
 
 // only is the part of one directory's package; nil if that is none of its packages.
 func (p *part) only(dir string) *part {
-	if p.dir == "" && slices.ContainsFunc(restParts(), func(q *part) bool { return q.dir != "" && strings.HasPrefix(dir+"/", q.dir+"/") }) {
+	if p.dir == "" && slices.ContainsFunc(restParts(), func(q *part) bool {
+		return q.dir != "" && strings.HasPrefix(dir+"/", q.dir+"/")
+	}) {
 		return nil // of another module
 	}
 	within := func(dirs []string) bool {

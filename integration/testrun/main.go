@@ -47,7 +47,8 @@ func run(ctx context.Context, args []string, out, errors io.Writer) int {
 	if err := flags.Parse(args[1:]); err != nil {
 		return 2
 	}
-	r := &runner{root: root, logs: filepath.Join(root, "dist", "test", args[0]), out: out, flags: append(lean(), strings.Fields(*more)...)}
+	r := &runner{root: root, logs: filepath.Join(root, "dist", "test", args[0]), out: out, flags: append(lean(),
+		strings.Fields(*more)...)}
 	if *race {
 		r.flags = append(r.flags, "-race")
 	}

@@ -28,8 +28,8 @@ type part struct {
 	short  bool // without what takes long
 }
 
-// Real servers wait for time to pass most of the time, and so do the tests on them. The embedded server's tests are short
-// of processors.
+// Real servers wait for time to pass most of the time, and so do the tests on them. The embedded server's
+// tests are short of processors.
 const (
 	realAtOnce     = 3
 	embeddedAtOnce = 3
@@ -37,21 +37,22 @@ const (
 
 // servers are the packages that start processes: real ZooKeeper and Temporal servers, programs, browsers, builds.
 var servers = []string{
-	"integration/certificates", "integration/clients", "integration/daemons", "integration/deadlines", "integration/doctor",
-	"integration/leaders", "integration/nemesis", "integration/netfault", "integration/observability", "integration/packages",
+	"integration/certificates", "integration/clients", "integration/daemons", "integration/deadlines",
+	"integration/doctor", "integration/leaders",
+	"integration/nemesis", "integration/netfault", "integration/observability", "integration/packages",
 	"integration/polyglot", "integration/program", "integration/release", "integration/robust", "integration/secrets",
 	"integration/temporal", "integration/upgrade", "integration/zkdiff", "integration/zkserver",
 }
 
 // conformance are the packages whose tests run on the embedded server and on a real one.
 var conformance = []string{
-	"integration/audit", "integration/classic", "integration/emergency", "integration/ensembles", "integration/foreign", "integration/groups",
-	"integration/helix", "integration/identity", "integration/interleavings", "integration/locks", "integration/testbed",
-	"integration/tickledger",
+	"integration/audit", "integration/classic", "integration/emergency", "integration/ensembles", "integration/foreign",
+	"integration/groups", "integration/helix", "integration/identity", "integration/interleavings", "integration/locks",
+	"integration/testbed", "integration/tickledger",
 }
 
-// large are the tests of limits on a real server: it is what refuses requests. What a client keeps in memory is the same
-// on both.
+// large are the tests of limits on a real server: it is what refuses requests. What a client keeps in memory
+// is the same on both.
 const large = "Refused|LargeRequests"
 
 // first are the servers' and the conformance packages that a newcomer must see pass on real servers.
@@ -66,17 +67,19 @@ var temporal = []string{"scripts/setup.sh temporal"}
 // unitParts is what `make unit` runs.
 func unitParts() []*part {
 	return []*part{{
-		name: "unit", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."}, without: []string{"examples", "integration"},
-		atOnce: 4, short: true,
+		name: "unit", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."},
+		without: []string{"examples", "integration"}, atOnce: 4, short: true,
 	}}
 }
 
 // testParts is what `make test` runs.
 func testParts() []*part {
 	return []*part{
-		{name: "embedded", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."}, without: servers, atOnce: embeddedAtOnce},
+		{name: "embedded", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."}, without: servers,
+			atOnce: embeddedAtOnce},
 		{name: "real", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(first), atOnce: realAtOnce},
-		{name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/temporal"}, run: basic},
+		{name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"},
+			packages: []string{"./integration/temporal"}, run: basic},
 	}
 }
 
@@ -87,7 +90,8 @@ func restParts() []*part {
 			name: "servers", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(servers, first)),
 			without: []string{"integration/temporal"}, atOnce: realAtOnce,
 		},
-		{name: "conformance", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(conformance, first)), atOnce: realAtOnce},
+		{name: "conformance", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(conformance, first)),
+			atOnce: realAtOnce},
 		{name: "limits", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/limits"}, run: large},
 		{
 			name: "local-queue", env: []string{"LOCKKEEPER_TEST_ZK=embedded", "LOCKKEEPER_TEST_LOCAL_QUEUE=4"},
@@ -100,8 +104,8 @@ func restParts() []*part {
 		{name: "prometheus", dir: "integration/observability/prometheus", alone: true, packages: []string{"./..."}},
 		{name: "console", dir: "integration/observability/console", alone: true, packages: []string{"./..."}},
 		{
-			name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/temporal/..."},
-			skip: basic, atOnce: realAtOnce,
+			name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"},
+			packages: []string{"./integration/temporal/..."}, skip: basic, atOnce: realAtOnce,
 		},
 	}
 }
@@ -131,7 +135,9 @@ func (p *part) list(ctx context.Context, root string) ([]string, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(strings.Fields(string(out)), func(pkg string) bool {
-		return slices.ContainsFunc(p.without, func(dir string) bool { return pkg == module+"/"+dir || strings.HasPrefix(pkg, module+"/"+dir+"/") })
+		return slices.ContainsFunc(p.without, func(dir string) bool {
+			return pkg == module+"/"+dir || strings.HasPrefix(pkg, module+"/"+dir+"/")
+		})
 	}), nil
 }
 

@@ -91,8 +91,8 @@ const tries = 3
 // limit ends tests that hang. No package takes that long.
 const limit = "10m"
 
-// follow runs a command that tells in JSON what becomes of tests. If it may, it returns the packages that are to be run
-// again, as the race detector has crashed.
+// follow runs a command that tells in JSON what becomes of tests. If it may, it returns the packages that are
+// to be run again, as the race detector has crashed.
 func (r *runner) follow(p *part, cmd *exec.Cmd, may bool) (again []string) {
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
@@ -272,5 +272,6 @@ func (r *runner) summarize(out io.Writer, took time.Duration) {
 	for _, test := range r.skipped {
 		_, _ = fmt.Fprintf(out, "skipped: %s\n", test)
 	}
-	_, _ = fmt.Fprintf(out, "\n%d tests in %d packages, %d failed, %d skipped; %s\n", r.tests, r.packages, len(r.failures), len(r.skipped), took.Round(time.Second))
+	_, _ = fmt.Fprintf(out, "\n%d tests in %d packages, %d failed, %d skipped; %s\n",
+		r.tests, r.packages, len(r.failures), len(r.skipped), took.Round(time.Second))
 }

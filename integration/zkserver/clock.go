@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// WithSteppableClock gives every server a wall clock that StepClock sets, by Debian's libfaketime. Time that passes is not
-// changed: Java's monotonic clock, by which ZooKeeper expires sessions, stays as it is. Without libfaketime the start
-// fails; see ClockSteppable.
+// WithSteppableClock gives every server a wall clock that StepClock sets, by Debian's libfaketime. Time that
+// passes is not changed: Java's monotonic clock, by which ZooKeeper expires sessions, stays as it is. Without
+// libfaketime the start fails; see ClockSteppable.
 func WithSteppableClock() Option {
 	return func(o *options) error {
 		library, err := findFaketime()
@@ -25,8 +25,8 @@ func ClockSteppable() error {
 	return err
 }
 
-// StepClock makes the server's wall clock show the true time plus offset from now on; 0 puts it right. It holds for later
-// starts too. It is an error without WithSteppableClock.
+// StepClock makes the server's wall clock show the true time plus offset from now on; 0 puts it right. It
+// holds for later starts too. It is an error without WithSteppableClock.
 func (s *Server) StepClock(offset time.Duration) error {
 	if s.options.faketime == "" {
 		return s.errorf("step the clock: it was started without WithSteppableClock")
@@ -40,13 +40,14 @@ func (s *Server) StepClock(offset time.Duration) error {
 func findFaketime() (string, error) {
 	found, err := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
 	if err != nil || len(found) == 0 {
-		return "", errors.Join(errors.New("no libfaketime here: run `make setup`, or install Debian's package faketime"), err)
+		return "",
+			errors.Join(errors.New("no libfaketime here: run `make setup`, or install Debian's package faketime"), err)
 	}
 	return found[0], nil
 }
 
-// clockEnvironment: the file is read at each look at the clock, so that a step holds at once. The workaround for monotonic
-// clocks of an old C library is switched off: with it every wait of a Java thread becomes a busy one.
+// clockEnvironment: the file is read at each look at the clock, so that a step holds at once. The workaround for
+// monotonic clocks of an old C library is switched off: with it every wait of a Java thread becomes a busy one.
 func clockEnvironment(o options, dir string) []string {
 	if o.faketime == "" {
 		return nil

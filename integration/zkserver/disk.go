@@ -7,12 +7,13 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
 
-// diskSize bounds the file system of its own that a server gets. It lies in memory, of which only what is written counts.
+// diskSize bounds the file system of its own that a server gets. It lies in memory, of which only what is
+// written counts.
 const diskSize = 1 << 30
 
-// WithFullableDisk lets FillDisk take the space away that the server writes its data to. Where the process may mount, the
-// data gets a file system of its own; elsewhere (in most containers) a limit on the size of files, set while the server
-// runs, does the same to it: every write fails. Disk tells which. Linux only.
+// WithFullableDisk lets FillDisk take the space away that the server writes its data to. Where the process
+// may mount, the data gets a file system of its own; elsewhere (in most containers) a limit on the size of
+// files, set while the server runs, does the same to it: every write fails. Disk tells which. Linux only.
 func WithFullableDisk() Option {
 	return func(o *options) error {
 		o.fullable = true
@@ -38,8 +39,8 @@ func (s *Server) Disk() string {
 	}
 }
 
-// FillDisk makes what the server writes to its data fail, until FreeDisk. ZooKeeper stops serving at the next write. It is
-// an error without WithFullableDisk.
+// FillDisk makes what the server writes to its data fail, until FreeDisk. ZooKeeper stops serving at the next
+// write. It is an error without WithFullableDisk.
 func (s *Server) FillDisk() error {
 	switch {
 	case s.disk == nil:
@@ -54,8 +55,8 @@ func (s *Server) FillDisk() error {
 	}
 }
 
-// FreeDisk gives the space back. End the server before, and start it again afterwards: a member of an ensemble goes on in
-// memory with a full disk, and would write on behind the gap in its log.
+// FreeDisk gives the space back. End the server before, and start it again afterwards: a member of an
+// ensemble goes on in memory with a full disk, and would write on behind the gap in its log.
 func (s *Server) FreeDisk() error {
 	switch {
 	case s.disk == nil:

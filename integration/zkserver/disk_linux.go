@@ -38,7 +38,8 @@ func shrink(path string) error {
 func grow(path string) error { return resize(path, diskSize) }
 
 func resize(path string, size uint64) error {
-	return os.NewSyscallError("remount", unix.Mount("lockkeeper", path, "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("size=%d", size)))
+	return os.NewSyscallError("remount",
+		unix.Mount("lockkeeper", path, "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("size=%d", size)))
 }
 
 // limitFiles lets the process write to no file, or to all. Java ignores the signal that comes with it.

@@ -11,8 +11,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
 
-// Ensemble is several servers, three unless WithMembers says otherwise, that elect a leader and serve while most of the
-// voters live.
+// Ensemble is several servers, three unless WithMembers says otherwise, that elect a leader and serve while
+// most of the voters live.
 type Ensemble struct {
 	servers []*Server
 	timeout time.Duration
@@ -45,7 +45,8 @@ func (e *Ensemble) Addrs() []string {
 // Leader waits until one of the members leads a quorum, and returns it. Without a quorum it gives up when ctx ends or
 // the start timeout is over.
 func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("no leader after %s: %w", e.timeout, context.DeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(ctx, e.timeout,
+		fmt.Errorf("no leader after %s: %w", e.timeout, context.DeadlineExceeded))
 	defer cancel()
 	var leader *Server
 	err := process.Poll(ctx, 20*time.Millisecond, func() error {

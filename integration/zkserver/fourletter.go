@@ -94,7 +94,8 @@ func (s *Server) Watches(ctx context.Context) (Watches, error) {
 		return Watches{}, err
 	}
 	var w Watches
-	if _, err := fmt.Sscanf(text, "%d connections watching %d paths\nTotal watches:%d", &w.Connections, &w.Paths, &w.Total); err != nil {
+	if _, err := fmt.Sscanf(text,
+		"%d connections watching %d paths\nTotal watches:%d", &w.Connections, &w.Paths, &w.Total); err != nil {
 		return Watches{}, s.errorf("wchs: cannot read the answer %q: %w", text, err)
 	}
 	return w, nil

@@ -26,8 +26,8 @@ type Installation struct {
 	Classpath []string
 }
 
-// Find looks for ZooKeeper in $ZOOKEEPER_HOME (an unpacked Apache release: jars in it or in its lib), and only when that
-// is unset for Debian's package. The error says what to do.
+// Find looks for ZooKeeper in $ZOOKEEPER_HOME (an unpacked Apache release: jars in it or in its lib), and
+// only when that is unset for Debian's package. The error says what to do.
 func Find() (Installation, error) {
 	java, err := findJava()
 	if err != nil {
@@ -59,8 +59,9 @@ func findIn(home, java string) (Installation, error) {
 			return Installation{Java: java, Jar: jar, Classpath: jars}, nil
 		}
 	}
-	return Installation{}, fmt.Errorf("zkserver: ZOOKEEPER_HOME=%s holds no zookeeper-<version>.jar, neither directly nor in lib: "+
-		"set it to an unpacked Apache ZooKeeper release, or unset it to use Debian's package", home)
+	return Installation{},
+		fmt.Errorf("zkserver: ZOOKEEPER_HOME=%s holds no zookeeper-<version>.jar, neither directly nor in lib: "+
+			"set it to an unpacked Apache ZooKeeper release, or unset it to use Debian's package", home)
 }
 
 // isServerJar tells zookeeper-3.9.3.jar from zookeeper-jute-3.9.3.jar.
@@ -77,13 +78,15 @@ func findJava() (string, error) {
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		java, err := exec.LookPath(filepath.Join(home, "bin", "java"))
 		if err != nil {
-			return "", fmt.Errorf("zkserver: JAVA_HOME=%s has no bin/java: correct it, or unset it to use java from PATH: %w", home, err)
+			return "",
+				fmt.Errorf("zkserver: JAVA_HOME=%s has no bin/java: correct it, or unset it to use java from PATH: %w", home, err)
 		}
 		return java, nil
 	}
 	java, err := exec.LookPath("java")
 	if err != nil {
-		return "", fmt.Errorf("zkserver: no java to run ZooKeeper with: run `make setup`, or install a Java runtime (11 or later): %w", err)
+		return "", fmt.Errorf(
+			"zkserver: no java to run ZooKeeper with: run `make setup`, or install a Java runtime (11 or later): %w", err)
 	}
 	return java, nil
 }

@@ -66,8 +66,8 @@ func WithMembers(voters, observers int) Option {
 	}
 }
 
-// WithSessionTimeouts sets the shortest and the longest session timeout that the server grants; others are moved to the
-// nearer end. Defaults to 2 and 20 ticks.
+// WithSessionTimeouts sets the shortest and the longest session timeout that the server grants; others are
+// moved to the nearer end. Defaults to 2 and 20 ticks.
 func WithSessionTimeouts(shortest, longest time.Duration) Option {
 	return func(o *options) error {
 		if shortest < time.Millisecond || longest < shortest {
@@ -86,8 +86,8 @@ func WithDisk() Option {
 	}
 }
 
-// WithFsync puts the data on disk and makes every write wait for it, as a production server does. Without it the server
-// runs with forceSync=no: writes survive a kill of the server, not a crash of the machine.
+// WithFsync puts the data on disk and makes every write wait for it, as a production server does. Without it
+// the server runs with forceSync=no: writes survive a kill of the server, not a crash of the machine.
 func WithFsync() Option {
 	return func(o *options) error {
 		o.disk, o.fsync = true, true

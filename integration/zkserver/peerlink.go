@@ -11,8 +11,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 )
 
-// WithPeerLinks lets the members of an ensemble reach each other through proxies only, which PeerLinks returns, so that the
-// network between them can be broken. It does nothing to a standalone server.
+// WithPeerLinks lets the members of an ensemble reach each other through proxies only, which PeerLinks
+// returns, so that the network between them can be broken. It does nothing to a standalone server.
 //
 // Each member has a zoo.cfg of its own, in which the others stand with the addresses of proxies. It would still learn
 // one address from another member, that for elections, which a connecting member announces: the proxy replaces it by
@@ -60,8 +60,8 @@ func (m member) addresses() addresses {
 	return addresses{quorum: m.quorum.Addr(), ballot: m.ballot.Addr()}
 }
 
-// learnerPatience: a follower may be elected faster than its leader listens. Refused, it asks again; reset, it would start
-// an election of its own, and the leader would wait for it in vain for as long as initLimit says.
+// learnerPatience: a follower may be elected faster than its leader listens. Refused, it asks again; reset, it would
+// start an election of its own, and the leader would wait for it in vain for as long as initLimit says.
 const learnerPatience = 5 * time.Second
 
 // linkPeers makes the links between all members. views tells for each where it finds each.
@@ -113,8 +113,8 @@ func (s *Server) closePeers() error {
 	return errors.Join(errs...)
 }
 
-// announce puts an address into the first message on a connection for elections: a negative number for the version of the
-// protocol, the sender's id, and with its length the address at which the sender wants to be called back.
+// announce puts an address into the first message on a connection for elections: a negative number for the version of
+// the protocol, the sender's id, and with its length the address at which the sender wants to be called back.
 func announce(head []byte, addr string) (edited []byte, done bool) {
 	const fixed = 8 + 8 + 4
 	switch {

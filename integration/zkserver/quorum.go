@@ -12,9 +12,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
 
-// WaitCommitting returns when the server takes part in a quorum that commits: it opens a session and closes it again, which
-// the ensemble must agree to. WaitServing asks the server alone, and a leader that was paused or cut off believes for a
-// while that it still leads. It gives up as WaitServing does.
+// WaitCommitting returns when the server takes part in a quorum that commits: it opens a session and closes
+// it again, which the ensemble must agree to. WaitServing asks the server alone, and a leader that was paused
+// or cut off believes for a while that it still leads. It gives up as WaitServing does.
 func (s *Server) WaitCommitting(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.startTimeout,
 		fmt.Errorf("not committing after %s: %w", s.options.startTimeout, context.DeadlineExceeded))

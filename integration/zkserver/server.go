@@ -15,8 +15,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
 
-// Server is one ZooKeeper server: its address and data, and the process that may be running on them. Its methods may be
-// called from any goroutine.
+// Server is one ZooKeeper server: its address and data, and the process that may be running on them. Its
+// methods may be called from any goroutine.
 type Server struct {
 	dir     *directory
 	disk    *disk // nil: it cannot be filled
@@ -33,9 +33,9 @@ type Server struct {
 	closed  bool
 }
 
-// Run starts a standalone server and returns when it serves. ctx and WithStartTimeout bound the start alone; on failure
-// the error holds the end of the server's log. The server ends with Close, and on Linux with the calling process, even
-// when that is killed.
+// Run starts a standalone server and returns when it serves. ctx and WithStartTimeout bound the start alone;
+// on failure the error holds the end of the server's log. The server ends with Close, and on Linux with the
+// calling process, even when that is killed.
 func Run(ctx context.Context, opts ...Option) (*Server, error) {
 	servers, err := run(ctx, func(options) int { return 1 }, opts)
 	if err != nil {
@@ -176,8 +176,8 @@ func (s *Server) Launch() error {
 	return nil
 }
 
-// WaitServing returns when the server answers requests: standalone, or as the leader or a follower of a quorum. It gives
-// up, with the end of the log in the error, when ctx ends, the start timeout is over, or the process ends.
+// WaitServing returns when the server answers requests: standalone, or as the leader or a follower of a quorum. It
+// gives up, with the end of the log in the error, when ctx ends, the start timeout is over, or the process ends.
 func (s *Server) WaitServing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.startTimeout,
 		fmt.Errorf("not serving after %s: %w", s.options.startTimeout, context.DeadlineExceeded))
@@ -210,8 +210,8 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.WaitServing(ctx)
 }
 
-// Stop asks the process to end (SIGTERM) and returns when it has; after 10s it is killed. Stopping a stopped server does
-// nothing.
+// Stop asks the process to end (SIGTERM) and returns when it has; after 10s it is killed. Stopping a stopped
+// server does nothing.
 func (s *Server) Stop() error {
 	return s.with("stop", func(p *process.Process) error { return p.Terminate(10 * time.Second) })
 }
@@ -273,7 +273,8 @@ func (s *Server) Log() (string, error) {
 	return string(text), nil
 }
 
-// LogTail returns the last lines of the log, without the frames of Java's stack traces, or the reason why there are none.
+// LogTail returns the last lines of the log, without the frames of Java's stack traces, or the reason why
+// there are none.
 func (s *Server) LogTail(lines int) string {
 	text, err := s.Log()
 	if err != nil {

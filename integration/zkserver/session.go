@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// ErrSessionRefused is returned when a server does not know the session: it has ended before, or the password is wrong.
+// ErrSessionRefused is returned when a server does not know the session: it has ended before, or the password
+// is wrong.
 var ErrSessionRefused = errors.New("the server refused the session: it has ended, or the id or the password is wrong")
 
-// CloseSession ends a session on the server at once: its ephemeral nodes go, and its client, which loses its connection,
-// learns at its next one that the session has expired. It does what the client itself would do, by the wire protocol:
-// connect with the session's id and password, then close the session and wait for the answer.
+// CloseSession ends a session on the server at once: its ephemeral nodes go, and its client, which loses its
+// connection, learns at its next one that the session has expired. It does what the client itself would do, by the
+// wire protocol: connect with the session's id and password, then close the session and wait for the answer.
 //
 // nil means that the session was there and is gone now. A server that does not know the session gives
 // ErrSessionRefused. Without a deadline in ctx it gives up after 10s.

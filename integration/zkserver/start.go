@@ -13,7 +13,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/internal/serverlog"
 )
 
-// Start runs a server for the length of a test. When the test fails, the server's log is kept in a file, which is named.
+// Start runs a server for the length of a test. When the test fails, the server's log is kept in a file,
+// which is named.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	server, err := Run(t.Context(), opts...)
@@ -119,8 +120,8 @@ func (s *Shared) start() (*Server, error) {
 	return s.server, s.err
 }
 
-// Main runs the tests, closes the server and returns the exit code for os.Exit. When the tests pass, the checks are made
-// after the server is gone; one that returns an error makes the code 1. For example:
+// Main runs the tests, closes the server and returns the exit code for os.Exit. When the tests pass, the
+// checks are made after the server is gone; one that returns an error makes the code 1. For example:
 //
 //	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
 func (s *Shared) Main(m interface{ Run() int }, checks ...func() error) int {

@@ -18,8 +18,8 @@ type member struct {
 	observer       bool
 }
 
-// writeConfig writes zoo.cfg, myid and the loggers' configuration into dir. view tells where this member finds the others;
-// nil is at their own addresses.
+// writeConfig writes zoo.cfg, myid and the loggers' configuration into dir. view tells where this member
+// finds the others; nil is at their own addresses.
 func writeConfig(dir string, o options, me member, all []member, view map[int]addresses) error {
 	lines := []string{
 		"tickTime=" + strconv.FormatInt(o.tick.Milliseconds(), 10),

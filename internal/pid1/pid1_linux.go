@@ -61,7 +61,8 @@ var ending = []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM}
 // aboutOneself are the signals that say something about the process that gets them,
 // and those that cannot be caught.
 var aboutOneself = []syscall.Signal{
-	unix.SIGABRT, unix.SIGBUS, unix.SIGCHLD, unix.SIGFPE, unix.SIGILL, unix.SIGKILL, unix.SIGPIPE, unix.SIGSEGV, unix.SIGSTOP,
+	unix.SIGABRT, unix.SIGBUS, unix.SIGCHLD, unix.SIGFPE, unix.SIGILL, unix.SIGKILL, unix.SIGPIPE,
+	unix.SIGSEGV, unix.SIGSTOP,
 	unix.SIGSYS, unix.SIGTRAP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGURG, // the last one is how Go's scheduler preempts
 }
 

@@ -54,6 +54,7 @@ func Few(all []string, few int) string {
 // invalid UTF-8.
 func HasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool {
-		return r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 || r == '\u2028' || r == '\u2029'
+		return r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 ||
+			r == '\u2028' || r == '\u2029'
 	})
 }

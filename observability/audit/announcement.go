@@ -18,7 +18,9 @@ const maxAnnounced = 1024
 func (a *Auditor) note(entry opstore.AuditEntry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.announced = slices.DeleteFunc(a.announced, func(o opstore.AuditEntry) bool { return o.Act == entry.Act && o.Action == entry.Action })
+	a.announced = slices.DeleteFunc(a.announced, func(o opstore.AuditEntry) bool {
+		return o.Act == entry.Act && o.Action == entry.Action
+	})
 	if entry.Phase != opstore.AuditIntent {
 		return
 	}

@@ -182,7 +182,8 @@ func (a *Auditor) Audit(ctx context.Context, entry opstore.AuditEntry) error {
 	if entry.Phase == opstore.AuditIntent {
 		a.forget(entry.Act)
 	}
-	if _, notSent := errors.AsType[*lock.UnavailableError](err); !notSent && ctx.Err() != nil && entry.Phase == opstore.AuditIntent {
+	if _, notSent := errors.AsType[*lock.UnavailableError](err); !notSent && ctx.Err() != nil &&
+		entry.Phase == opstore.AuditIntent {
 		a.spool.put(outcome(entry, err)) // perhaps it is on record all the same
 	}
 	return err
@@ -190,7 +191,8 @@ func (a *Auditor) Audit(ctx context.Context, entry opstore.AuditEntry) error {
 
 // isBypass reports whether an entry announces that work runs without its lock.
 func isBypass(entry opstore.AuditEntry) bool {
-	return entry.Action == opstore.AuditOverrideAct && entry.Phase == opstore.AuditIntent && entry.After["bypass"] == "true"
+	return entry.Action == opstore.AuditOverrideAct && entry.Phase == opstore.AuditIntent &&
+		entry.After["bypass"] == "true"
 }
 
 // auditUnchained puts an entry on record in the file, because ZooKeeper failed.
@@ -221,5 +223,6 @@ func (a *Auditor) append(ctx context.Context, entry opstore.AuditEntry) error {
 
 // lose says what will not be on record, and all of it: somebody may copy it.
 func (a *Auditor) lose(entry opstore.AuditEntry, err error) {
-	a.cfg.Logger.Error("an audit record is lost", append(describe(opstore.AuditRecord{AuditEntry: entry}), "cause", err)...)
+	a.cfg.Logger.Error("an audit record is lost",
+		append(describe(opstore.AuditRecord{AuditEntry: entry}), "cause", err)...)
 }

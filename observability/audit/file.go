@@ -75,7 +75,8 @@ func (f *file) open() error {
 		return os.ErrClosed
 	}
 	if info, err := os.Lstat(f.name); err == nil && info.Mode()&os.ModeSymlink != 0 {
-		return fmt.Errorf("%s is a symbolic link: anyone who can change it chooses what is written; name the file that it leads to", f.name)
+		return fmt.Errorf(
+			"%s is a symbolic link: anyone who can change it chooses what is written; name the file that it leads to", f.name)
 	}
 	opened, err := os.OpenFile(f.name, os.O_APPEND|os.O_CREATE|os.O_RDWR|noFollow, 0o600)
 	if err != nil {
@@ -87,7 +88,8 @@ func (f *file) open() error {
 	case !info.Mode().IsRegular():
 		err = fmt.Errorf("%s is no regular file", f.name)
 	case info.Mode()&0o002 != 0:
-		err = fmt.Errorf("%s is writable by all users (%s), so that it shows nothing; save it elsewhere, see who has changed it, then chmod 600 %s", f.name, info.Mode(), f.name)
+		err = fmt.Errorf("%s is writable by all users (%s), so that it shows nothing; save it elsewhere, "+
+			"see who has changed it, then chmod 600 %s", f.name, info.Mode(), f.name)
 	}
 	if err != nil {
 		_ = opened.Close()

@@ -183,5 +183,7 @@ func party(about lockguard.Subject) *opstore.AuditParty {
 	if err != nil {
 		host = "unknown"
 	}
-	return &opstore.AuditParty{Owner: about.Owner, Host: host, PID: os.Getpid(), Priority: about.Priority, Token: about.Token}
+	return &opstore.AuditParty{
+		Owner: about.Owner, Host: host, PID: os.Getpid(), Priority: about.Priority, Token: about.Token,
+	}
 }

@@ -47,7 +47,8 @@ func (f *file) ship(ctx context.Context, trail Trail) {
 		if time.Since(began) > longestOff {
 			pause = afterError
 		}
-		f.logger.Error("the audit trail cannot be shipped to its file, trying on", "file", f.name, "next", s.next, "error", err)
+		f.logger.Error("the audit trail cannot be shipped to its file, trying on",
+			"file", f.name, "next", s.next, "error", err)
 		wait(ctx, pause)
 		pause = min(2*pause, longestOff)
 	}
@@ -97,7 +98,9 @@ func (s *shipping) resume() error {
 // add ships one record.
 func (s *shipping) add(r opstore.AuditRecord) error {
 	if s.prev != "" && r.Prev != s.prev {
-		err := s.note(brokenLine{broken{r.Seq, opstore.AuditAltered, "it does not continue the record that was shipped before it", now()}},
+		err := s.note(brokenLine{broken{
+			r.Seq, opstore.AuditAltered, "it does not continue the record that was shipped before it", now(),
+		}},
 			r.Seq, errors.New("a record does not continue the one before: verify the trail with its file"))
 		if err != nil {
 			return err

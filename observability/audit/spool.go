@@ -33,7 +33,9 @@ type spooled struct {
 	done  chan struct{} // closed when it is on record, or lost
 }
 
-func newSpool(life context.Context, write func(context.Context, opstore.AuditEntry) error, lose func(opstore.AuditEntry, error)) *spool {
+func newSpool(
+	life context.Context, write func(context.Context, opstore.AuditEntry) error, lose func(opstore.AuditEntry, error),
+) *spool {
 	s := &spool{life: life, append: write, lose: lose, idle: make(chan struct{})}
 	close(s.idle)
 	return s

@@ -68,7 +68,8 @@ func VerifyFile(ctx context.Context, name string, trail *opstore.AuditLog) (File
 			return FileReport{}, err
 		}
 		if last < v.report.To {
-			v.broken(0, last, opstore.AuditHeadMismatch, "the newest record in ZooKeeper is %d, and the file has records up to %d", last, v.report.To)
+			v.broken(0, last, opstore.AuditHeadMismatch,
+				"the newest record in ZooKeeper is %d, and the file has records up to %d", last, v.report.To)
 		}
 	}
 	return v.report, nil
@@ -174,7 +175,8 @@ func (v *fileVerification) other(n int, text []byte) {
 		v.report.Gaps = append(v.report.Gaps, [2]int64{line.Gap.From, line.Gap.To})
 		v.next, v.prev = line.Gap.To+1, ""
 	case line.Broken != nil:
-		v.broken(n, line.Broken.Seq, line.Broken.Fault, "it was so when it was shipped, at %s: %s", line.Broken.At.Format("2006-01-02 15:04:05 UTC"), line.Broken.Why)
+		v.broken(n, line.Broken.Seq, line.Broken.Fault,
+			"it was so when it was shipped, at %s: %s", line.Broken.At.Format("2006-01-02 15:04:05 UTC"), line.Broken.Why)
 	default:
 		v.broken(n, 0, opstore.AuditAltered, "it is no line of an audit trail")
 	}

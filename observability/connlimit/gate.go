@@ -95,7 +95,8 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 func (g *Gate) refuse(w http.ResponseWriter, c *conn) {
 	detail, next := fmt.Sprintf("all %d connections are in use", g.limits.Connections), "try again in a moment"
 	if c.excess == http.StatusTooManyRequests {
-		detail, next = fmt.Sprintf("%d connections from %s are in use", g.limits.PerAddress, c.from), "close some, or wait for their answers"
+		detail, next = fmt.Sprintf("%d connections from %s are in use", g.limits.PerAddress, c.from),
+			"close some, or wait for their answers"
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")

@@ -68,7 +68,10 @@ func formError(err error) error {
 	if is[*http.MaxBytesError](err) {
 		return err
 	}
-	return &problem{Status: http.StatusBadRequest, Title: "Not a form", Detail: "what was sent cannot be read: " + clip(err.Error()), Next: "load the page again"}
+	return &problem{
+		Status: http.StatusBadRequest, Title: "Not a form", Detail: "what was sent cannot be read: " + clip(err.Error()),
+		Next: "load the page again",
+	}
 }
 
 func actOnLock(v *visit) (deed, error) {
@@ -113,7 +116,10 @@ func actOnApprovals(v *visit) (deed, error) {
 }
 
 func unknownDeed(verb string) error {
-	return &problem{Status: http.StatusBadRequest, Title: "Unknown action", Detail: "there is no action " + quoted(verb) + " here", Next: "load the page again"}
+	return &problem{
+		Status: http.StatusBadRequest, Title: "Unknown action", Detail: "there is no action " + quoted(verb) + " here",
+		Next: "load the page again",
+	}
 }
 
 // Forms that are open: by a link, or because what was sent has to be corrected.

@@ -57,11 +57,15 @@ func (c *Console) apiDeed(verb, pathValue string) http.HandlerFunc {
 // jsonParams reads an object of texts, numbers and truth values.
 func jsonParams(r *http.Request, known []string) (*params, error) {
 	bad := func(detail string) error {
-		return &problem{Status: http.StatusBadRequest, Title: "Not JSON", Detail: detail, Next: "send an object with the fields of /api/v1/openapi.json"}
+		return &problem{
+			Status: http.StatusBadRequest, Title: "Not JSON", Detail: detail,
+			Next: "send an object with the fields of /api/v1/openapi.json",
+		}
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, &problem{
-			Status: http.StatusUnsupportedMediaType, Title: "Not JSON", Detail: "the content type is " + quoted(r.Header.Get("Content-Type")), Next: "send application/json",
+			Status: http.StatusUnsupportedMediaType, Title: "Not JSON",
+			Detail: "the content type is " + quoted(r.Header.Get("Content-Type")), Next: "send application/json",
 		}
 	}
 	decoder := json.NewDecoder(r.Body)

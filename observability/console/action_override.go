@@ -15,7 +15,9 @@ func (c *Console) override(p *params, by By) override.Override {
 	now := c.o.Now()
 	o := override.Override{
 		ID: p.text("id"), Kind: override.Kind(p.text("kind")), By: by.Name, Reason: by.Reason,
-		Match:    override.Match{Scope: p.text("scope"), Job: p.text("job"), PriorityBelow: p.level("below"), PriorityAbove: p.level("above")},
+		Match: override.Match{
+			Scope: p.text("scope"), Job: p.text("job"), PriorityBelow: p.level("below"), PriorityAbove: p.level("above"),
+		},
 		Priority: p.level("priority"), Token: int64(p.token()),
 		WaitingTimeout: p.term("waiting"), LeaseTimeout: p.term("lease"),
 		CleanupTimeout: p.term("cleanup"), AcquireTimeout: p.term("acquire"),
@@ -34,7 +36,8 @@ func (c *Console) override(p *params, by By) override.Override {
 	switch all := p.flag("all"); {
 	case p.isWrong("all"):
 	case o.ForAll() && !all:
-		p.wrong("all", "is missing: neither a scope nor a job limits this %s, and it would match everything; write one of them, or say that all are meant", o.Kind)
+		p.wrong("all", "is missing: neither a scope nor a job limits this %s, and it would match everything; "+
+			"write one of them, or say that all are meant", o.Kind)
 	case all && !o.ForAll() && o.Match.Scope+o.Match.Job != "":
 		p.wrong("all", "is more than the scope or the job says; leave out one of them")
 	}
@@ -61,7 +64,8 @@ func (p *params) level(name string) *priority.Level {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n == int64(priority.Emergency) {
-		p.wrong(name, "%s is no priority; write a whole number from 0 to %d, or emergency", quoted(text), priority.Emergency-1)
+		p.wrong(name,
+			"%s is no priority; write a whole number from 0 to %d, or emergency", quoted(text), priority.Emergency-1)
 		return nil
 	}
 	level, err := priority.LevelOf(n)

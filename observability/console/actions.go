@@ -36,7 +36,9 @@ var deedBodies = map[string]deedBody{
 	"break":   {must: []string{"reason", "token", "confirm"}},
 	"apply": {
 		must: []string{"reason", "id", "kind", "for"},
-		may:  []string{"scope", "job", "all", "below", "above", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token"},
+		may: []string{
+			"scope", "job", "all", "below", "above", "priority", "forceful", "waiting", "lease", "cleanup", "acquire", "token",
+		},
 	},
 	"clear":   {must: []string{"reason"}},
 	"approve": {must: []string{"reason"}},
@@ -74,7 +76,9 @@ func (c *Console) deed(verb, target, person string, p *params) deed {
 	switch verb {
 	case "preempt":
 		d.back = scopePath(target)
-		e := Preemption{Scope: target, Token: p.token(), By: by, Force: p.flag("force"), Grace: p.maybeDuration("grace", 0, longest)}
+		e := Preemption{
+			Scope: target, Token: p.token(), By: by, Force: p.flag("force"), Grace: p.maybeDuration("grace", 0, longest),
+		}
 		if e.Grace != nil && !e.Force {
 			p.wrong("grace", "has no meaning without force; leave it empty")
 		}
@@ -128,9 +132,14 @@ func (p *params) token() lock.Token { return lock.Token(p.number("token", 0, 1, 
 func (c *Console) may(person string) *problem {
 	switch {
 	case c.o.Operator == nil:
-		return &problem{Status: http.StatusForbidden, Title: "This console is read-only", Detail: "nothing can be done here", Next: c.o.Refusal}
+		return &problem{
+			Status: http.StatusForbidden, Title: "This console is read-only", Detail: "nothing can be done here",
+			Next: c.o.Refusal,
+		}
 	case person == "":
-		return &problem{Status: http.StatusUnauthorized, Title: "Not signed in", Detail: "you are not signed in", Next: c.howToSignIn()}
+		return &problem{
+			Status: http.StatusUnauthorized, Title: "Not signed in", Detail: "you are not signed in", Next: c.howToSignIn(),
+		}
 	}
 	return nil
 }

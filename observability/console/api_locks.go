@@ -74,7 +74,10 @@ func (c *Console) apiLocks(w http.ResponseWriter, r *http.Request) {
 	rows := wantedLocks(v.snap.Locks, text, state)
 	_, blocked := v.blockers()
 	sortLocks(rows, by, blocked)
-	answer := locksPage{aboutLocks: about(v.snap), Totals: v.snap.Totals, Total: len(rows), Offset: min(offset, len(rows)), Locks: []lockItem{}}
+	answer := locksPage{
+		aboutLocks: about(v.snap), Totals: v.snap.Totals, Total: len(rows), Offset: min(offset, len(rows)),
+		Locks: []lockItem{},
+	}
 	room := maxListed
 	for _, l := range rows[answer.Offset:min(answer.Offset+limit, len(rows))] {
 		some := min(holders, room, len(l.Holders))

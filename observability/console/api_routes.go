@@ -34,51 +34,85 @@ var (
 func (c *Console) routes() []route { //nolint:funlen // a table: one entry for each route
 	return []route{
 		{
-			method: "GET", path: "/api/v1/locks", summary: "All locks: who holds them, how many wait, who blocks whom.", answer: locksPage{}, handler: c.apiLocks,
+			method: "GET", path: "/api/v1/locks", summary: "All locks: who holds them, how many wait, who blocks whom.",
+			answer: locksPage{}, handler: c.apiLocks,
 			query: []queryParam{
 				{"q", "string", "Part of a scope, or of the name or host of a holder or waiter."},
 				{"state", "all|waiting|held|free|trouble", "Which locks."},
 				{"sort", "scope|blocked|waiters|oldest|since|lease", "What comes first."},
-				{"waiters", "integer", "How many of each queue to list, 1 unless told, 1000 at most: waiters_more are there besides, waiter_count are there in all."},
-				{"holders", "integer", "How many holders of each lock to list, 10 unless told, 1000 at most: holders_more are there besides, holder_count are there in all. An answer lists 5000 holders and waiters at most."},
+				{"waiters", "integer", "How many of each queue to list, 1 unless told, 1000 at most: " +
+					"waiters_more are there besides, waiter_count are there in all."},
+				{"holders", "integer", "How many holders of each lock to list, 10 unless told, 1000 at most: holders_more are " +
+					"there besides, holder_count are there in all. An answer lists 5000 holders and waiters at most."},
 				{"limit", "integer", "How many locks at most, 100 unless told, 1000 at most."},
 				{"offset", "integer", "How many locks to leave out at the beginning; total is how many fit."},
 			},
 		},
 		{
-			method: "GET", path: "/api/v1/locks/{scope}", summary: "One lock: its holders, its queue and why each one waits, and the requests that overrides keep out of it. Slashes in the scope may be escaped (%2F).", answer: lockAnswer{}, handler: c.apiLock,
+			method: "GET", path: "/api/v1/locks/{scope}", summary: "One lock: its holders, its queue and why each one waits, " +
+				"and the requests that overrides keep out of it. Slashes in the scope may be escaped (%2F).",
+			answer: lockAnswer{}, handler: c.apiLock,
 			query: []queryParam{
-				{"waiters", "integer", "How many of its queue to list, 100 unless told, 1000 at most: waiters_more are there behind them, waiter_count are there in all."},
+				{"waiters", "integer", "How many of its queue to list, 100 unless told, 1000 at most: " +
+					"waiters_more are there behind them, waiter_count are there in all."},
 				{"offset", "integer", "How many of its queue to leave out at the beginning."},
-				{"holders", "integer", "How many of its holders to list, 100 unless told, 1000 at most: holders_more are there besides, holder_count are there in all."},
+				{"holders", "integer", "How many of its holders to list, 100 unless told, 1000 at most: " +
+					"holders_more are there besides, holder_count are there in all."},
 			},
 		},
 		{
-			method: "GET", path: "/api/v1/locks/{scope}/timeline", summary: "What happened to a lock: who waited and held when. Slashes in the scope may be escaped (%2F).",
-			query: []queryParam{rangeParam}, answer: live.Timeline{}, handler: c.apiTimeline,
+			method: "GET", path: "/api/v1/locks/{scope}/timeline",
+			summary: "What happened to a lock: who waited and held when. Slashes in the scope may be escaped (%2F).",
+			query:   []queryParam{rangeParam}, answer: live.Timeline{}, handler: c.apiTimeline,
 		},
-		{method: "POST", path: "/api/v1/locks/{scope}/preempt", summary: "Preempt the holders of a lock. Slashes in the scope have to be escaped (%2F).", body: "preempt", answer: Done{}, handler: c.apiDeed("preempt", "scope")},
-		{method: "POST", path: "/api/v1/locks/{scope}/break", summary: "Take a lock from its holder at once; confirm repeats the scope. Slashes in the scope have to be escaped (%2F).", body: "break", answer: Done{}, handler: c.apiDeed("break", "scope")},
-		{method: "GET", path: "/api/v1/waits", summary: "Who waits for whom, and cycles.", answer: waitsAnswer{}, handler: c.apiWaits, query: []queryParam{
-			{"limit", "integer", "How many requests at most, 200 unless told, 1000 at most: those of cycles in any case, then those that wait for each other over several locks, then the longest queues. hidden is how many are left out."},
-		}},
-		{method: "GET", path: "/api/v1/heat", summary: "Time lost by waiting: by lock and slice of time.", answer: live.Heat{}, handler: c.apiHeat, query: []queryParam{rangeParam, {"columns", "integer", "How many slices."}}},
-		{method: "GET", path: "/api/v1/jobs", summary: "All jobs, as lockkeeper jobs ls has them.", answer: []views.Job{}, names: true, handler: apiFact(c, c.jobs)},
-		{method: "GET", path: "/api/v1/jobs/{name}", summary: "One job: its history and its next ticks.", answer: views.JobDetail{}, handler: c.apiJob},
-		{method: "POST", path: "/api/v1/jobs/{name}/pause", summary: "Keep a job from running.", body: "pause", answer: Done{}, handler: c.apiDeed("pause", "name")},
-		{method: "POST", path: "/api/v1/jobs/{name}/resume", summary: "Let a paused job run again.", body: "resume", answer: Done{}, handler: c.apiDeed("resume", "name")},
-		{method: "POST", path: "/api/v1/jobs/{name}/run", summary: "Have a job run now.", body: "run", answer: Done{}, handler: c.apiDeed("run", "name")},
-		{method: "GET", path: "/api/v1/groups", summary: "All lock groups, as lockkeeper group ls has them.", answer: []views.Group{}, names: true, handler: apiFact(c, c.groups)},
-		{method: "GET", path: "/api/v1/groups/{name}", summary: "One lock group: who holds which of its locks.", answer: views.Group{}, handler: c.apiGroup},
-		{method: "GET", path: "/api/v1/overrides", summary: "The overrides in force, as lockkeeper override ls has them.", answer: []views.Override{}, names: true, handler: apiFact(c, c.overrides)},
-		{method: "POST", path: "/api/v1/overrides", summary: "Put an override in force.", body: "apply", answer: Done{}, handler: c.apiDeed("apply", "")},
-		{method: "POST", path: "/api/v1/overrides/{id}/clear", summary: "Clear an override.", body: "clear", answer: Done{}, handler: c.apiDeed("clear", "id")},
-		{method: "GET", path: "/api/v1/approvals", summary: "What waits for a decision, as lockkeeper approvals ls has it.", answer: []views.Approval{}, names: true, handler: apiFact(c, c.approvals)},
-		{method: "POST", path: "/api/v1/approvals/{id}/approve", summary: "Let a request take its lock when the grace of the holder is over.", body: "approve", answer: Done{}, handler: c.apiDeed("approve", "id")},
-		{method: "POST", path: "/api/v1/approvals/{id}/force", summary: "Let a request take its lock at once.", body: "force", answer: Done{}, handler: c.apiDeed("force", "id")},
-		{method: "POST", path: "/api/v1/approvals/{id}/deny", summary: "Let a request fail.", body: "deny", answer: Done{}, handler: c.apiDeed("deny", "id")},
+		{method: "POST", path: "/api/v1/locks/{scope}/preempt", summary: "Preempt the holders of a lock. Slashes in the " +
+			"scope have to be escaped (%2F).", body: "preempt", answer: Done{}, handler: c.apiDeed("preempt", "scope")},
+		{method: "POST", path: "/api/v1/locks/{scope}/break", summary: "Take a lock from its holder at once; " +
+			"confirm repeats the scope. Slashes in the scope have to be escaped (%2F).",
+			body: "break", answer: Done{}, handler: c.apiDeed("break", "scope")},
+		{method: "GET", path: "/api/v1/waits", summary: "Who waits for whom, and cycles.", answer: waitsAnswer{},
+			handler: c.apiWaits, query: []queryParam{
+				{"limit", "integer", "How many requests at most, 200 unless told, 1000 at most: " +
+					"those of cycles in any case, then those that wait for each other over several locks, then the longest queues. " +
+					"hidden is how many are left out."},
+			}},
 		{
-			method: "GET", path: "/api/v1/audit", summary: "Who did what to whose locks, the oldest first, as lockkeeper audit has it.", answer: []opstore.AuditRecord{}, names: true, handler: c.apiAudit,
+			method: "GET", path: "/api/v1/heat", summary: "Time lost by waiting: by lock and slice of time.",
+			answer: live.Heat{}, handler: c.apiHeat,
+			query: []queryParam{rangeParam, {"columns", "integer", "How many slices."}},
+		},
+		{method: "GET", path: "/api/v1/jobs", summary: "All jobs, as lockkeeper jobs ls has them.", answer: []views.Job{},
+			names: true, handler: apiFact(c, c.jobs)},
+		{method: "GET", path: "/api/v1/jobs/{name}", summary: "One job: its history and its next ticks.",
+			answer: views.JobDetail{}, handler: c.apiJob},
+		{method: "POST", path: "/api/v1/jobs/{name}/pause", summary: "Keep a job from running.", body: "pause",
+			answer: Done{}, handler: c.apiDeed("pause", "name")},
+		{method: "POST", path: "/api/v1/jobs/{name}/resume", summary: "Let a paused job run again.", body: "resume",
+			answer: Done{}, handler: c.apiDeed("resume", "name")},
+		{method: "POST", path: "/api/v1/jobs/{name}/run", summary: "Have a job run now.", body: "run", answer: Done{},
+			handler: c.apiDeed("run", "name")},
+		{method: "GET", path: "/api/v1/groups", summary: "All lock groups, as lockkeeper group ls has them.",
+			answer: []views.Group{}, names: true, handler: apiFact(c, c.groups)},
+		{method: "GET", path: "/api/v1/groups/{name}", summary: "One lock group: who holds which of its locks.",
+			answer: views.Group{}, handler: c.apiGroup},
+		{method: "GET", path: "/api/v1/overrides", summary: "The overrides in force, as lockkeeper override ls has them.",
+			answer: []views.Override{}, names: true, handler: apiFact(c, c.overrides)},
+		{method: "POST", path: "/api/v1/overrides", summary: "Put an override in force.", body: "apply", answer: Done{},
+			handler: c.apiDeed("apply", "")},
+		{method: "POST", path: "/api/v1/overrides/{id}/clear", summary: "Clear an override.", body: "clear", answer: Done{},
+			handler: c.apiDeed("clear", "id")},
+		{method: "GET", path: "/api/v1/approvals", summary: "What waits for a decision, as lockkeeper approvals ls has it.",
+			answer: []views.Approval{}, names: true, handler: apiFact(c, c.approvals)},
+		{method: "POST", path: "/api/v1/approvals/{id}/approve", summary: "Let a request take its lock when the grace of " +
+			"the holder is over.", body: "approve", answer: Done{}, handler: c.apiDeed("approve", "id")},
+		{method: "POST", path: "/api/v1/approvals/{id}/force", summary: "Let a request take its lock at once.",
+			body: "force", answer: Done{}, handler: c.apiDeed("force", "id")},
+		{method: "POST", path: "/api/v1/approvals/{id}/deny", summary: "Let a request fail.", body: "deny", answer: Done{},
+			handler: c.apiDeed("deny", "id")},
+		{
+			method: "GET", path: "/api/v1/audit",
+			summary: "Who did what to whose locks, the oldest first, as lockkeeper audit has it.",
+			answer:  []opstore.AuditRecord{}, names: true, handler: c.apiAudit,
 			query: []queryParam{
 				{"scope", "string", "Only scopes that fit the pattern."},
 				{"by", "string", "Only actions of persons with this in the name or identity."},
@@ -87,11 +121,12 @@ func (c *Console) routes() []route { //nolint:funlen // a table: one entry for e
 			},
 		},
 		{
-			method: "GET", path: "/api/v1/events", summary: "What happened, the oldest first; with Accept: text/event-stream all that happens from now on, an event of the name entry each.",
-			answer: entriesPage{}, handler: c.apiEvents,
+			method: "GET", path: "/api/v1/events", summary: "What happened, the oldest first; with Accept: text/event-stream " +
+				"all that happens from now on, an event of the name entry each.", answer: entriesPage{}, handler: c.apiEvents,
 			query: []queryParam{{"after", "integer", "The number of the last entry that is known."}, limitParam},
 		},
-		{method: "GET", path: "/api/v1/openapi.json", summary: "This description.", answer: map[string]any{}, handler: c.apiSpec},
+		{method: "GET", path: "/api/v1/openapi.json", summary: "This description.", answer: map[string]any{},
+			handler: c.apiSpec},
 	}
 }
 

@@ -101,10 +101,12 @@ func New(o Options) (*Console, error) {
 		problems = append(problems, errors.New("console: the board is nil; make one with live.New"))
 	}
 	if o.Operator != nil && o.Users == nil && o.Proxy == nil {
-		problems = append(problems, errors.New("console: an operator without people: give Users, or a Proxy that says who they are"))
+		problems = append(problems,
+			errors.New("console: an operator without people: give Users, or a Proxy that says who they are"))
 	}
 	if o.Private && o.Users == nil && o.Proxy == nil {
-		problems = append(problems, errors.New("console: signing in would be impossible: give Users, or a Proxy that says who they are"))
+		problems = append(problems,
+			errors.New("console: signing in would be impossible: give Users, or a Proxy that says who they are"))
 	}
 	if o.Proxy != nil && (o.Proxy.Header == "" || len(o.Proxy.Trusted) == 0) {
 		problems = append(problems, errors.New("console: the proxy has no header or no addresses; give both"))
@@ -122,7 +124,9 @@ func New(o Options) (*Console, error) {
 	if o.Refusal == "" {
 		o.Refusal = defaultRefusal
 	}
-	c := &Console{o: o, log: o.Logger, hosts: newHostNames(o.Hosts), sessions: newSessions(time.Now), notes: newNotes(time.Now)}
+	c := &Console{
+		o: o, log: o.Logger, hosts: newHostNames(o.Hosts), sessions: newSessions(time.Now), notes: newNotes(time.Now),
+	}
 	c.approvals = newMemo(o.Facts.Approvals, time.Now)
 	c.frozen = newMemo(o.Facts.Frozen, time.Now)
 	c.groups = newMemo(o.Facts.Groups, time.Now)
@@ -140,7 +144,8 @@ func New(o Options) (*Console, error) {
 	return c, err
 }
 
-const defaultRefusal = "This console is read-only. To act here, set console: {actions: true, users_file: FILE} in the configuration of the daemon."
+const defaultRefusal = "This console is read-only. To act here, set console: {actions: true, users_file: " +
+	"FILE} in the configuration of the daemon."
 
 // Close ends the pages that are open, so that a server can be shut down. It may be
 // called more than once.
@@ -158,7 +163,10 @@ func (c *Console) Handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		p := notFound("there is nothing at "+quoted(r.URL.Path), "begin at /")
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			p = &problem{Status: http.StatusMethodNotAllowed, Title: "Not like this", Detail: r.Method + " means nothing at " + quoted(r.URL.Path), Next: "see /api/v1/openapi.json"}
+			p = &problem{
+				Status: http.StatusMethodNotAllowed, Title: "Not like this",
+				Detail: r.Method + " means nothing at " + quoted(r.URL.Path), Next: "see /api/v1/openapi.json",
+			}
 		}
 		c.refuse(w, r, *p)
 	})
@@ -209,8 +217,11 @@ func stillKnown(ctx context.Context) bool {
 
 // demandSignIn says that one has to sign in to see anything.
 func (c *Console) demandSignIn(w http.ResponseWriter, r *http.Request) {
-	p := problem{Status: http.StatusUnauthorized, Title: "Sign in", Detail: "this page needs a sign-in", Next: c.howToSignIn()}
-	if c.o.Users != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) && !strings.HasPrefix(r.URL.Path, "/api/") && r.URL.Query().Get("live") == "" {
+	p := problem{
+		Status: http.StatusUnauthorized, Title: "Sign in", Detail: "this page needs a sign-in", Next: c.howToSignIn(),
+	}
+	if c.o.Users != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		!strings.HasPrefix(r.URL.Path, "/api/") && r.URL.Query().Get("live") == "" {
 		http.Redirect(w, r, "/sign-in?next="+template.URLQueryEscaper(r.URL.RequestURI()), http.StatusSeeOther)
 		return
 	}

@@ -12,7 +12,9 @@ import (
 
 // timelinePicture draws what happened to a lock.
 func (v *visit) timelinePicture(t live.Timeline) (template.HTML, error) {
-	return drawings(picture.Options{Now: v.now, Rows: timelineRows}, func(w io.Writer, o picture.Options) error { return picture.TimelineSVG(w, t, o) })
+	return drawings(picture.Options{Now: v.now, Rows: timelineRows}, func(w io.Writer, o picture.Options) error {
+		return picture.TimelineSVG(w, t, o)
+	})
 }
 
 // graphPicture draws who waits for whom. A request leads to its lock.
@@ -102,7 +104,9 @@ func drawWaits(v *visit) (any, error) {
 }
 
 // waitWords say why one request waits for another.
-var waitWords = map[string]string{"held": "holds the lock", "ahead": "is before it in the queue", "under": "its own work waits here"}
+var waitWords = map[string]string{
+	"held": "holds the lock", "ahead": "is before it in the queue", "under": "its own work waits here",
+}
 
 // heatModel is where time is lost.
 type heatModel struct {
@@ -156,7 +160,8 @@ func drawHeat(v *visit) (any, error) {
 				worst = i
 			}
 		}
-		row.Worst, row.WorstAt = human(time.Duration(r.Waited[worst])), v.Clock(h.From.Add(time.Duration(worst)*time.Duration(h.Slice)))
+		row.Worst, row.WorstAt = human(time.Duration(r.Waited[worst])),
+			v.Clock(h.From.Add(time.Duration(worst)*time.Duration(h.Slice)))
 		m.Rows = append(m.Rows, row)
 	}
 	var err error

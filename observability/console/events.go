@@ -30,9 +30,11 @@ type eventRow struct {
 
 // kindGroups are what one looks for.
 var kindGroups = map[string][]live.EntryKind{
-	"trouble":    {live.EntryTakeover, live.EntryBreak, live.EntryLost, live.EntryDamaged, live.EntryBlind, live.EntryDeadlock, live.EntryAtRisk, live.EntryStuck, live.EntryRefused, live.EntryLeaseExpired},
-	"preemption": {live.EntryPreempted, live.EntryWithdrawn, live.EntryLeaseExpired, live.EntryTakeover, live.EntryBreak, live.EntryCleanup, live.EntryApproval},
-	"operators":  {live.EntryBreak, live.EntryOverride, live.EntryApproval},
+	"trouble": {live.EntryTakeover, live.EntryBreak, live.EntryLost, live.EntryDamaged, live.EntryBlind,
+		live.EntryDeadlock, live.EntryAtRisk, live.EntryStuck, live.EntryRefused, live.EntryLeaseExpired},
+	"preemption": {live.EntryPreempted, live.EntryWithdrawn, live.EntryLeaseExpired, live.EntryTakeover, live.EntryBreak,
+		live.EntryCleanup, live.EntryApproval},
+	"operators": {live.EntryBreak, live.EntryOverride, live.EntryApproval},
 }
 
 func drawEvents(v *visit) (any, error) {
@@ -76,9 +78,11 @@ func toneOf(k live.EntryKind) string {
 	switch k {
 	case live.EntryGranted, live.EntrySighted:
 		return "good"
-	case live.EntryTakeover, live.EntryBreak, live.EntryLost, live.EntryDamaged, live.EntryBlind, live.EntryDeadlock, live.EntryAtRisk, live.EntryStuck:
+	case live.EntryTakeover, live.EntryBreak, live.EntryLost, live.EntryDamaged, live.EntryBlind, live.EntryDeadlock,
+		live.EntryAtRisk, live.EntryStuck:
 		return "bad"
-	case live.EntryPreempted, live.EntryLeaseExpired, live.EntryRefused, live.EntryOverride, live.EntryApproval, live.EntryCleanup:
+	case live.EntryPreempted, live.EntryLeaseExpired, live.EntryRefused, live.EntryOverride, live.EntryApproval,
+		live.EntryCleanup:
 		return "warn"
 	default:
 		return ""
@@ -108,7 +112,8 @@ func (c *Console) apiEvents(w http.ResponseWriter, r *http.Request) {
 		if last := r.Header.Get("Last-Event-ID"); last != "" {
 			n, err := strconv.ParseUint(last, 10, 63)
 			if err != nil {
-				writeProblem(w, *badFields([]fieldProblem{{Field: "Last-Event-ID", Detail: quoted(last) + " is not the number of an entry"}}))
+				writeProblem(w,
+					*badFields([]fieldProblem{{Field: "Last-Event-ID", Detail: quoted(last) + " is not the number of an entry"}}))
 				return
 			}
 			after = n

@@ -79,11 +79,14 @@ func drawJobs(v *visit) (any, error) {
 	var wanted []views.Job
 	for _, j := range f.Is {
 		m.Counts[j.State]++
-		if m.Query == "" || strings.Contains(strings.ToLower(j.Name+" "+strings.Join(j.Locks, " ")), strings.ToLower(m.Query)) {
+		if m.Query == "" ||
+			strings.Contains(strings.ToLower(j.Name+" "+strings.Join(j.Locks, " ")), strings.ToLower(m.Query)) {
 			wanted = append(wanted, j)
 		}
 	}
-	for _, s := range []string{live.Running, live.CleaningUp, live.Waiting, live.Delayed, live.Frozen, "stopped", "paused", "idle"} {
+	for _, s := range []string{
+		live.Running, live.CleaningUp, live.Waiting, live.Delayed, live.Frozen, "stopped", "paused", "idle",
+	} {
 		if m.Counts[s] > 0 {
 			m.Order = append(m.Order, s)
 		}
@@ -242,7 +245,8 @@ func drawJob(v *visit) (any, error) {
 // job looks one up. The error is a *problem.
 func (v *visit) job(name string) (views.JobDetail, error) {
 	if v.c.o.Facts.Job == nil {
-		return views.JobDetail{}, notFound("this process knows no jobs", "look at the console of a daemon that runs some: lockkeeper run")
+		return views.JobDetail{},
+			notFound("this process knows no jobs", "look at the console of a daemon that runs some: lockkeeper run")
 	}
 	ctx, cancel := withPatience(v.ctx)
 	defer cancel()
@@ -261,7 +265,9 @@ func (v *visit) job(name string) (views.JobDetail, error) {
 }
 
 func (v *visit) tickRow(t views.Tick) tickRow {
-	row := tickRow{Tick: t, Ended: v.Clock(t.EndedAt), When: "by hand", Trace: v.c.o.Links.traceURL(live.TraceID(t.Trace))}
+	row := tickRow{
+		Tick: t, Ended: v.Clock(t.EndedAt), When: "by hand", Trace: v.c.o.Links.traceURL(live.TraceID(t.Trace)),
+	}
 	if t.Scheduled != nil {
 		row.When = v.Clock(*t.Scheduled)
 	}

@@ -19,7 +19,9 @@ type Links struct {
 
 func (l Links) check() error {
 	var problems []error
-	for _, t := range []struct{ name, is, must string }{{"trace", l.Trace, "{trace_id}"}, {"temporal", l.Temporal, "{workflow_id}"}} {
+	for _, t := range []struct{ name, is, must string }{
+		{"trace", l.Trace, "{trace_id}"}, {"temporal", l.Temporal, "{workflow_id}"},
+	} {
 		if t.is == "" {
 			continue
 		}
@@ -60,7 +62,8 @@ func (l Links) workflowURL(workflow, run string) string {
 	if l.Temporal == "" || workflow == "" {
 		return ""
 	}
-	return strings.NewReplacer("{workflow_id}", url.PathEscape(workflow), "{run_id}", url.PathEscape(run)).Replace(l.Temporal)
+	return strings.NewReplacer("{workflow_id}", url.PathEscape(workflow), "{run_id}", url.PathEscape(run)).Replace(
+		l.Temporal)
 }
 
 // scopePath returns the page of a lock.

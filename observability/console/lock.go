@@ -99,7 +99,9 @@ func (v *visit) timeRange() (time.Duration, string, []option) {
 func drawLock(v *visit) (any, error) {
 	scope := v.r.PathValue("scope")
 	if _, err := lock.EscapeScope(scope); err != nil {
-		return nil, &problem{Status: 422, Title: "No such lock", Detail: "this cannot be the name of a lock: " + err.Error(), Next: "begin at /"}
+		return nil, &problem{
+			Status: 422, Title: "No such lock", Detail: "this cannot be the name of a lock: " + err.Error(), Next: "begin at /",
+		}
 	}
 	m := &lockModel{Scope: scope, Path: scopePath(scope), Lock: live.Lock{Scope: scope, State: "free"}}
 	back, name, options := v.timeRange()
@@ -218,7 +220,9 @@ func (v *visit) summary(l *live.Lock) string {
 
 func (v *visit) holderCard(m *lockModel, h *live.Holder) holderCard {
 	end := leaseEnd(&m.Lock, h)
-	card := holderCard{Holder: *h, Since: v.Ago(h.Since), Lease: v.Until(end), Over: !end.After(v.now), Cleans: h.State == live.CleaningUp}
+	card := holderCard{
+		Holder: *h, Since: v.Ago(h.Since), Lease: v.Until(end), Over: !end.After(v.now), Cleans: h.State == live.CleaningUp,
+	}
 	if h.LeaseTimeout > 0 {
 		card.Left = int(max(0, min(100, 100*end.Sub(v.now)/millis(h.LeaseTimeout))))
 	}
@@ -243,7 +247,10 @@ func workflowOf(message string) string {
 }
 
 func (v *visit) waiterRow(w live.Waiter, nodes map[string]live.GraphNode) waiterRow {
-	row := waiterRow{Waiter: w, Delayed: w.State == live.Delayed, Since: v.Ago(w.WaitingSince), Workflow: v.c.o.Links.workflowURL(workflowOf(w.Message), ""), Trace: v.c.o.Links.traceURL(w.Trace)}
+	row := waiterRow{
+		Waiter: w, Delayed: w.State == live.Delayed, Since: v.Ago(w.WaitingSince),
+		Workflow: v.c.o.Links.workflowURL(workflowOf(w.Message), ""), Trace: v.c.o.Links.traceURL(w.Trace),
+	}
 	for _, id := range w.Blockers {
 		if n, ok := nodes[id]; ok {
 			row.Blockers = append(row.Blockers, n)

@@ -104,7 +104,8 @@ func drawLocks(v *visit) (any, error) {
 		m.Rows = append(m.Rows, v.lockRow(l))
 	}
 	for _, s := range []struct{ key, title string }{
-		{"blocked", "who blocks most"}, {"oldest", "longest wait"}, {"waiters", "most waiters"}, {"since", "longest hold"}, {"lease", "lease"}, {"scope", "name"},
+		{"blocked", "who blocks most"}, {"oldest", "longest wait"}, {"waiters", "most waiters"}, {"since", "longest hold"},
+		{"lease", "lease"}, {"scope", "name"},
 	} {
 		m.Sorts = append(m.Sorts, option{s.title, v.With("sort", unless(s.key, "blocked"), "from", ""), s.key == sorting})
 	}
@@ -215,9 +216,9 @@ func sortLocks(all []*live.Lock, by string, blocked map[string]int) {
 		return cmp.Or(
 			cmp.Compare(weight(b), weight(a)),
 			cmp.Compare(root(b), root(a)),
-			cmp.Compare(boolean(b.RootBlocker != nil && b.RootBlocker.Scope == b.Scope), boolean(a.RootBlocker != nil && a.RootBlocker.Scope == a.Scope)),
-			live.Earlier(a.OldestWait, b.OldestWait),
-			cmp.Compare(boolean(len(b.Holders) > 0), boolean(len(a.Holders) > 0)),
+			cmp.Compare(boolean(b.RootBlocker != nil && b.RootBlocker.Scope == b.Scope),
+				boolean(a.RootBlocker != nil && a.RootBlocker.Scope == a.Scope)),
+			live.Earlier(a.OldestWait, b.OldestWait), cmp.Compare(boolean(len(b.Holders) > 0), boolean(len(a.Holders) > 0)),
 		)
 	}
 	slices.SortStableFunc(all, func(a, b *live.Lock) int { return cmp.Or(less(a, b), strings.Compare(a.Scope, b.Scope)) })
@@ -327,7 +328,9 @@ func (v *visit) blockers() ([]blocker, map[string]int) {
 
 // lock returns a lock of the snapshot, nil when there is none of that name.
 func (v *visit) lock(scope string) *live.Lock {
-	i, ok := slices.BinarySearchFunc(v.snap.Locks, scope, func(l live.Lock, scope string) int { return strings.Compare(l.Scope, scope) })
+	i, ok := slices.BinarySearchFunc(v.snap.Locks, scope, func(l live.Lock, scope string) int {
+		return strings.Compare(l.Scope, scope)
+	})
 	if !ok {
 		return nil
 	}

@@ -113,7 +113,10 @@ func effect(o override.Override) string {
 	for _, t := range []struct {
 		name string
 		d    *time.Duration
-	}{{"waiting", o.WaitingTimeout}, {"lease", o.LeaseTimeout}, {"cleanup", o.CleanupTimeout}, {"acquire", o.AcquireTimeout}} {
+	}{
+		{"waiting", o.WaitingTimeout}, {"lease", o.LeaseTimeout}, {"cleanup", o.CleanupTimeout},
+		{"acquire", o.AcquireTimeout},
+	} {
 		if t.d != nil {
 			parts = append(parts, t.name+" "+human(*t.d))
 		}
@@ -147,7 +150,10 @@ func drawApprovals(v *visit) (any, error) {
 	f := v.c.approvals.get(v.ctx)
 	m.State = stateOf(v, f)
 	for _, a := range f.Is {
-		row := approvalRow{Approval: a, Path: scopePath(a.Scope), Opened: v.Ago(a.Opened), Waited: human(elapsed(a.Waited, a.Opened, v.now)), Links: map[string]string{}}
+		row := approvalRow{
+			Approval: a, Path: scopePath(a.Scope), Opened: v.Ago(a.Opened), Waited: human(elapsed(a.Waited, a.Opened, v.now)),
+			Links: map[string]string{},
+		}
 		if a.Until != nil {
 			row.Until = v.Until(*a.Until)
 		}

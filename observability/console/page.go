@@ -40,8 +40,10 @@ func (c *Console) pages(mux *http.ServeMux) {
 		{pattern: "/jobs/{name...}", name: "job", menu: "jobs", every: factsEvery, draw: drawJob, act: actOnJob},
 		{pattern: "/groups", name: "groups", menu: "groups", every: factsEvery, draw: drawGroups},
 		{pattern: "/groups/{name...}", name: "group", menu: "groups", every: factsEvery, draw: drawGroup},
-		{pattern: "/overrides", name: "overrides", menu: "overrides", every: factsEvery, draw: drawOverrides, act: actOnOverrides},
-		{pattern: "/approvals", name: "approvals", menu: "approvals", every: factsEvery, draw: drawApprovals, act: actOnApprovals},
+		{pattern: "/overrides", name: "overrides", menu: "overrides", every: factsEvery, draw: drawOverrides,
+			act: actOnOverrides},
+		{pattern: "/approvals", name: "approvals", menu: "approvals", every: factsEvery, draw: drawApprovals,
+			act: actOnApprovals},
 		{pattern: "/audit", name: "audit", menu: "audit", every: factsEvery, draw: drawAudit},
 		{pattern: "/events", name: "events", menu: "events", draw: drawEvents},
 	} {
@@ -50,7 +52,9 @@ func (c *Console) pages(mux *http.ServeMux) {
 			mux.HandleFunc("POST "+p.pattern, func(w http.ResponseWriter, r *http.Request) { c.submit(w, r, p) })
 		}
 	}
-	mux.HandleFunc("GET /locks", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusPermanentRedirect) })
+	mux.HandleFunc("GET /locks", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/", http.StatusPermanentRedirect)
+	})
 }
 
 // view is what a template gets.
@@ -80,7 +84,8 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, p page) {
 	if v.problem != nil {
 		status = v.problem.Status
 	}
-	c.shell(w, r, status, shell{Title: p.title(v), Menu: p.menu, Live: liveURL(r.URL), Body: body, Note: c.notes.take(query.Get("done"))})
+	c.shell(w, r, status,
+		shell{Title: p.title(v), Menu: p.menu, Live: liveURL(r.URL), Body: body, Note: c.notes.take(query.Get("done"))})
 }
 
 // title names the page in the window.
@@ -223,7 +228,8 @@ func (c *Console) problemPage(w http.ResponseWriter, r *http.Request, p *problem
 
 func (c *Console) parseTemplates() (*template.Template, error) {
 	return template.New("").Funcs(template.FuncMap{
-		"count": count, "human": human, "level": live.LevelText, "thousands": thousands, "short": short, "millis": millis, "does": does,
+		"count": count, "human": human, "level": live.LevelText, "thousands": thousands, "short": short,
+		"millis": millis, "does": does,
 		"scopePath": scopePath, "breaks": breaks, "escapePath": escapePath, "join": strings.Join,
 		"list": func(all ...any) []any { return all },
 		"dict": func(pairs ...any) map[string]any {

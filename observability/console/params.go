@@ -49,7 +49,8 @@ func (p *params) text(name string) string {
 	case len(text) > maxText:
 		p.wrong(name, "is longer than %d bytes; write less", maxText)
 		return ""
-	case !utf8.ValidString(text), strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\r' && r != '\t' }):
+	case !utf8.ValidString(text),
+		strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\r' && r != '\t' }):
 		p.wrong(name, "is not a text; write one in UTF-8 without control characters")
 		return ""
 	}
@@ -112,7 +113,8 @@ func (p *params) maybeDuration(name string, least, most time.Duration) *time.Dur
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < least || d > most {
-		p.wrong(name, "%s is not a duration from %s to %s; write it like 30s, 10m or 2h", quoted(text), words.Duration(least), words.Duration(most))
+		p.wrong(name, "%s is not a duration from %s to %s; write it like 30s, 10m or 2h",
+			quoted(text), words.Duration(least), words.Duration(most))
 		return nil
 	}
 	return &d

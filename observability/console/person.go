@@ -52,7 +52,8 @@ func (p *Proxy) isOne(address netip.Addr) bool {
 // isName reports whether a text can be the name of a person on record.
 func isName(s string) bool {
 	const most = 200
-	return s != "" && len(s) <= most && strings.TrimSpace(s) == s && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0xfffd })
+	return s != "" && len(s) <= most && strings.TrimSpace(s) == s &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0xfffd })
 }
 
 // How long somebody stays signed in: after the last request, and at all.
@@ -175,7 +176,10 @@ func (c *Console) keys(r *http.Request) (keys []string) {
 
 // cookie is one with a key; lasting less than a second removes it.
 func (c *Console) cookie(key string, secure bool, lasts time.Duration) *http.Cookie {
-	is := &http.Cookie{Name: plainCookie, Value: key, Path: "/", HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode, MaxAge: int(lasts / time.Second)}
+	is := &http.Cookie{
+		Name: plainCookie, Value: key, Path: "/", HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
+		MaxAge: int(lasts / time.Second),
+	}
 	if secure {
 		is.Name = secureCookie
 	}

@@ -10,7 +10,8 @@ import (
 
 // policy lets a page load what this server has, and nothing else: no inline
 // script or style, no frame around it, no form that goes elsewhere.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"font-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 // maxBody is how much a form or a request in JSON may be.
@@ -62,14 +63,16 @@ func ForMonitors(hosts []string, next http.Handler) http.Handler {
 }
 
 func isInternal(name string) bool {
-	return !strings.Contains(name, ".") || slices.ContainsFunc([]string{".svc", ".local", ".internal"}, func(end string) bool { return strings.HasSuffix(name, end) })
+	return !strings.Contains(name, ".") || slices.ContainsFunc([]string{".svc", ".local", ".internal"},
+		func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 func notThisHost(host string) problem {
 	return problem{
 		Status: http.StatusMisdirectedRequest, Title: "Not this host",
 		Detail: "nothing here goes by the name " + quoted(host),
-		Next:   "use its address, or name the host in the configuration, console: {hosts: [...]}, or in the address that is listened on",
+		Next: "use its address, or name the host in the configuration, console: {hosts: [...]}, " +
+			"or in the address that is listened on",
 	}
 }
 

@@ -36,7 +36,8 @@ func (c *Console) drawSignIn(w http.ResponseWriter, r *http.Request, status int,
 // localPath is where to go on: a page of ours, or the first one.
 func localPath(next string) string {
 	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(next, "/") ||
+		strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
 		return "/"
 	}
 	return next
@@ -49,7 +50,9 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	m := signInModel{Next: localPath(r.PostForm.Get("next")), Name: clip(r.PostForm.Get("name"))}
 	if c.o.Users == nil {
-		c.refuse(w, r, problem{Status: http.StatusForbidden, Title: "No sign-in here", Detail: "there is no file of users", Next: c.o.Refusal})
+		c.refuse(w, r, problem{
+			Status: http.StatusForbidden, Title: "No sign-in here", Detail: "there is no file of users", Next: c.o.Refusal,
+		})
 		return
 	}
 	name, password := r.PostForm.Get("name"), r.PostForm.Get("password")

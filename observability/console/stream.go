@@ -48,12 +48,14 @@ func (s *streams) enter(client string) (leave func(), full *problem) {
 	case s.own[client] >= ownStreams:
 		return nil, &problem{
 			Status: http.StatusTooManyRequests, Title: "Too many pages are open",
-			Detail: fmt.Sprintf("%s has %d pages open that are kept up to date", client, ownStreams), Next: "close some, or load the page by hand",
+			Detail: fmt.Sprintf("%s has %d pages open that are kept up to date", client, ownStreams),
+			Next:   "close some, or load the page by hand",
 		}
 	case s.open >= maxStreams:
 		return nil, &problem{
 			Status: http.StatusServiceUnavailable, Title: "Too many pages are open",
-			Detail: fmt.Sprintf("%d pages are kept up to date already", maxStreams), Next: "close some, or load the page by hand",
+			Detail: fmt.Sprintf("%d pages are kept up to date already", maxStreams),
+			Next:   "close some, or load the page by hand",
 		}
 	}
 	s.open++
@@ -168,7 +170,9 @@ func likeness(page []byte) [sha256.Size]byte {
 
 // stream sends a page whenever what it shows has changed. every is how often that
 // is looked at beside changes of locks; 0: never.
-func (c *Console) stream(w http.ResponseWriter, r *http.Request, every time.Duration, draw func(ctx context.Context) ([]byte, error)) {
+func (c *Console) stream(
+	w http.ResponseWriter, r *http.Request, every time.Duration, draw func(ctx context.Context) ([]byte, error),
+) {
 	p := c.openPush(w, r)
 	if p == nil {
 		return

@@ -71,8 +71,8 @@ func LoadUsers(file string, logger *slog.Logger, now func() time.Time) (*Users, 
 		now = time.Now
 	}
 	u := &Users{
-		file: file, log: logger, now: now, key: []byte(rand.Text()), proven: map[string]provenBy{}, guesses: map[string]*guesses{},
-		hashing: make(chan struct{}, hashAtOnce),
+		file: file, log: logger, now: now, key: []byte(rand.Text()), proven: map[string]provenBy{},
+		guesses: map[string]*guesses{}, hashing: make(chan struct{}, hashAtOnce),
 	}
 	u.refreshLocked()
 	return u, u.broken
@@ -112,7 +112,8 @@ func readUsers(name string) (map[string]string, error) {
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() && info.Mode()&0o002 != 0 {
-		return nil, fmt.Errorf("%s: is writable by all users (%s), who could then sign in under any name; look who is in it, then chmod 600 %s", name, info.Mode(), name)
+		return nil, fmt.Errorf("%s: is writable by all users (%s), who could then sign in under any name; "+
+			"look who is in it, then chmod 600 %s", name, info.Mode(), name)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, maxUsersFile+1))
 	if err != nil {
@@ -147,7 +148,8 @@ func parseUsers(name string, data []byte) (map[string]string, error) {
 		case err != nil:
 			bad(n, fmt.Sprintf("the hash of %s is not one of bcrypt; write it with htpasswd -B", quoted(user)))
 		case cost > maxCost:
-			bad(n, fmt.Sprintf("the hash of %s has cost %d, and takes too long; write one of %d or less: htpasswd -B -C 12", quoted(user), cost, maxCost))
+			bad(n, fmt.Sprintf("the hash of %s has cost %d, and takes too long; write one of %d or less: htpasswd -B -C 12",
+				quoted(user), cost, maxCost))
 		case twice:
 			bad(n, quoted(user)+" is there twice; keep one of them")
 		default:
@@ -158,7 +160,8 @@ func parseUsers(name string, data []byte) (map[string]string, error) {
 		problems = append(problems, fmt.Errorf("%s: %w", name, err))
 	}
 	if len(problems) == 0 && len(hashes) == 0 {
-		problems = append(problems, fmt.Errorf("%s: there are no users in it; add a person with htpasswd -B %s NAME", name, name))
+		problems = append(problems,
+			fmt.Errorf("%s: there are no users in it; add a person with htpasswd -B %s NAME", name, name))
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
@@ -230,7 +233,8 @@ func (u *Users) check(ctx context.Context, from, name, password string) (proof s
 	if wrong != nil || !known {
 		u.log.Warn("sign-in to the console failed", "name", clip(name), "from", from)
 		return "", &problem{
-			Status: http.StatusUnauthorized, Title: "Not signed in", Detail: "the name or the password is wrong", Next: "try again, or ask who keeps the file of users",
+			Status: http.StatusUnauthorized, Title: "Not signed in", Detail: "the name or the password is wrong",
+			Next: "try again, or ask who keeps the file of users",
 		}
 	}
 	u.prove(mac, hash, tried)
@@ -323,7 +327,9 @@ func (u *Users) guessesLocked(key string, now time.Time) *guesses {
 
 // forgetLocked makes room: the half that was tried longest ago is forgotten.
 func (u *Users) forgetLocked() {
-	keys := slices.SortedFunc(maps.Keys(u.guesses), func(a, b string) int { return u.guesses[a].last.Compare(u.guesses[b].last) })
+	keys := slices.SortedFunc(maps.Keys(u.guesses), func(a, b string) int {
+		return u.guesses[a].last.Compare(u.guesses[b].last)
+	})
 	for _, key := range keys[:len(keys)/2] {
 		delete(u.guesses, key)
 	}

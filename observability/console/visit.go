@@ -28,7 +28,8 @@ type visit struct {
 
 func (c *Console) visit(r *http.Request) *visit {
 	return &visit{
-		params: &params{values: r.URL.Query()}, c: c, ctx: r.Context(), r: r, now: c.o.Now().UTC(), snap: c.o.Board.Now(), person: who(r.Context()),
+		params: &params{values: r.URL.Query()}, c: c, ctx: r.Context(), r: r, now: c.o.Now().UTC(), snap: c.o.Board.Now(),
+		person: who(r.Context()),
 	}
 }
 

@@ -57,7 +57,8 @@ func (d Dashboard) JSON() ([]byte, error) {
 		Templating:  variablesJSON{List: d.variables()},
 		Annotations: annotationsJSON{List: []any{}},
 		Links: []linkJSON{{
-			Title: "Lockkeeper", Type: "dashboards", Tags: []string{tag}, AsDropdown: true, IncludeVars: true, KeepTime: true, Icon: "external link",
+			Title: "Lockkeeper", Type: "dashboards", Tags: []string{tag}, AsDropdown: true, IncludeVars: true, KeepTime: true,
+			Icon: "external link",
 		}},
 		Panels: d.layout(),
 	}
@@ -91,7 +92,8 @@ func (d Dashboard) variables() []variableJSON {
 		job,
 	}
 	if d.OneClass {
-		all = append(all, labelValues("class", "Lock class", `label_values(lockkeeper_lock_wait_duration_seconds_count{job=~"$job"}, lock_class)`))
+		all = append(all, labelValues("class", "Lock class",
+			`label_values(lockkeeper_lock_wait_duration_seconds_count{job=~"$job"}, lock_class)`))
 	}
 	return all
 }
@@ -110,7 +112,9 @@ func (d Dashboard) layout() []panelJSON {
 	}
 	for _, r := range d.Rows {
 		closed := false
-		add(panelJSON{Type: "row", Title: r.Title, GridPos: gridJSON{H: 1, W: columns, Y: y}, Collapsed: &closed, Panels: &[]panelJSON{}})
+		add(panelJSON{
+			Type: "row", Title: r.Title, GridPos: gridJSON{H: 1, W: columns, Y: y}, Collapsed: &closed, Panels: &[]panelJSON{},
+		})
 		y++
 		x, lowest := 0, y
 		for _, p := range r.Panels {

@@ -78,7 +78,8 @@ func (d Dashboard) panel(p Panel) panelJSON {
 		}}}
 	case Table:
 		out.Transformations = []transformJSON{{ID: "organize", Options: map[string]any{
-			"excludeByName": map[string]bool{"Time": true, "Value": true, "__name__": true}, "indexByName": map[string]int{}, "renameByName": map[string]string{},
+			"excludeByName": map[string]bool{"Time": true, "Value": true, "__name__": true}, "indexByName": map[string]int{},
+			"renameByName": map[string]string{},
 		}}}
 	case Timeseries, Stat, Heatmap, StateTimeline:
 	}
@@ -110,8 +111,9 @@ func (p Panel) field() fieldJSON {
 	switch p.Kind {
 	case Timeseries:
 		f.Custom = map[string]any{
-			"drawStyle": "line", "lineInterpolation": "linear", "lineWidth": 1, "fillOpacity": 10, "showPoints": "never", "spanNulls": false,
-			"stacking": map[string]any{"mode": "none", "group": "A"}, "thresholdsStyle": map[string]any{"mode": "off"},
+			"drawStyle": "line", "lineInterpolation": "linear", "lineWidth": 1, "fillOpacity": 10, "showPoints": "never",
+			"spanNulls": false,
+			"stacking":  map[string]any{"mode": "none", "group": "A"}, "thresholdsStyle": map[string]any{"mode": "off"},
 		}
 		if p.stacked {
 			maps.Copy(f.Custom, map[string]any{"fillOpacity": 40, "stacking": map[string]any{"mode": "normal", "group": "A"}})
@@ -153,7 +155,9 @@ func (p Panel) options() map[string]any {
 	switch p.Kind {
 	case Timeseries:
 		return map[string]any{
-			"legend":  map[string]any{"showLegend": true, "displayMode": "table", "placement": "bottom", "calcs": []string{"lastNotNull", "max"}},
+			"legend": map[string]any{
+				"showLegend": true, "displayMode": "table", "placement": "bottom", "calcs": []string{"lastNotNull", "max"},
+			},
 			"tooltip": map[string]any{"mode": "multi", "sort": "desc"},
 		}
 	case Stat:
@@ -163,9 +167,11 @@ func (p Panel) options() map[string]any {
 		}
 	case Heatmap:
 		return map[string]any{
-			"calculate":    false,
-			"cellGap":      1,
-			"color":        map[string]any{"mode": "scheme", "scheme": "Oranges", "steps": 64, "exponent": 0.5, "fill": "dark-orange", "reverse": false},
+			"calculate": false,
+			"cellGap":   1,
+			"color": map[string]any{
+				"mode": "scheme", "scheme": "Oranges", "steps": 64, "exponent": 0.5, "fill": "dark-orange", "reverse": false,
+			},
 			"exemplars":    map[string]any{"color": "rgba(255,0,255,0.7)"},
 			"filterValues": map[string]any{"le": 1e-9},
 			"legend":       map[string]any{"show": true},

@@ -81,7 +81,10 @@ func RuleTests() ([]byte, error) {
 		}
 		out.Tests = append(out.Tests, testYAML{
 			Name: r.Name, Interval: "1m", Input: r.proof.good.yaml(),
-			Recording: []promqlYAML{{Expr: r.Name, EvalTime: span(r.proof.at), Expected: []sampleYAML{{Labels: r.Name + r.proof.labels.String(), Value: value}}}},
+			Recording: []promqlYAML{{
+				Expr: r.Name, EvalTime: span(r.proof.at),
+				Expected: []sampleYAML{{Labels: r.Name + r.proof.labels.String(), Value: value}},
+			}},
 		})
 	}
 	for _, a := range Alerts() {

@@ -62,7 +62,8 @@ func (q Query) panel(oneClass bool) string {
 	if oneClass {
 		locks += "," + ofClass
 	}
-	return strings.NewReplacer(placeLocks, locks, placeJobs, ofJob, placeOnly, ")", placePer, "", placeWindow, "$__rate_interval", placeSpan, "$__range").Replace(q.text)
+	return strings.NewReplacer(placeLocks, locks, placeJobs, ofJob, placeOnly, ")", placePer, "",
+		placeWindow, "$__rate_interval", placeSpan, "$__range").Replace(q.text)
 }
 
 // Over returns the query as rules have it: looking back for a time such as 5m, with
@@ -82,7 +83,9 @@ func quantile(q float64, metric, by, where string) string {
 
 // mean returns the text of the mean of a histogram, by labels.
 func mean(metric, by, where string) string {
-	return fmt.Sprintf("sum by ($per %[2]s) (rate(%[1]s_sum{%[3]s}[$window])) / sum by ($per %[2]s) (rate(%[1]s_count{%[3]s}[$window]))", metric, by, where)
+	return fmt.Sprintf(
+		"sum by ($per %[2]s) (rate(%[1]s_sum{%[3]s}[$window])) / sum by ($per %[2]s) (rate(%[1]s_count{%[3]s}[$window]))",
+		metric, by, where)
 }
 
 // percent names a quantile: p50, p99.

@@ -181,8 +181,10 @@ func builds() Query {
 func overflowing() Query {
 	return Query{
 		Name: "overflowing", Legend: "{{metric}}", Unit: Plain,
-		Means: "Series that stand for many, because there were too many of them: what they say cannot be told apart any more.",
-		text: `count by ($per metric) (label_replace(` + anyOfOurs + `,` + isOverflow + `,$jobs} or ` + otherLocks + `,$jobs} > 0, ` +
+		Means: "Series that stand for many, because there were too many of them: " +
+			"what they say cannot be told apart any more.",
+		text: `count by ($per metric) (label_replace(` + anyOfOurs + `,` + isOverflow + `,$jobs} or ` + otherLocks +
+			`,$jobs} > 0, ` +
 			`"metric", "$1", "__name__", "(.+)"))`,
 	}
 }

@@ -61,8 +61,9 @@ func locksSeen() Query {
 func overlapsSeen() Query {
 	return Query{
 		Name: "overlaps", Legend: "overlaps", Unit: Plain,
-		Means: "How often a resource was given a token older than one it had seen: two believed that they held a lock. It has to be 0.",
-		text:  `sum(increase(` + overlaps + `{$jobs}[$span]))`,
+		Means: "How often a resource was given a token older than one it had seen: two believed that they held a lock. " +
+			"It has to be 0.",
+		text: `sum(increase(` + overlaps + `{$jobs}[$span]))`,
 	}
 }
 
@@ -93,8 +94,9 @@ func oldestWaits() Query {
 func leasesOver() Query {
 	return Query{
 		Name: "leases_over", Legend: "{{lock_class}}", Unit: Plain,
-		Means: "Holders whose lease is over: the work takes longer than was declared, and no other request has asked for the lock.",
-		text:  `max by ($per lock_class) (` + overdue + `{$locks})`,
+		Means: "Holders whose lease is over: the work takes longer than was declared, " +
+			"and no other request has asked for the lock.",
+		text: `max by ($per lock_class) (` + overdue + `{$locks})`,
 	}
 }
 
@@ -103,8 +105,9 @@ func leasesOver() Query {
 func secondsLost() Query {
 	return Query{
 		Name: "seconds_lost", Legend: "{{lock_class}}", Unit: Seconds,
-		Means: "Seconds of waiting that have ended, per second: where time is lost. 2 is two requests that wait all of the time. The ten worst.",
-		text:  `topk(10, sum by ($per lock_class) (rate(` + waits + `_sum{$locks}[$window])))`,
+		Means: "Seconds of waiting that have ended, per second: where time is lost. " +
+			"2 is two requests that wait all of the time. The ten worst.",
+		text: `topk(10, sum by ($per lock_class) (rate(` + waits + `_sum{$locks}[$window])))`,
 	}
 }
 
@@ -152,8 +155,10 @@ func failureRatio() Query {
 	const every = `sum by ($per lock_class) (rate(` + waits + `_count{$locks}[$window]))`
 	return Query{
 		Name: "failure_ratio", Legend: "{{lock_class}}", Unit: Ratio,
-		Means: "Of the requests that ended, the share of those that ended without the lock. Who gave up of its own accord is not among them.",
-		text:  `(sum by ($per lock_class) (rate(` + waits + `_count{` + failed + `,$locks}[$window])) or 0 * ` + every + `) / ` + every,
+		Means: "Of the requests that ended, the share of those that ended without the lock. " +
+			"Who gave up of its own accord is not among them.",
+		text: `(sum by ($per lock_class) (rate(` + waits + `_count{` + failed + `,$locks}[$window])) or 0 * ` +
+			every + `) / ` + every,
 	}
 }
 
@@ -168,8 +173,9 @@ func waitsBySource() Query {
 func utilisation() Query {
 	return Query{
 		Name: "utilisation", Legend: "{{lock_class}}", Unit: Plain,
-		Means: "Seconds of holding that have ended, per second: 1 is one lock that is held all of the time. Work that is longer than the window shows as a peak when it ends.",
-		text:  `topk(10, sum by ($per lock_class) (rate(` + holds + `_sum{$locks}[$window])))`,
+		Means: "Seconds of holding that have ended, per second: 1 is one lock that is held all of the time. " +
+			"Work that is longer than the window shows as a peak when it ends.",
+		text: `topk(10, sum by ($per lock_class) (rate(` + holds + `_sum{$locks}[$window])))`,
 	}
 }
 

@@ -25,7 +25,8 @@ func cleanupTimeouts() Query {
 	return Query{
 		Name: "cleanup_timeouts", Unit: Plain,
 		Means: "Cleanups that were not done in time.",
-		text:  `sum by ($per lock_class) (increase(` + late + `[$span]) > 0 or (` + late + ` unless ` + late + ` offset $span))`,
+		text: `sum by ($per lock_class) (increase(` + late + `[$span]) > 0 or (` + late + ` unless ` + late +
+			` offset $span))`,
 	}
 }
 

@@ -78,7 +78,8 @@ func operationQuantile(q float64) Query {
 func operationFailures() Query {
 	return Query{
 		Name: "zk_failures", Legend: "{{op}}", Unit: PerSec,
-		Means: "Requests that ZooKeeper did not answer before the connection ended, per second. That something is not there, or has changed, is an answer.",
-		text:  `sum by ($per op) (rate(` + operations + `_count{result="lost",$jobs}[$window])) > 0`,
+		Means: "Requests that ZooKeeper did not answer before the connection ended, per second. " +
+			"That something is not there, or has changed, is an answer.",
+		text: `sum by ($per op) (rate(` + operations + `_count{result="lost",$jobs}[$window])) > 0`,
 	}
 }

@@ -13,7 +13,9 @@ func Plain(text string) string {
 		case r == '\n':
 			return r
 		case r < ' ', r >= 0x7f && r <= 0x9f, // controls
-			r == 0xad, r == 0x61c, r == 0xfeff, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f, // format
+			// format
+			r == 0xad, r == 0x61c, r == 0xfeff, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e,
+			r >= 0x2060 && r <= 0x206f,
 			r >= 0xe000 && r <= 0xf8ff, r >= 0xfff0 && r <= 0xffff, r >= 0xe0000: // private, special, tags
 			return unicode.ReplacementChar
 		}

@@ -81,8 +81,9 @@ type Eviction struct {
 // An Obstacle is a holder in the way.
 type Obstacle struct {
 	Holder Holder `json:"holder"`
-	Bar    string `json:"bar"`  // what keeps the request from preempting it: level, preempt_delta, min_runtime or never_preempts
-	Asks   []Ask  `json:"asks"` // the preemptions that it would be sent
+	// what keeps the request from preempting it: level, preempt_delta, min_runtime or never_preempts
+	Bar  string `json:"bar"`
+	Asks []Ask  `json:"asks"` // the preemptions that it would be sent
 }
 
 // An Ask is a preemption of a holder.
@@ -147,7 +148,9 @@ func NewLockDetail(g inspect.WaitGraph, s lock.State) LockDetail {
 		v.Waiters = append(v.Waiters, NewWaiterDetail(s, p))
 	}
 	for _, e := range s.Evicted {
-		v.Evicted = append(v.Evicted, Eviction{ID: e.ID, Owner: e.Owner, By: e.By, Reason: e.Reason, Override: e.Override, Why: e.Why, At: Optional(e.At)})
+		v.Evicted = append(v.Evicted, Eviction{
+			ID: e.ID, Owner: e.Owner, By: e.By, Reason: e.Reason, Override: e.Override, Why: e.Why, At: Optional(e.At),
+		})
 	}
 	return v
 }
@@ -196,7 +199,9 @@ func near(s lock.State, at int) lock.State {
 }
 
 func newProspect(s lock.State, p inspect.Prospect) Prospect {
-	v := Prospect{Outcome: string(p.Outcome), After: p.After.Milliseconds(), Asks: []ProspectAsk{}, Overdue: p.Overdue.Milliseconds()}
+	v := Prospect{
+		Outcome: string(p.Outcome), After: p.After.Milliseconds(), Asks: []ProspectAsk{}, Overdue: p.Overdue.Milliseconds(),
+	}
 	if p.Outcome != inspect.OutcomeInLine {
 		v.At = Optional(s.At.Add(p.After))
 	}
@@ -215,7 +220,9 @@ func NewRef(n inspect.WaitNode) Ref {
 	if n.Holds {
 		state = "holds"
 	}
-	return Ref{ID: n.ID, Owner: n.Owner, Scope: n.Scope, State: state, Priority: n.Priority, Token: n.Token, Position: n.Position}
+	return Ref{
+		ID: n.ID, Owner: n.Owner, Scope: n.Scope, State: state, Priority: n.Priority, Token: n.Token, Position: n.Position,
+	}
 }
 
 // NewObstacles are the holders in the way of a request.
@@ -224,7 +231,8 @@ func NewObstacles(plan inspect.Plan) []Obstacle {
 	for i, o := range plan.Obstacles {
 		views[i] = Obstacle{Holder: NewHolder(o.Holder), Bar: string(o.Bar), Asks: make([]Ask, 0, len(o.Asks))}
 		for _, a := range o.Asks {
-			views[i].Asks = append(views[i].Asks, Ask{Reason: a.Reason, After: a.After.Milliseconds(), Grace: a.Grace.Milliseconds()})
+			views[i].Asks = append(views[i].Asks,
+				Ask{Reason: a.Reason, After: a.After.Milliseconds(), Grace: a.Grace.Milliseconds()})
 		}
 	}
 	return views
@@ -242,7 +250,9 @@ func NewCircle(c inspect.Circle) Circle {
 		v.Edges = append(v.Edges, NewEdge(e))
 	}
 	if e := c.End; e != nil {
-		v.End = &CircleEnd{Cause: e.Cause, At: e.At.UTC(), After: e.After.Milliseconds(), Waiter: NewRef(e.Waiter), Evicted: e.Evicted}
+		v.End = &CircleEnd{
+			Cause: e.Cause, At: e.At.UTC(), After: e.After.Milliseconds(), Waiter: NewRef(e.Waiter), Evicted: e.Evicted,
+		}
 		if e.Holder.ID != "" {
 			v.End.Holder = new(NewRef(e.Holder))
 		}

@@ -15,10 +15,11 @@ type Entry struct {
 	ID    string     `json:"id,omitempty"` // of the request
 	Owner string     `json:"owner,omitempty"`
 	Token lock.Token `json:"token,omitempty"`
-	By    string     `json:"by,omitempty"` // owner of the other one: who preempted it, who took the lock from it, to whom it handed it over
-	ByID  string     `json:"by_id,omitempty"`
-	Text  string     `json:"text"` // in words
-	Here  bool       `json:"here"` // told by this process; else seen in ZooKeeper
+	// owner of the other one: who preempted it, who took the lock from it, to whom it handed it over
+	By   string `json:"by,omitempty"`
+	ByID string `json:"by_id,omitempty"`
+	Text string `json:"text"` // in words
+	Here bool   `json:"here"` // told by this process; else seen in ZooKeeper
 }
 
 // An EntryKind is what an Entry is about.
@@ -39,12 +40,13 @@ const (
 	EntryTakeover     EntryKind = "takeover"      // a request has taken the lock from a holder
 	EntryBreak        EntryKind = "break"         // an operator has taken the lock from a holder
 	EntryLost         EntryKind = "lost"          // a holder ended without releasing the lock
-	EntryGone         EntryKind = "gone"          // a holder has gone: ZooKeeper does not tell whether it has released the lock
-	EntryCollected    EntryKind = "collected"     // the lock was not used for long and is listed no more
-	EntryDamaged      EntryKind = "damaged"       // the lock's node cannot be read
-	EntryBlind        EntryKind = "blind"         // ZooKeeper does not answer
-	EntrySighted      EntryKind = "sighted"       // it answers again
-	EntryDeadlock     EntryKind = "deadlock"      // requests wait for each other
+	// a holder has gone: ZooKeeper does not tell whether it has released the lock
+	EntryGone      EntryKind = "gone"
+	EntryCollected EntryKind = "collected" // the lock was not used for long and is listed no more
+	EntryDamaged   EntryKind = "damaged"   // the lock's node cannot be read
+	EntryBlind     EntryKind = "blind"     // ZooKeeper does not answer
+	EntrySighted   EntryKind = "sighted"   // it answers again
+	EntryDeadlock  EntryKind = "deadlock"  // requests wait for each other
 )
 
 // What this process knows beside, by the notices of its own requests: several may

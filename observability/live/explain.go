@@ -203,7 +203,9 @@ func (v Lock) AsOf(now time.Time) Lock {
 		h.LeaseLeft, h.MinLeft = max(0, h.LeaseLeft-d.Milliseconds()), max(0, h.MinLeft-d.Milliseconds())
 	}
 	if len(v.Delays) > 0 {
-		v.Delays = slices.DeleteFunc(slices.Clone(v.Delays), func(d Delay) bool { return d.Until != nil && !d.Until.After(now) })
+		v.Delays = slices.DeleteFunc(slices.Clone(v.Delays), func(d Delay) bool {
+			return d.Until != nil && !d.Until.After(now)
+		})
 		if len(v.Delays) == 0 && v.State == "delayed" {
 			v.State = "free"
 		}

@@ -17,7 +17,8 @@ type Graph struct {
 	Nodes   []GraphNode `json:"nodes"`
 	Edges   []GraphEdge `json:"edges"`
 	Circles [][]string  `json:"circles"` // IDs of those who wait for each other, in order
-	Hidden  int         `json:"hidden"`  // requests that are left out: they stand behind those that are shown, and no request waits for them
+	// requests that are left out: they stand behind those that are shown, and no request waits for them
+	Hidden int `json:"hidden"`
 }
 
 // A GraphNode is a request.
@@ -217,7 +218,8 @@ func (g waits) graph() Graph {
 	for _, n := range out.Nodes {
 		for _, e := range g.From(n.ID) {
 			if chosen[e.To.ID] {
-				out.Edges = append(out.Edges, GraphEdge{From: n.ID, To: e.To.ID, Why: e.Why, Deadlock: deadly[[2]string{n.ID, e.To.ID}]})
+				out.Edges = append(out.Edges,
+					GraphEdge{From: n.ID, To: e.To.ID, Why: e.Why, Deadlock: deadly[[2]string{n.ID, e.To.ID}]})
 			}
 		}
 	}
@@ -256,7 +258,8 @@ func (g *Graph) add(s lock.State, all []lock.Contender, holds bool, chosen map[s
 		switch {
 		case chosen[c.ID]:
 			n := inspect.WaitNode{Scope: s.Scope, Holds: holds, Contender: c}
-			g.Nodes = append(g.Nodes, GraphNode{ID: c.ID, Label: c.Owner + " · " + s.Scope, Scope: s.Scope, Owner: c.Owner, State: NewRef(n).State})
+			g.Nodes = append(g.Nodes,
+				GraphNode{ID: c.ID, Label: c.Owner + " · " + s.Scope, Scope: s.Scope, Owner: c.Owner, State: NewRef(n).State})
 		case len(s.Waiters) > 0:
 			g.Hidden++
 		}

@@ -11,8 +11,9 @@ import (
 type Heat struct {
 	From  time.Time       `json:"from"`
 	Slice priority.Millis `json:"slice_ms"`
-	Known time.Time       `json:"known,omitzero"` // nothing is known before, but of those who still waited then; zero: nothing at all
-	Rows  []HeatRow       `json:"rows"`           // the most first; the last one may be all others together, without a scope
+	// nothing is known before, but of those who still waited then; zero: nothing at all
+	Known time.Time `json:"known,omitzero"`
+	Rows  []HeatRow `json:"rows"` // the most first; the last one may be all others together, without a scope
 }
 
 // A HeatRow is one lock.

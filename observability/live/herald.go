@@ -24,7 +24,8 @@ func herald(event lockguard.Event) (EntryKind, string) {
 	case lockguard.Overridden:
 		return EntryOverride, fmt.Sprintf("overrides have changed the terms of %s", who)
 	case lockguard.Bypassed:
-		return EntryOverride, fmt.Sprintf("%s runs without the lock, by override %s: %s", who, e.Override.ID, e.Override.Reason)
+		return EntryOverride,
+			fmt.Sprintf("%s runs without the lock, by override %s: %s", who, e.Override.ID, e.Override.Reason)
 	case lockguard.ApprovalPending:
 		return EntryApproval, fmt.Sprintf("%s asks whether it may take the lock by force, after %s", who, Human(e.Waited))
 	case lockguard.ApprovalDecided:
@@ -33,7 +34,8 @@ func herald(event lockguard.Event) (EntryKind, string) {
 		}
 		return EntryApproval, fmt.Sprintf("%s may take the lock by force", who)
 	case lock.AtRisk:
-		return EntryAtRisk, fmt.Sprintf("ZooKeeper is silent: %s loses the lock in %s unless it answers", who, Human(e.Deadline.Sub(event.At)))
+		return EntryAtRisk,
+			fmt.Sprintf("ZooKeeper is silent: %s loses the lock in %s unless it answers", who, Human(e.Deadline.Sub(event.At)))
 	case lock.RiskOver:
 		return EntryAtRisk, fmt.Sprintf("ZooKeeper answers again: %s keeps the lock", who)
 	case lockguard.CleanupStarted:

@@ -10,19 +10,22 @@ import (
 // A Lock is a lock as JSON and YAML show it. The names of fields are a promise to
 // scripts.
 type Lock struct {
-	Scope    string         `json:"scope"`
-	Ensemble string         `json:"ensemble,omitempty"` // that it is on; not there where one is looked at alone, as in the console
-	Mode     *priority.Mode `json:"mode"`               // null without a holder
-	State    string         `json:"state"`              // held, free or delayed: free, and not to be had yet
+	Scope string `json:"scope"`
+	// that it is on; not there where one is looked at alone, as in the console
+	Ensemble string         `json:"ensemble,omitempty"`
+	Mode     *priority.Mode `json:"mode"`  // null without a holder
+	State    string         `json:"state"` // held, free or delayed: free, and not to be had yet
 	Holders  []Holder       `json:"holders"`
 	Waiters  []Waiter       `json:"waiters"` // in the order in which they would be granted
 	Delays   []Delay        `json:"delays,omitempty"`
-	Frozen   []Request      `json:"frozen,omitempty"` // requests that overrides keep out of the queue, as far as somebody has looked
+	// requests that overrides keep out of the queue, as far as somebody has looked
+	Frozen []Request `json:"frozen,omitempty"`
 
-	At          time.Time  `json:"at,omitzero"`            // the time of this state; absent without holders and waiters
-	OldestWait  *time.Time `json:"oldest_wait,omitempty"`  // since when the one waits that has waited longest
-	RootBlocker *Ref       `json:"root_blocker,omitempty"` // who has to go first, so that this lock moves: at the end of all that its waiters wait for
-	InCircle    bool       `json:"in_circle,omitempty"`    // there is no such one: they wait for each other
+	At         time.Time  `json:"at,omitzero"`           // the time of this state; absent without holders and waiters
+	OldestWait *time.Time `json:"oldest_wait,omitempty"` // since when the one waits that has waited longest
+	// who has to go first, so that this lock moves: at the end of all that its waiters wait for
+	RootBlocker *Ref `json:"root_blocker,omitempty"`
+	InCircle    bool `json:"in_circle,omitempty"` // there is no such one: they wait for each other
 
 	Damage  string   `json:"damage,omitempty"`  // what is wrong with the lock's node
 	Foreign []string `json:"foreign,omitempty"` // nodes that are no requests
@@ -43,10 +46,11 @@ type Contender struct {
 	Hold     string         `json:"hold,omitempty"`  // holders with the same one hold the lock together
 	Trace    string         `json:"trace,omitempty"` // ID of the trace that it is part of, 32 hex digits
 
-	CleanupTimeout int64      `json:"cleanup_timeout_ms"`
-	MinRuntime     int64      `json:"min_runtime_ms"`          // how long the holder is not preempted for a priority
-	LockDelay      int64      `json:"lock_delay_ms,omitempty"` // how long the lock stays free after its unclean end
-	Override       *lock.Mark `json:"override"`                // for which it was made, or which has changed it; null: none
+	CleanupTimeout int64 `json:"cleanup_timeout_ms"`
+	MinRuntime     int64 `json:"min_runtime_ms"`          // how long the holder is not preempted for a priority
+	LockDelay      int64 `json:"lock_delay_ms,omitempty"` // how long the lock stays free after its unclean end
+	// for which it was made, or which has changed it; null: none
+	Override *lock.Mark `json:"override"`
 }
 
 // A Holder is one who has the lock.
@@ -136,7 +140,8 @@ func newContender(c lock.Contender) Contender {
 	return Contender{
 		ID: c.ID, Owner: c.Owner, Host: c.Host, PID: c.PID,
 		Priority: c.Priority, Mode: c.Mode, Message: c.Message, Class: c.Class, Hold: c.Hold, Trace: TraceID(c.Trace),
-		CleanupTimeout: c.CleanupTimeout.Milliseconds(), MinRuntime: c.MinRuntime.Milliseconds(), LockDelay: c.LockDelay.Milliseconds(), Override: c.Override,
+		CleanupTimeout: c.CleanupTimeout.Milliseconds(), MinRuntime: c.MinRuntime.Milliseconds(),
+		LockDelay: c.LockDelay.Milliseconds(), Override: c.Override,
 	}
 }
 

@@ -31,8 +31,8 @@ func (b *Board) Observe(_ context.Context, event lockguard.Event) {
 		return
 	}
 	b.news(Entry{
-		At: at, Kind: kind, Scope: about.Scope, ID: b.idOf(about), Owner: words.Clip(about.Owner, longName), Token: about.Token,
-		Text: words.Clip(text, longText), Here: true,
+		At: at, Kind: kind, Scope: about.Scope, ID: b.idOf(about), Owner: words.Clip(about.Owner, longName),
+		Token: about.Token, Text: words.Clip(text, longText), Here: true,
 	})
 	b.ring()
 }

@@ -66,7 +66,10 @@ func (b *Board) publish(views map[string]Lock) (next time.Duration) {
 			}
 		}
 	}
-	s := &Snapshot{At: now.UTC(), Version: b.Now().Version + 1, Complete: b.complete, Blind: cmp.Or(b.blind, b.idle), Unreadable: b.unreadable}
+	s := &Snapshot{
+		At: now.UTC(), Version: b.Now().Version + 1, Complete: b.complete, Blind: cmp.Or(b.blind, b.idle),
+		Unreadable: b.unreadable,
+	}
 	b.mu.Unlock()
 
 	g := newWaits(states)
@@ -110,7 +113,9 @@ func delayOver(s lock.State, now time.Time) bool {
 // withoutOver is a state without delays that are over: nothing in the tree
 // changes when they are.
 func withoutOver(s lock.State, now time.Time) lock.State {
-	s.Delays = slices.DeleteFunc(slices.Clone(s.Delays), func(d lock.Delay) bool { return !d.Until.IsZero() && !d.Until.After(now) })
+	s.Delays = slices.DeleteFunc(slices.Clone(s.Delays), func(d lock.Delay) bool {
+		return !d.Until.IsZero() && !d.Until.After(now)
+	})
 	return s
 }
 
@@ -157,8 +162,9 @@ func (b *Board) tellCircles(g waits, now time.Time) (next time.Duration) {
 		default:
 			seen.told = true
 			b.news(Entry{
-				At: now, Kind: EntryDeadlock, Scope: c.Cut.Scope, ID: c.Cut.ID, Owner: words.Clip(c.Cut.Owner, longName), Token: c.Cut.Token,
-				Text: words.Clip("they wait for each other: "+strings.Join(names, ", ")+"; to end it: "+BreakCommand(c.Cut), longText),
+				At: now, Kind: EntryDeadlock, Scope: c.Cut.Scope, ID: c.Cut.ID, Owner: words.Clip(c.Cut.Owner, longName),
+				Token: c.Cut.Token, Text: words.Clip(
+					"they wait for each other: "+strings.Join(names, ", ")+"; to end it: "+BreakCommand(c.Cut), longText),
 			})
 		}
 		there[key] = seen

@@ -27,10 +27,13 @@ type Request struct {
 	Host  string `json:"host"`
 	PID   int    `json:"pid"`
 
-	Since    time.Time  `json:"since"`    // of the grant, of the wait, or of the freeze
-	Until    *time.Time `json:"until"`    // cleaning up: the end of the grace period; delayed: of the lock-delay; frozen: of the override; null: none is known
-	For      []Blocker  `json:"for"`      // whom it waits for directly, holders first; of many, the first; cleaning up: its preemptor
-	Override *lock.Mark `json:"override"` // frozen: which keeps it out; else for which it was made, or which has changed it
+	Since time.Time `json:"since"` // of the grant, of the wait, or of the freeze
+	// cleaning up: the end of the grace period; delayed: of the lock-delay; frozen: of the override; null: none is known
+	Until *time.Time `json:"until"`
+	// whom it waits for directly, holders first; of many, the first; cleaning up: its preemptor
+	For []Blocker `json:"for"`
+	// frozen: which keeps it out; else for which it was made, or which has changed it
+	Override *lock.Mark `json:"override"`
 }
 
 // A Blocker is one that a request waits for.
@@ -66,7 +69,10 @@ func Requests(locks []Lock, frozen []lock.FrozenRequest) []Request {
 }
 
 func requestOf(l *Lock, c *Contender, state string, since time.Time) Request {
-	return Request{State: state, ID: c.ID, Scope: l.Scope, Owner: c.Owner, Host: c.Host, PID: c.PID, Since: since, For: []Blocker{}, Override: c.Override}
+	return Request{
+		State: state, ID: c.ID, Scope: l.Scope, Owner: c.Owner, Host: c.Host, PID: c.PID, Since: since, For: []Blocker{},
+		Override: c.Override,
+	}
 }
 
 func newHolding(l *Lock, h *Holder) Request {
@@ -107,8 +113,8 @@ func newWaiting(l *Lock, w *Waiter, known map[string]Blocker) Request {
 // NewFrozen is a request that an override keeps out.
 func NewFrozen(f lock.FrozenRequest) Request {
 	return Request{
-		State: Frozen, ID: f.ID, Scope: f.Scope, Owner: f.Owner, Host: f.Host, PID: f.PID, Since: f.Since.UTC(), Until: Optional(f.Until),
-		For: []Blocker{}, Override: &f.Override,
+		State: Frozen, ID: f.ID, Scope: f.Scope, Owner: f.Owner, Host: f.Host, PID: f.PID, Since: f.Since.UTC(),
+		Until: Optional(f.Until), For: []Blocker{}, Override: &f.Override,
 	}
 }
 

@@ -71,8 +71,9 @@ type SpellEnd string
 
 // The ends of spells.
 const (
-	EndGranted      SpellEnd = "granted"       // of waiting: it got the lock
-	EndLeft         SpellEnd = "left"          // of waiting: it gave up, or its process has gone, or it had the lock for too short a time to be seen
+	EndGranted SpellEnd = "granted" // of waiting: it got the lock
+	// of waiting: it gave up, or its process has gone, or it had the lock for too short a time to be seen
+	EndLeft         SpellEnd = "left"
 	EndReleased     SpellEnd = "released"      // released without a preemption
 	EndGone         SpellEnd = "gone"          // released or lost: ZooKeeper does not tell which
 	EndPreempted    SpellEnd = "preempted"     // of holding: it was preempted; of leaving: it went
@@ -86,9 +87,10 @@ const (
 type Mark struct {
 	At   time.Time `json:"at"`
 	Kind MarkKind  `json:"kind"`
-	From string    `json:"from,omitempty"` // ID of the one who acts, as far as it is one; for a handover, of the one who gives
-	To   string    `json:"to,omitempty"`   // ID of the other
-	Text string    `json:"text"`
+	// ID of the one who acts, as far as it is one; for a handover, of the one who gives
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"` // ID of the other
+	Text string `json:"text"`
 }
 
 // A MarkKind is what a Mark is about.

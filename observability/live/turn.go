@@ -61,7 +61,9 @@ func (b *Board) turn(look lock.Sighting, now time.Time) {
 	}
 	b.close(k)
 	if look.Gone && t.tell {
-		b.news(Entry{At: now, Kind: EntryCollected, Scope: k.scope, Text: "the lock was unused for long: it is no longer listed"})
+		b.news(Entry{
+			At: now, Kind: EntryCollected, Scope: k.scope, Text: "the lock was unused for long: it is no longer listed",
+		})
 	}
 }
 
@@ -118,7 +120,8 @@ func (t *turn) findHeir() {
 // hasTaken reports whether one has the lock by a takeover: it was not handed over.
 func (t *turn) hasTaken(heir lock.Contender) bool {
 	return slices.ContainsFunc(t.is.Evicted, func(x lock.Eviction) bool {
-		return x.By == heir.Owner && x.Reason != "" && !slices.ContainsFunc(t.k.state.Evicted, func(o lock.Eviction) bool { return o.ID == x.ID })
+		return x.By == heir.Owner && x.Reason != "" &&
+			!slices.ContainsFunc(t.k.state.Evicted, func(o lock.Eviction) bool { return o.ID == x.ID })
 	})
 }
 
@@ -161,7 +164,10 @@ func (t *turn) passedOn(e *entrant, h lock.Contender) {
 	h.Joined = h.Since
 	next := newEntrant(t.k, h)
 	next.row.ID += "-" + h.Token.String()
-	e.mark(Mark{At: at, Kind: MarkHandover, From: e.row.ID, To: next.row.ID, Text: fmt.Sprintf("%s hands it over to %s, in its process", e.row.Owner, next.row.Owner)})
+	e.mark(Mark{
+		At: at, Kind: MarkHandover, From: e.row.ID, To: next.row.ID,
+		Text: fmt.Sprintf("%s hands it over to %s, in its process", e.row.Owner, next.row.Owner),
+	})
 	t.say(e, Entry{
 		At: at, Kind: EntryReleased, By: next.row.Owner, ByID: next.row.ID,
 		Text: fmt.Sprintf("%s has released it, after %s", e.row.Owner, Human(at.Sub(e.contender.Since))),
@@ -220,7 +226,8 @@ func (t *turn) asks(e *entrant, h lock.Contender) {
 		t.sayLater(e, Entry{At: n.At, Kind: kind, By: words.Clip(n.Owner, longName), ByID: n.ID, Text: text})
 	}
 	if len(had) > 0 && len(h.PreemptedBy) == 0 {
-		t.sayLater(e, Entry{At: t.now, Kind: EntryWithdrawn, Text: fmt.Sprintf("the preemption of %s was withdrawn", e.row.Owner)})
+		t.sayLater(e,
+			Entry{At: t.now, Kind: EntryWithdrawn, Text: fmt.Sprintf("the preemption of %s was withdrawn", e.row.Owner)})
 	}
 }
 
@@ -229,7 +236,8 @@ func (t *turn) lease(e *entrant, was, is lock.Contender) {
 	const noise = 500 * time.Millisecond
 	ended, ends := e.seenAt.Add(was.LeaseLeft), t.seen().Add(is.LeaseLeft)
 	if is.LeaseTimeout != was.LeaseTimeout || is.LeaseLeft > 0 && ends.Sub(ended) > noise {
-		t.sayLater(e, Entry{At: t.now, Kind: EntryExtended, Text: fmt.Sprintf("%s has a new lease of %s, until %s", e.row.Owner, Human(is.LeaseTimeout), Short(ends, t.seen()))})
+		t.sayLater(e, Entry{At: t.now, Kind: EntryExtended, Text: fmt.Sprintf("%s has a new lease of %s, until %s",
+			e.row.Owner, Human(is.LeaseTimeout), Short(ends, t.seen()))})
 	}
 }
 
@@ -241,13 +249,16 @@ func (t *turn) waiter(w lock.Contender) {
 		e = newEntrant(t.k, w)
 		t.k.present[w.ID] = e
 		e.open(SpellWaiting, w.Joined, 0)
-		t.sayLater(e, Entry{At: w.Joined, Kind: EntryWaiting, Text: fmt.Sprintf("%s waits, %s", w.Owner, LevelWords(w.Priority))})
+		t.sayLater(e,
+			Entry{At: w.Joined, Kind: EntryWaiting, Text: fmt.Sprintf("%s waits, %s", w.Owner, LevelWords(w.Priority))})
 	case e.holds: // somebody has overwritten the lock node
 		e.holds = false
 		e.waited = e.close(t.now, EndUnknown)
 		e.open(SpellWaiting, e.waited, 0)
 	case !sameRequest(e.contender, w):
-		t.sayLater(e, Entry{At: t.now, Kind: EntryRevised, Text: fmt.Sprintf("%s has changed its terms%s", w.Owner, markWords(w.Override))})
+		t.sayLater(e, Entry{
+			At: t.now, Kind: EntryRevised, Text: fmt.Sprintf("%s has changed its terms%s", w.Owner, markWords(w.Override)),
+		})
 	}
 	e.contender, e.seenAt = w, t.seen()
 }
@@ -262,8 +273,10 @@ func markWords(o *lock.Mark) string {
 // sameRequest reports whether a waiter asks for the same as before.
 func sameRequest(a, b lock.Contender) bool {
 	same := func(a, b *time.Duration) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
-	return a.Forceful == b.Forceful && a.Patient == b.Patient && a.LeaseTimeout == b.LeaseTimeout && a.CleanupTimeout == b.CleanupTimeout &&
-		same(a.WaitingTimeout, b.WaitingTimeout) && (a.Override == nil) == (b.Override == nil) && (a.Override == nil || *a.Override == *b.Override)
+	return a.Forceful == b.Forceful && a.Patient == b.Patient && a.LeaseTimeout == b.LeaseTimeout &&
+		a.CleanupTimeout == b.CleanupTimeout &&
+		same(a.WaitingTimeout, b.WaitingTimeout) && (a.Override == nil) == (b.Override == nil) && (a.Override == nil ||
+		*a.Override == *b.Override)
 }
 
 // sorted returns the books in the order of their scopes.

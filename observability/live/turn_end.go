@@ -81,7 +81,9 @@ func (t *turn) waiterGone(e *entrant) {
 	}
 	at := e.close(t.now, end)
 	t.b.warm(e, at)
-	t.say(e, Entry{At: at, Kind: EntryLeft, Text: fmt.Sprintf("%s left the queue after %s", e.row.Owner, Human(at.Sub(e.joined)))})
+	t.say(e, Entry{
+		At: at, Kind: EntryLeft, Text: fmt.Sprintf("%s left the queue after %s", e.row.Owner, Human(at.Sub(e.joined))),
+	})
 }
 
 // unsure reports whether a request that is missing now may have gone long ago: the
@@ -147,7 +149,8 @@ func (t *turn) holderGone(e *entrant) {
 		t.taken(e, x)
 		return
 	}
-	heir, handed := t.heir, t.handed && (e.row.Mode == priority.Exclusive || t.holdersGone == 1) // of several, one has handed it over
+	// of several, one has handed it over
+	heir, handed := t.heir, t.handed && (e.row.Mode == priority.Exclusive || t.holdersGone == 1)
 	end, why, at := t.endOfHold(e, handed)
 	before, last := t.beforeNext(e)
 	at = e.close(earliest(at, before), end)
@@ -163,9 +166,11 @@ func (t *turn) holderGone(e *entrant) {
 		kind = EntryGone
 	case EndGranted, EndLeft, EndReleased, EndPreempted, EndLeaseExpired, EndTaken:
 	}
-	x := Entry{At: at, Kind: kind, Text: fmt.Sprintf("%s %s, after %s", e.row.Owner, why, Human(at.Sub(e.contender.Since)))}
+	x := Entry{At: at, Kind: kind, Text: fmt.Sprintf("%s %s, after %s",
+		e.row.Owner, why, Human(at.Sub(e.contender.Since)))}
 	if handed {
-		e.mark(Mark{At: at, Kind: MarkHandover, From: e.row.ID, To: heir.ID, Text: fmt.Sprintf("%s hands over to %s", e.row.Owner, heir.Owner)})
+		e.mark(Mark{At: at, Kind: MarkHandover, From: e.row.ID, To: heir.ID, Text: fmt.Sprintf("%s hands over to %s",
+			e.row.Owner, heir.Owner)})
 		x.By, x.ByID = words.Clip(heir.Owner, longName), heir.ID
 	}
 	t.say(e, x)
@@ -227,5 +232,6 @@ func (t *turn) beforeNext(e *entrant) (at time.Time, last lock.Token) {
 // have given it the lock: it was in the queue for long.
 func (t *turn) abandoned(heir lock.Contender, e *entrant) bool {
 	const long = time.Second
-	return e.row.Mode == priority.Exclusive && t.look.Moved < heir.Token && heir.Since.Sub(heir.Joined) > long && heir.Joined.After(e.contender.Since)
+	return e.row.Mode == priority.Exclusive && t.look.Moved < heir.Token && heir.Since.Sub(heir.Joined) > long &&
+		heir.Joined.After(e.contender.Since)
 }

@@ -29,7 +29,9 @@ func newWarmth(most int) warmth {
 type warmLine struct{ fine, coarse sliceRing }
 
 func newWarmLine() *warmLine {
-	return &warmLine{fine: sliceRing{length: fineSlice, n: fineSlices}, coarse: sliceRing{length: coarseSlice, n: coarseSlices}}
+	return &warmLine{
+		fine: sliceRing{length: fineSlice, n: fineSlices}, coarse: sliceRing{length: coarseSlice, n: coarseSlices},
+	}
 }
 
 // add notes that somebody has waited for a lock.

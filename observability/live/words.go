@@ -88,7 +88,8 @@ func (v Words) Lease(h lock.Contender) string {
 		return fmt.Sprintf("its lease of %s is over", Human(h.LeaseTimeout))
 	}
 	used := h.LeaseTimeout - h.LeaseLeft
-	return fmt.Sprintf("%d%% of its lease of %s is used, it ends at %s", usedPercent(used, h.LeaseTimeout), Human(h.LeaseTimeout), v.when(v.State.At.Add(h.LeaseLeft)))
+	return fmt.Sprintf("%d%% of its lease of %s is used, it ends at %s",
+		usedPercent(used, h.LeaseTimeout), Human(h.LeaseTimeout), v.when(v.State.At.Add(h.LeaseLeft)))
 }
 
 func usedPercent(used, whole time.Duration) int64 {
@@ -192,11 +193,13 @@ func (v Words) Bars(w lock.Contender) []string {
 		}
 		switch o.Bar {
 		case priority.BarLevel:
-			texts = append(texts, fmt.Sprintf("does not preempt %s: its %s is not above %s", h.Owner, LevelWords(w.Priority), LevelText(h.Priority)))
+			texts = append(texts,
+				fmt.Sprintf("does not preempt %s: its %s is not above %s", h.Owner, LevelWords(w.Priority), LevelText(h.Priority)))
 		case priority.BarNever:
 			texts = append(texts, fmt.Sprintf("does not preempt %s: it never preempts", h.Owner))
 		case priority.BarDelta:
-			texts = append(texts, fmt.Sprintf("does not preempt %s: its %s is not %d above %s (preempt_delta)", h.Owner, LevelWords(w.Priority), w.PreemptDelta, LevelText(h.Priority)))
+			texts = append(texts, fmt.Sprintf("does not preempt %s: its %s is not %d above %s (preempt_delta)",
+				h.Owner, LevelWords(w.Priority), w.PreemptDelta, LevelText(h.Priority)))
 		case priority.BarMinRuntime, priority.NoBar: // time lifts it: said with what is next
 		}
 	}
@@ -211,7 +214,8 @@ func (v Words) Next(p inspect.Prospect) string {
 		parts = append(parts, "waits "+v.behind(w))
 	}
 	if p.Overdue > 0 {
-		parts = append(parts, fmt.Sprintf("its waiting_timeout ended %s and it waits for an approval (lockkeeper approvals ls)", v.since(p.Overdue)))
+		parts = append(parts, fmt.Sprintf(
+			"its waiting_timeout ended %s and it waits for an approval (lockkeeper approvals ls)", v.since(p.Overdue)))
 	}
 	for _, ask := range p.Asks {
 		parts = append(parts, v.asking(p, ask))
@@ -311,18 +315,21 @@ func (v Words) Delay(d lock.Delay) string {
 		whom = "no exclusive request is"
 	}
 	if d.Until.IsZero() {
-		return fmt.Sprintf("delayed after the unclean end of %s: %s granted it for %s from the next request on (lock_delay)", d.Owner, whom, Human(d.LockDelay))
+		return fmt.Sprintf("delayed after the unclean end of %s: %s granted it for %s from the next request on (lock_delay)",
+			d.Owner, whom, Human(d.LockDelay))
 	}
 	until := Clock(d.Until)
 	if !v.Absolute {
 		until += fmt.Sprintf(", %s more,", Human(d.Until.Sub(v.State.At)))
 	}
-	return fmt.Sprintf("delayed until about %s after the unclean end of %s: %s granted it before (lock_delay %s)", until, d.Owner, whom, Human(d.LockDelay))
+	return fmt.Sprintf("delayed until about %s after the unclean end of %s: %s granted it before (lock_delay %s)",
+		until, d.Owner, whom, Human(d.LockDelay))
 }
 
 // UncleanEnds names those whose ends delay a lock.
 func UncleanEnds(delays []lock.Delay) string {
-	return "after the unclean end of " + words.Join(delays, ", ", func(d lock.Delay) string { return fmt.Sprintf("%q", d.Owner) })
+	return "after the unclean end of " +
+		words.Join(delays, ", ", func(d lock.Delay) string { return fmt.Sprintf("%q", d.Owner) })
 }
 
 // Hold says with how many others a holder has the lock as one.
@@ -353,7 +360,8 @@ func LevelText(p priority.Level) string {
 // ShellWord writes s as one word of a shell.
 func ShellWord(s string) string {
 	plain := func(r rune) bool {
-		return r > 0x7f || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || strings.ContainsRune("/._-:@%+=,", r)
+		return r > 0x7f || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' ||
+			strings.ContainsRune("/._-:@%+=,", r)
 	}
 	if !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
 		return s

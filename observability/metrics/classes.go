@@ -33,7 +33,10 @@ type classes struct {
 }
 
 func newClasses(most int) *classes {
-	return &classes{most: most, known: map[string]bool{}, declared: map[string]bool{}, shared: map[string]bool{}, pairs: map[[2]string]bool{}}
+	return &classes{
+		most: most, known: map[string]bool{}, declared: map[string]bool{}, shared: map[string]bool{},
+		pairs: map[[2]string]bool{},
+	}
 }
 
 // of returns what a class is shown as.

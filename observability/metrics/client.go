@@ -68,7 +68,8 @@ func session(meter metric.Meter, health func() lock.Health) error {
 		o.ObserveInt64(expirations, int64(now.Expirations))
 		o.ObserveInt64(reconnects, int64(now.Reconnects))
 		o.ObserveFloat64(timeout, now.Timeout.Seconds())
-		if now.State == zkclient.SessionConnected || now.State == zkclient.SessionSuspended { // else nothing can be held, and nothing is near its end
+		// else nothing can be held, and nothing is near its end
+		if now.State == zkclient.SessionConnected || now.State == zkclient.SessionSuspended {
 			o.ObserveFloat64(left, now.Left.Seconds())
 		}
 		return nil

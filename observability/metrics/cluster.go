@@ -26,8 +26,8 @@ func (l *Locks) Cluster(snapshot func() *live.Snapshot, now func() time.Time) er
 	m := newMaker(l.meter)
 	c := &cluster{
 		locks: l, snapshot: snapshot, now: now,
-		holders: m.gauge(holderCount), waiters: m.gauge(waiterCount), overdue: m.gauge(overdueHolders), visible: m.gauge(clusterVisible),
-		oldestWait: m.seconds(oldestWait), oldestHold: m.seconds(oldestHold),
+		holders: m.gauge(holderCount), waiters: m.gauge(waiterCount), overdue: m.gauge(overdueHolders),
+		visible: m.gauge(clusterVisible), oldestWait: m.seconds(oldestWait), oldestHold: m.seconds(oldestHold),
 		byMode: newFamily(lockClass, lockMode), byClass: newFamily(lockClass),
 		present: map[string]bool{}, shared: map[string]bool{},
 	}

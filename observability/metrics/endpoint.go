@@ -39,7 +39,8 @@ func New(logger *slog.Logger, more ...sdk.Option) (*Endpoint, error) {
 	exporter, err := otelprometheus.New(
 		otelprometheus.WithRegisterer(registry),
 		otelprometheus.WithProducer(zeros),
-		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes), // the default depends on a variable of another package
+		// the default depends on a variable of another package
+		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes),
 		otelprometheus.WithoutScopeInfo(),
 		otelprometheus.WithoutTargetInfo(),
 	)

@@ -55,7 +55,8 @@ type options struct {
 func WithMaxClasses(n int) Option {
 	return func(o *options) error {
 		if n < 1 {
-			return fmt.Errorf("metrics: WithMaxClasses: %d is none; write 1 or more, or leave the option out for %d", n, DefaultMaxClasses)
+			return fmt.Errorf("metrics: WithMaxClasses: %d is none; write 1 or more, or leave the option out for %d",
+				n, DefaultMaxClasses)
 		}
 		o.most = n
 		return nil

@@ -238,5 +238,6 @@ func within(ctx context.Context, traceparent string) context.Context {
 	if errID != nil || errSpan != nil {
 		return ctx
 	}
-	return trace.ContextWithSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: span, TraceFlags: trace.FlagsSampled}))
+	return trace.ContextWithSpanContext(ctx,
+		trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: span, TraceFlags: trace.FlagsSampled}))
 }

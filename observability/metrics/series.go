@@ -38,7 +38,10 @@ func (s *seriesSet) look(all []Job, show func(series)) {
 	for _, job := range all {
 		counts := job.counts()
 		if s.isOwn(job.Name) {
-			show(series{whose: jobName.String(job.Name), counts: counts, running: job.Running, stuck: job.StuckNow, differing: job.Differing})
+			show(series{
+				whose: jobName.String(job.Name), counts: counts, running: job.Running, stuck: job.StuckNow,
+				differing: job.Differing,
+			})
 			continue
 		}
 		for c, n := range counts {

@@ -110,7 +110,8 @@ func (b *blanks) add(name string, f *family, v values) {
 	if f.has(v) {
 		return
 	}
-	b.points[name] = append(b.points[name], metricdata.HistogramDataPoint[float64]{Attributes: f.set(v), StartTime: b.since, Time: b.now})
+	b.points[name] = append(b.points[name],
+		metricdata.HistogramDataPoint[float64]{Attributes: f.set(v), StartTime: b.since, Time: b.now})
 }
 
 func (b *blanks) metrics() (all []metricdata.Metrics) {

@@ -239,7 +239,8 @@ func (d *diagram) node(p *part, n *vertex) {
 		d.sign(x+nodeWidth-15, y+14)
 	}
 	d.text("text", fitMiddle(name, 13, room), "class", "lk-text lk-owner", "x", x+10, "y", y+18)
-	d.text("text", does+fitMiddle(n.Scope, 11, nodeWidth-20-textWidth(does, 11)), "class", "lk-muted lk-small", "x", x+10, "y", y+34)
+	d.text("text", does+fitMiddle(n.Scope, 11, nodeWidth-20-textWidth(does, 11)), "class", "lk-muted lk-small",
+		"x", x+10, "y", y+34)
 	d.end()
 }
 
@@ -317,14 +318,17 @@ func (d *diagram) legend() []entry {
 			c.empty("path", "class", fill, "d", polygon(x+15, y-4.5, x+15, y+4.5, x+24, y))
 		}
 	}
-	entries := []entry{{box("lk-node-holds"), "holds"}, {box("lk-node-waits"), "waits"}, {line("lk-edge", "lk-edge-fill"), "waits for"}}
+	entries := []entry{
+		{box("lk-node-holds"), "holds"}, {box("lk-node-waits"), "waits"}, {line("lk-edge", "lk-edge-fill"), "waits for"},
+	}
 	under, alarm := false, false
 	for _, e := range d.drawn.edges {
 		under = under || e.why == inspect.WaitUnder && !e.alarm
 		alarm = alarm || e.alarm
 	}
 	if under {
-		entries = append(entries, entry{line("lk-edge lk-under", "lk-edge-fill"), "holds this, and its work waits with that"})
+		entries = append(entries,
+			entry{line("lk-edge lk-under", "lk-edge-fill"), "holds this, and its work waits with that"})
 	}
 	if alarm {
 		entries = append(entries, entry{line("lk-alarm", "lk-alarm-fill"), "wait for each other"})

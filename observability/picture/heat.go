@@ -79,7 +79,8 @@ func newHeatMap(h live.Heat, o Options) *heatMap {
 	if m.more > 0 {
 		m.legendAt += noteHeight
 	}
-	m.canvas = newCanvas(o, width, m.legendAt+legendHeight(m.legend(), width)+4, "heat", "Time lost by waiting, by lock", m.description(to))
+	m.canvas = newCanvas(o, width, m.legendAt+legendHeight(m.legend(), width)+4, "heat", "Time lost by waiting, by lock",
+		m.description(to))
 	return m
 }
 
@@ -144,7 +145,8 @@ func (m *heatMap) description(to time.Time) string {
 	if m.known.After(m.from) {
 		text.WriteString("Not watched before " + clock(m.known) + " UTC. ")
 	}
-	text.WriteString(period(m.from, to) + ": requests for " + words.CountOf(len(m.rows), "lock", "locks") + " have waited for " + span(m.all()) + " in all.")
+	text.WriteString(period(m.from, to) + ": requests for " + words.CountOf(len(m.rows), "lock", "locks") +
+		" have waited for " + span(m.all()) + " in all.")
 	for _, r := range m.rows[:min(len(m.rows), 10)] {
 		text.WriteString("\n" + heatName(r) + ": " + span(r.Total()) + ".")
 	}
@@ -153,7 +155,8 @@ func (m *heatMap) description(to time.Time) string {
 
 func (m *heatMap) draw() {
 	width := m.o.width()
-	m.headed(m.o, "Time lost by waiting", period(m.from, m.to)+"  ·  "+span(m.all())+" in all; a cell is "+span(m.slice), width)
+	m.headed(m.o, "Time lost by waiting",
+		period(m.from, m.to)+"  ·  "+span(m.all())+" in all; a cell is "+span(m.slice), width)
 	if len(m.rows) == 0 {
 		m.text("text", "No waits in this time.", "class", "lk-muted", "x", margin, "y", m.top+heatHeight*0.65)
 		return
@@ -162,7 +165,8 @@ func (m *heatMap) draw() {
 		x := m.at(t.at)
 		m.empty("path", "class", "lk-line", "d", new(path).to("M", x, m.top-5).to("V", m.top).String())
 		half := textWidth(t.label, 11) / 2
-		m.text("text", t.label, "class", "lk-muted lk-small lk-middle", "x", min(max(x, m.left+half-2), m.left+m.width-half), "y", m.top-9)
+		m.text("text", t.label, "class", "lk-muted lk-small lk-middle",
+			"x", min(max(x, m.left+half-2), m.left+m.width-half), "y", m.top-9)
 	}
 	m.text("text", "in all", "class", "lk-muted lk-small lk-right", "x", width-margin, "y", m.top-9)
 	if m.blank() {
@@ -172,7 +176,8 @@ func (m *heatMap) draw() {
 		m.row(m.top+heatHeight*float64(i), r)
 	}
 	if m.more > 0 {
-		m.text("text", "and "+words.CountOf(m.more, "more lock", "more locks"), "class", "lk-muted", "x", margin, "y", m.bottom+noteHeight)
+		m.text("text", "and "+words.CountOf(m.more, "more lock", "more locks"), "class", "lk-muted", "x", margin,
+			"y", m.bottom+noteHeight)
 	}
 	m.drawLegend(m.legend(), m.legendAt, width)
 }
@@ -184,7 +189,8 @@ func (m *heatMap) row(y float64, r live.HeatRow) {
 	m.empty("rect", "class", "lk-band", "x", m.left, "y", y+1, "width", m.width, "height", heatHeight-2)
 	if m.blank() {
 		m.titled("not watched before "+clock(m.known)+" UTC", "rect",
-			"fill", "url(#"+m.id+"u)", "x", m.left, "y", y+1, "width", min(m.at(m.known)-m.left, m.width), "height", heatHeight-2)
+			"fill", "url(#"+m.id+"u)", "x", m.left, "y", y+1, "width", min(m.at(m.known)-m.left, m.width),
+			"height", heatHeight-2)
 	}
 	wide := m.width / float64(m.columns)
 	for i, waited := range r.Waited {
@@ -194,8 +200,10 @@ func (m *heatMap) row(y float64, r live.HeatRow) {
 		}
 		begin := m.from.Add(time.Duration(i) * m.slice)
 		x, level := m.left+wide*float64(i), m.level(d)
-		form := new(path).to("M", x, y+1).to("h", max(wide-1, 1)).to("v", heatHeight-2).to("h", -max(wide-1, 1)).to("z").String()
-		m.titled(heatName(r)+"\n"+clock(begin)+" UTC, "+span(m.slice)+": "+span(d)+" waited", "path", "class", "lk-heat-"+strconv.Itoa(level), "d", form)
+		form := new(path).to("M", x, y+1).to("h", max(wide-1, 1)).to("v", heatHeight-2).to("h", -max(wide-1, 1)).
+			to("z").String()
+		m.titled(heatName(r)+"\n"+clock(begin)+" UTC, "+span(m.slice)+": "+span(d)+" waited", "path",
+			"class", "lk-heat-"+strconv.Itoa(level), "d", form)
 		// What is said by colour is said in words where there is room.
 		if text := span(d); textWidth(text, 10)+3 < wide {
 			m.text("text", text, "class", "lk-on-heat-"+strconv.Itoa(level)+" lk-number", "x", x+wide/2, "y", y+14.5)

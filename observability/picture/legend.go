@@ -49,7 +49,8 @@ func (c *canvas) drawLegend(entries []entry, top, width float64) {
 // entries are those of what there is in the picture.
 func (g *gantt) entries() []entry {
 	entries := []entry{
-		bar("waits", lookOf(live.SpellWaiting)), bar("holds the lock", lookOf(live.SpellHolding)), bar("preempted, still holds it", lookOf(live.SpellLeaving)),
+		bar("waits", lookOf(live.SpellWaiting)), bar("holds the lock", lookOf(live.SpellHolding)),
+		bar("preempted, still holds it", lookOf(live.SpellLeaving)),
 	}
 	var asks, takes, hands, cut, goes bool
 	for _, a := range g.acts {
@@ -83,7 +84,8 @@ func (g *gantt) entries() []entry {
 	}
 	if cut {
 		entries = append(entries, entry{func(c *canvas, x, y float64) {
-			c.empty("path", "class", "lk-end", "d", new(path).to("M", x+8, y-4).to("L", x+16, y+4).to("M", x+8, y+4).to("L", x+16, y-4).String())
+			c.empty("path", "class", "lk-end",
+				"d", new(path).to("M", x+8, y-4).to("L", x+16, y+4).to("M", x+8, y+4).to("L", x+16, y-4).String())
 		}, "lost, or taken away"})
 	}
 	if goes {

@@ -79,7 +79,8 @@ func condense(g live.Graph, limit int) sketch {
 			s.nodes = append(s.nodes, spot{GraphNode: n, alarm: circle[n.ID]})
 		}
 		if hidden > 1 && last >= 0 {
-			s.nodes = append(s.nodes, spot{GraphNode: live.GraphNode{ID: "more " + q[0].Scope, Scope: q[0].Scope, State: "waits"}, more: hidden})
+			s.nodes = append(s.nodes,
+				spot{GraphNode: live.GraphNode{ID: "more " + q[0].Scope, Scope: q[0].Scope, State: "waits"}, more: hidden})
 			s.edges = append(s.edges, link{from: len(s.nodes) - 1, to: last, why: inspect.WaitAhead})
 		} else {
 			s.left += hidden

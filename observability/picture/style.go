@@ -48,8 +48,8 @@ var dark = palette{
 func colours(p palette) string {
 	pairs := []string{
 		"BACKGROUND", p.background, "TEXT", p.text, "MUTED", p.muted, "LINE", p.line, "BAND", p.band,
-		"ON_HOLD", p.onHold, "HOLD", p.hold, "WAIT_BACK", p.waitBack, "WAIT", p.wait, "LEAVE_BACK", p.leaveBack, "LEAVE", p.leave,
-		"ASK", p.ask, "HAND", p.hand, "ALARM", p.alarm,
+		"ON_HOLD", p.onHold, "HOLD", p.hold, "WAIT_BACK", p.waitBack, "WAIT", p.wait, "LEAVE_BACK", p.leaveBack, "LEAVE",
+		p.leave, "ASK", p.ask, "HAND", p.hand, "ALARM", p.alarm,
 	}
 	rules := strings.NewReplacer(pairs...).Replace(`.lk-bg { fill: BACKGROUND }
 .lk-text { fill: TEXT }
@@ -92,7 +92,8 @@ func colours(p palette) string {
 		if i+1 >= p.heatText {
 			text = p.background
 		}
-		heat.WriteString(".lk-heat-" + level + " { fill: " + colour + " }\n.lk-on-heat-" + level + " { fill: " + text + " }\n")
+		heat.WriteString(
+			".lk-heat-" + level + " { fill: " + colour + " }\n.lk-on-heat-" + level + " { fill: " + text + " }\n")
 	}
 	return rules + heat.String()
 }

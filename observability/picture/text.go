@@ -213,7 +213,8 @@ func (p *printout) notes() {
 
 func (p *printout) legend() {
 	p.b.WriteString("\n")
-	entries := []string{string(p.signs.waits) + " waits", string(p.signs.holds) + " holds", string(p.signs.leaves) + " preempted, still holds"}
+	entries := []string{string(p.signs.waits) + " waits", string(p.signs.holds) + " holds", string(p.signs.leaves) +
+		" preempted, still holds"}
 	seen := func(is func(live.Spell) bool) bool {
 		return slices.ContainsFunc(p.rows, func(r live.Row) bool { return slices.ContainsFunc(p.spells(r), is) })
 	}

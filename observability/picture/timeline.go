@@ -126,7 +126,8 @@ func (g *gantt) draw() {
 	}
 	g.scale()
 	if len(g.rows) == 0 {
-		g.text("text", "No requests for this lock in this time.", "class", "lk-muted", "x", margin, "y", g.top+rowHeight*0.65)
+		g.text("text",
+			"No requests for this lock in this time.", "class", "lk-muted", "x", margin, "y", g.top+rowHeight*0.65)
 	}
 	g.patterns()
 	g.unknown()
@@ -155,7 +156,8 @@ func (g *gantt) scale() {
 		if t.day {
 			class = "lk-text lk-small lk-middle"
 		}
-		g.text("text", t.label, "class", class, "x", min(max(x, g.left+textWidth(t.label, 11)/2-2), g.o.width()-textWidth(t.label, 11)/2-4), "y", g.top-8)
+		g.text("text", t.label, "class", class,
+			"x", min(max(x, g.left+textWidth(t.label, 11)/2-2), g.o.width()-textWidth(t.label, 11)/2-4), "y", g.top-8)
 	}
 }
 
@@ -220,7 +222,8 @@ func (g *gantt) spell(y float64, p live.Spell) {
 	}
 	switch p.End {
 	case live.EndTaken, live.EndLost:
-		g.empty("path", "class", "lk-end", "d", new(path).to("M", x2-4, y-4).to("L", x2+4, y+4).to("M", x2-4, y+4).to("L", x2+4, y-4).String())
+		g.empty("path", "class", "lk-end",
+			"d", new(path).to("M", x2-4, y-4).to("L", x2+4, y+4).to("M", x2-4, y+4).to("L", x2+4, y-4).String())
 	case live.EndLeft, live.EndUnknown, live.EndGone:
 		g.empty("path", "class", look.edge, "d", new(path).to("M", x2, y-half-3).to("V", y+half+3).String())
 	case live.EndGranted, live.EndReleased, live.EndPreempted, live.EndLeaseExpired:
@@ -276,7 +279,8 @@ func lookOf(kind live.SpellKind) look {
 
 // about says all of a request, for those who point at it.
 func about(r live.Row) string {
-	text := r.Owner + "\npriority " + level(r.Priority) + ", " + r.Mode.String() + "\nhost " + r.Host + ", pid " + strconv.Itoa(r.PID)
+	text := r.Owner + "\npriority " + level(r.Priority) + ", " + r.Mode.String() + "\nhost " + r.Host + ", pid " +
+		strconv.Itoa(r.PID)
 	if r.Message != "" {
 		text += "\n" + r.Message
 	}

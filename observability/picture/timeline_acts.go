@@ -89,7 +89,8 @@ func (g *gantt) footnotes() {
 	y := g.bottom + 8
 	if g.more > 0 {
 		y += noteHeight
-		g.text("text", "and "+words.CountOf(g.more, "more request", "more requests"), "class", "lk-muted", "x", margin, "y", y-4)
+		g.text("text", "and "+words.CountOf(g.more, "more request", "more requests"), "class", "lk-muted",
+			"x", margin, "y", y-4)
 	}
 	y += 10
 	for _, n := range g.notes {
@@ -101,6 +102,7 @@ func (g *gantt) footnotes() {
 		y += 2
 	}
 	if n := g.unnoted(); n > 0 {
-		g.text("text", "and "+strconv.Itoa(n)+" more of these", "class", "lk-muted lk-small", "x", margin+2*badge+8, "y", y+12)
+		g.text("text", "and "+strconv.Itoa(n)+" more of these", "class", "lk-muted lk-small",
+			"x", margin+2*badge+8, "y", y+12)
 	}
 }

@@ -90,7 +90,8 @@ func (a adviser) lease(cleanup Proposal) Proposal {
 	p.Evidence.Samples += s.Expired
 	var notes []string
 	if s.Expired > 0 {
-		notes = append(notes, fmt.Sprintf("%s preempted because the lease was over, after %s at most", times(s.Expired), round(s.LongestExpired)))
+		notes = append(notes,
+			fmt.Sprintf("%s preempted because the lease was over, after %s at most", times(s.Expired), round(s.LongestExpired)))
 	}
 	need := max(scale(s.Hold.Quantile(0.99), 1.2), scale(s.LongestExpired, 1.2))
 	cleaning := cleanup.effective() // the lease has to be longer
@@ -111,7 +112,8 @@ func (a adviser) cleanup() Proposal {
 		notes = append(notes, fmt.Sprintf("kept its timeout %d of %s", s.Kept(), times(n)))
 	}
 	if s.Unfinished > 0 {
-		notes = append(notes, fmt.Sprintf("%s the lock was lost before the cleanup was done: it takes longer than was seen", times(s.Unfinished)))
+		notes = append(notes,
+			fmt.Sprintf("%s the lock was lost before the cleanup was done: it takes longer than was seen", times(s.Unfinished)))
 	}
 	if a.requirement.CleanupTimeout == 0 {
 		if s.Cleanup.Count() == 0 {
@@ -204,7 +206,10 @@ func longestCleanup(stats Stats, r lockguard.Requirement) time.Duration {
 // whole days.
 func Human(d time.Duration) time.Duration {
 	const day = 24 * time.Hour
-	for _, seconds := range []int{1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 600, 900, 1200, 1800, 2700, 3600, 5400, 7200, 10800, 14400, 21600, 28800, 43200} {
+	for _, seconds := range []int{
+		1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 600, 900, 1200, 1800, 2700, 3600, 5400, 7200, 10800, 14400,
+		21600, 28800, 43200,
+	} {
 		if step := time.Duration(seconds) * time.Second; d <= step {
 			return step
 		}

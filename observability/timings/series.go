@@ -36,13 +36,14 @@ type Series struct {
 	// more.
 	LongestExpired time.Duration `json:"longest_expired_ns,omitzero"`
 
-	Expired    uint64 `json:"expired,omitzero"`    // holds preempted because the lease was over
-	Lost       uint64 `json:"lost,omitzero"`       // holds lost, for whatever reason
-	Overran    uint64 `json:"overran,omitzero"`    // cleanups that were not done when the grace was over
-	Pending    uint64 `json:"pending,omitzero"`    // requests whose waiting timeout was over before the holder had gone
-	Preempted  uint64 `json:"preempted,omitzero"`  // holds preempted by a more important request
-	Refused    uint64 `json:"refused,omitzero"`    // requests that were not granted, Pending included
-	Unfinished uint64 `json:"unfinished,omitzero"` // of Cleanup: the lock was lost before it was done, which would have taken longer
+	Expired   uint64 `json:"expired,omitzero"`   // holds preempted because the lease was over
+	Lost      uint64 `json:"lost,omitzero"`      // holds lost, for whatever reason
+	Overran   uint64 `json:"overran,omitzero"`   // cleanups that were not done when the grace was over
+	Pending   uint64 `json:"pending,omitzero"`   // requests whose waiting timeout was over before the holder had gone
+	Preempted uint64 `json:"preempted,omitzero"` // holds preempted by a more important request
+	Refused   uint64 `json:"refused,omitzero"`   // requests that were not granted, Pending included
+	// of Cleanup: the lock was lost before it was done, which would have taken longer
+	Unfinished uint64 `json:"unfinished,omitzero"`
 }
 
 // Merge adds all that other has.

@@ -111,8 +111,8 @@ func (s *Store) load() {
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, errCorrupt):
 		aside := s.name + ".corrupt"
-		s.logger.Warn("a file of timings is moved aside; measuring begins anew", "file", s.name, "aside", aside, "error", err,
-			"rename_error", os.Rename(s.name, aside))
+		s.logger.Warn("a file of timings is moved aside; measuring begins anew",
+			"file", s.name, "aside", aside, "error", err, "rename_error", os.Rename(s.name, aside))
 	default:
 		s.logger.Warn("a file of timings cannot be read; measuring begins anew", "file", s.name, "error", err)
 	}

@@ -112,7 +112,8 @@ func (v View) summary(t *text, l *live.Lock) {
 	t.say("", v.stateOf(l).style(), "%s", state)
 	switch {
 	case l.InCircle:
-		t.say("", alarm, "The waiters wait for each other: lockkeeper locks why %s says how to end it.", live.ShellWord(l.Scope))
+		t.say("", alarm,
+			"The waiters wait for each other: lockkeeper locks why %s says how to end it.", live.ShellWord(l.Scope))
 	case l.RootBlocker != nil:
 		r := l.RootBlocker
 		where := ""
@@ -156,7 +157,8 @@ func (v View) holders(t *text, l *live.Lock) {
 		if h.LeaseLeft > 0 {
 			left += " left"
 		}
-		t.say("    ", usual, "since %s; lease of %s: %s", v.moment(h.Since), live.Human(time.Duration(h.LeaseTimeout)*time.Millisecond), left)
+		t.say("    ", usual, "since %s; lease of %s: %s",
+			v.moment(h.Since), live.Human(time.Duration(h.LeaseTimeout)*time.Millisecond), left)
 		t.place(h.Contender, fmt.Sprintf(", token %s", h.Token))
 		if h.MinLeft > 0 {
 			t.say("    ", usual, "not preempted for a priority for %s more (min_runtime)", leaseWords(h.MinLeft))
@@ -187,7 +189,8 @@ func (t *text) place(c live.Contender, more string) {
 
 // asked says who has preempted a holder, and what then.
 func (v View) asked(by live.Preemptor) string {
-	words := fmt.Sprintf("preempted by %s (%s) %s", by.Owner, live.LevelWords(by.Priority), live.Relative(by.Since, v.seen.At))
+	words := fmt.Sprintf("preempted by %s (%s) %s",
+		by.Owner, live.LevelWords(by.Priority), live.Relative(by.Since, v.seen.At))
 	if by.Reason == priority.LeaseExpired {
 		words += ", because its lease was over"
 	}
@@ -251,7 +254,9 @@ func (v View) timeline(t *text) {
 	}
 	const least = 40 // of a picture
 	var b strings.Builder
-	o := picture.TextOptions{Width: t.width, Now: v.seen.At, ASCII: t.look.ASCII, Colour: t.look.Colour && t.width >= least, Rows: mostBars}
+	o := picture.TextOptions{
+		Width: t.width, Now: v.seen.At, ASCII: t.look.ASCII, Colour: t.look.Colour && t.width >= least, Rows: mostBars,
+	}
 	if picture.TimelineText(&b, v.history, o) != nil {
 		return
 	}
@@ -290,5 +295,8 @@ func (t *text) help() {
 		t.say(fill(s[0], 14), usual, "%s", s[1])
 	}
 	t.title("COLUMNS")
-	t.say("", usual, "SINCE is how long it is held. LEASE is what is left of the holder's lease; over: the next request gets the lock. OLDEST is how long the oldest waiter has waited. The ROOT BLOCKER has to release first, so that the lock moves. Times are those of the ZooKeeper servers. BLIND: ZooKeeper does not answer, and the display is the last known state.")
+	t.say("", usual, "SINCE is how long it is held. LEASE is what is left of the holder's lease; "+
+		"over: the next request gets the lock. OLDEST is how long the oldest waiter has waited. "+
+		"The ROOT BLOCKER has to release first, so that the lock moves. Times are those of the ZooKeeper servers. BLIND: "+
+		"ZooKeeper does not answer, and the display is the last known state.")
 }

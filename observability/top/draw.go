@@ -100,7 +100,8 @@ func (v View) foot(look Look) string {
 		phrases = []phrase{{fmt.Sprintf("/%s: %d of %d", v.filter, len(v.rows), len(v.seenLocks())), strong}, {order, usual}}
 	}
 	if room := v.room(); len(v.rows) > room {
-		phrases = append(phrases, phrase{fmt.Sprintf("%d-%d of %d", v.first+1, min(v.first+room, len(v.rows)), len(v.rows)), usual})
+		phrases = append(phrases,
+			phrase{fmt.Sprintf("%d-%d of %d", v.first+1, min(v.first+room, len(v.rows)), len(v.rows)), usual})
 	}
 	return v.hints(look, phrases, "q quit", "? help", "Enter open", "/ filter", "s sort", "r reverse")
 }

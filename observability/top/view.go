@@ -197,7 +197,9 @@ func (v View) find(scope string) *live.Lock {
 	if v.seen == nil {
 		return nil
 	}
-	i, found := slices.BinarySearchFunc(v.seen.Locks, scope, func(l live.Lock, scope string) int { return strings.Compare(l.Scope, scope) })
+	i, found := slices.BinarySearchFunc(v.seen.Locks, scope, func(l live.Lock, scope string) int {
+		return strings.Compare(l.Scope, scope)
+	})
 	if !found {
 		return nil
 	}

@@ -36,7 +36,8 @@ func (t *Tracer) holdsLocked(ctx context.Context, l *life, event lockguard.Event
 	case lock.PreemptionWithdrawn:
 		l.hold.AddEvent("preempt.withdrawn", at)
 	case lock.AtRisk:
-		l.hold.AddEvent("session.suspended", at, trace.WithAttributes(deadlineKey.String(e.Deadline.UTC().Format(time.RFC3339Nano))))
+		l.hold.AddEvent("session.suspended", at,
+			trace.WithAttributes(deadlineKey.String(e.Deadline.UTC().Format(time.RFC3339Nano))))
 	case lock.RiskOver:
 		l.hold.AddEvent("session.reconnected", at)
 	case lockguard.Extended:
@@ -100,7 +101,9 @@ func (l *life) cancelledLocked(cause error, since time.Time) {
 	l.hold.AddEvent("ctx.cancelled", trace.WithTimestamp(since), trace.WithAttributes(causeKey.String(ending(cause))))
 }
 
-func (t *Tracer) releasedLocked(ctx context.Context, l *life, about lockguard.Subject, e lockguard.Released, at trace.SpanEventOption) {
+func (t *Tracer) releasedLocked(
+	ctx context.Context, l *life, about lockguard.Subject, e lockguard.Released, at trace.SpanEventOption,
+) {
 	recorded := l.hold.IsRecording()
 	l.cancelledLocked(e.Cause, e.Since)
 	if recorded {
@@ -131,7 +134,8 @@ func (t *Tracer) lostLocked(l *life, about lockguard.Subject, e lockguard.Lost) 
 	if l.asked.IsZero() { // else it had ended before
 		l.cancelledLocked(e.Err, about.At)
 	}
-	l.hold.SetAttributes(endKey.String(string(e.End())), lossKey.String(string(e.Err.Reason)), errorType.String("lock_lost"))
+	l.hold.SetAttributes(endKey.String(string(e.End())), lossKey.String(string(e.Err.Reason)),
+		errorType.String("lock_lost"))
 	l.hold.SetStatus(codes.Error, e.Err.Error())
 	l.hold.End(at)
 	l.lost = true
@@ -152,7 +156,8 @@ func (t *Tracer) afterwards(ctx context.Context, event lockguard.Event, l *life)
 
 func (t *Tracer) startCleanup(ctx context.Context, about lockguard.Subject, e lockguard.CleanupStarted) trace.Span {
 	_, span := t.tracer.Start(ctx, SpanCleanup, trace.WithTimestamp(about.At), trace.WithAttributes(
-		scopeKey.String(about.Scope), hooksKey.Int(e.Hooks), endKey.String(ending(e.Cause)), tokenKey.String(about.Token.String())))
+		scopeKey.String(about.Scope), hooksKey.Int(e.Hooks), endKey.String(ending(e.Cause)),
+		tokenKey.String(about.Token.String())))
 	return span
 }
 

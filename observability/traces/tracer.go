@@ -218,7 +218,8 @@ func (t *Tracer) Run(ctx context.Context, job string, run ticks.Run) (context.Co
 	}
 	ctx, span := t.tracer.Start(ctx, SpanRun, trace.WithAttributes(attributes...))
 	return t.below(ctx, span), func(end ticks.End) {
-		span.SetAttributes(outcomeKey.String(string(end.Outcome)), attemptsKey.Int(end.Attempts), preemptionsKey.Int(end.Preemptions))
+		span.SetAttributes(outcomeKey.String(string(end.Outcome)), attemptsKey.Int(end.Attempts),
+			preemptionsKey.Int(end.Preemptions))
 		switch end.Outcome {
 		case ticks.Failed, ticks.Lost: // what the error says may have arguments of the job in it
 			span.SetAttributes(errorType.String("job_" + string(end.Outcome)))

@@ -47,7 +47,8 @@ type told struct {
 func (t *Tracer) begin(ctx context.Context, subject lockguard.Subject, e lockguard.Waiting) {
 	about := describe(subject)
 	_, span := t.tracer.Start(ctx, SpanWait, trace.WithTimestamp(e.Since), trace.WithAttributes(about...))
-	t.keep(subject.ID, &life{wait: span, waited: span.SpanContext(), since: e.Since, about: about, rank: subject.Priority})
+	t.keep(subject.ID,
+		&life{wait: span, waited: span.SpanContext(), since: e.Since, about: about, rank: subject.Priority})
 }
 
 // waitsLocked takes note of what happens to a request.
@@ -68,7 +69,8 @@ func (t *Tracer) waitsLocked(ctx context.Context, l *life, event lockguard.Event
 		l.wait.AddEvent("session.lost", at)
 		l.wait.AddEvent("requeued", at)
 	case lock.PreemptSent:
-		l.wait.AddEvent("preempt.sent", at, trace.WithAttributes(append(contender(e.Holder), preemptReason.String(string(e.Reason)), graceKey.Float64(e.Grace.Seconds()))...))
+		l.wait.AddEvent("preempt.sent", at, trace.WithAttributes(append(contender(e.Holder),
+			preemptReason.String(string(e.Reason)), graceKey.Float64(e.Grace.Seconds()))...))
 		t.link(l, l.wait, e.Holder.Trace, "preempts", contender(e.Holder)...)
 	case lock.TakenOver:
 		l.wait.AddEvent("taken_over", at)
@@ -84,7 +86,8 @@ func (t *Tracer) waitsLocked(ctx context.Context, l *life, event lockguard.Event
 	case lockguard.ApprovalPending:
 		l.wait.AddEvent("approval.pending", at)
 	case lockguard.ApprovalDecided:
-		l.wait.AddEvent("approval.decided", at, trace.WithAttributes(approvalKey.String(e.Decision.ID), approvedKey.Bool(e.Err == nil)))
+		l.wait.AddEvent("approval.decided", at,
+			trace.WithAttributes(approvalKey.String(e.Decision.ID), approvedKey.Bool(e.Err == nil)))
 	case lockguard.NotAcquired:
 		t.refusedLocked(l, about, e)
 	case lockguard.Acquired:

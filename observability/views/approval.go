@@ -32,7 +32,8 @@ type Approval struct {
 func NewApproval(a opstore.Approval) Approval {
 	v := Approval{
 		Kind: "board", Escalated: append([]opstore.Escalated{}, a.Escalated...), Decision: a.Decision,
-		ID: a.ID, Scope: a.Scope, Job: a.Job, Labels: a.Labels, Requestor: a.Requestor, Holders: append([]opstore.AuditParty{}, a.Holders...), Reason: a.Reason,
+		ID: a.ID, Scope: a.Scope, Job: a.Job, Labels: a.Labels, Requestor: a.Requestor,
+		Holders: append([]opstore.AuditParty{}, a.Holders...), Reason: a.Reason,
 		Waited: a.Waited.Milliseconds(), Opened: a.Opened, AskedBy: a.By, Host: a.Host, PID: a.PID,
 	}
 	if !a.Until.IsZero() {

@@ -81,7 +81,8 @@ func NewGroup(state group.State) Group {
 	slices.SortFunc(v.Locks, func(a, b GroupLock) int { return strings.Compare(a.Lock, b.Lock) })
 	for _, m := range state.Members {
 		member := GroupMember{
-			Name: m.Name, ID: m.ID, Host: m.Host, PID: m.PID, Since: m.Since.UTC(), Controller: m.Controller, State: "joined", Locks: counts[m.ID],
+			Name: m.Name, ID: m.ID, Host: m.Host, PID: m.PID, Since: m.Since.UTC(), Controller: m.Controller, State: "joined",
+			Locks: counts[m.ID],
 		}
 		switch {
 		case m.Leaving:

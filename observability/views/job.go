@@ -36,7 +36,8 @@ type Job struct {
 	// them, or may have.
 	LeftOut []Stretch `json:"left_out,omitempty"`
 
-	Definitions []Definition `json:"differing_definitions,omitempty"` // that daemons have of the job at the same time; not there if they agree
+	// that daemons have of the job at the same time; not there if they agree
+	Definitions []Definition `json:"differing_definitions,omitempty"`
 }
 
 // JobDetail is all that is known of one job.
@@ -70,7 +71,9 @@ type Run struct {
 	RequestedReason string     `json:"requested_reason"`
 	ClockAhead      int64      `json:"clock_ahead_ms,omitempty"` // how far its machine's clock was ahead of ZooKeeper's
 
-	State   string        `json:"state,omitempty"`   // running, cleaning up, waiting, delayed, frozen, or interrupted: its process has gone; absent if the requests were not read
+	// running, cleaning up, waiting, delayed, frozen, or interrupted: its process has gone; absent if
+	// the requests were not read
+	State   string        `json:"state,omitempty"`
 	Request *live.Request `json:"request,omitempty"` // that makes the run wait or clean up; of several, the oldest
 }
 
@@ -84,13 +87,14 @@ func (r Run) Since() time.Time {
 
 // Tick is a tick that has ended, or several skipped ones in a row.
 type Tick struct {
-	ID              string     `json:"id"`
-	Scheduled       *time.Time `json:"scheduled"` // null: by hand
-	First           *time.Time `json:"first"`     // of several that are one entry
-	Count           int64      `json:"count"`
-	Outcome         string     `json:"outcome"`
-	Reason          string     `json:"reason"`
-	Detail          string     `json:"detail,omitempty"` // more about the reason of a skip: the override that froze the request
+	ID        string     `json:"id"`
+	Scheduled *time.Time `json:"scheduled"` // null: by hand
+	First     *time.Time `json:"first"`     // of several that are one entry
+	Count     int64      `json:"count"`
+	Outcome   string     `json:"outcome"`
+	Reason    string     `json:"reason"`
+	// more about the reason of a skip: the override that froze the request
+	Detail          string     `json:"detail,omitempty"`
 	Owner           string     `json:"owner"`
 	Host            string     `json:"host"`
 	PID             int        `json:"pid"`
@@ -131,8 +135,9 @@ type TickCounts struct {
 // run.
 func NewJob(s ticks.State, requests []live.Request, now time.Time) Job {
 	v := Job{
-		Name: s.Job, State: "idle", By: "lockkeeper", Locks: []string{}, Runs: make([]Run, 0, len(s.Runs)), Waiting: make([]time.Time, 0, len(s.Waiting)),
-		Paused: NewPause(s.Paused, now), Failures: s.Failures, Counts: NewTickCounts(s.Counts),
+		Name: s.Job, State: "idle", By: "lockkeeper", Locks: []string{}, Runs: make([]Run, 0, len(s.Runs)),
+		Waiting: make([]time.Time, 0, len(s.Waiting)),
+		Paused:  NewPause(s.Paused, now), Failures: s.Failures, Counts: NewTickCounts(s.Counts),
 	}
 	if n := len(s.History); n > 0 {
 		v.Last = new(NewTick(s.History[n-1]))
@@ -241,8 +246,8 @@ func rank(r live.Request) int {
 // NewRun is a run as the ledger has it.
 func NewRun(r ticks.Run) Run {
 	return Run{
-		ID: r.ID, Scheduled: scheduledAt(r), Owner: r.Owner, Host: r.Host, PID: r.PID, StartedAt: r.ClaimedAt.UTC(), Alive: r.Alive,
-		RequestedBy: r.By, RequestedReason: r.Why, ClockAhead: r.ClockAhead.Milliseconds(),
+		ID: r.ID, Scheduled: scheduledAt(r), Owner: r.Owner, Host: r.Host, PID: r.PID, StartedAt: r.ClaimedAt.UTC(),
+		Alive: r.Alive, RequestedBy: r.By, RequestedReason: r.Why, ClockAhead: r.ClockAhead.Milliseconds(),
 	}
 }
 
@@ -257,9 +262,10 @@ func (r *Run) does(requests []live.Request) {
 // NewTick is a tick as the ledger has it.
 func NewTick(r ticks.Result) Tick {
 	v := Tick{
-		ID: r.ID, Scheduled: scheduledAt(r.Run), Count: max(1, r.Count), Outcome: string(r.Outcome), Reason: r.Reason, Detail: r.Detail,
-		Owner: r.Owner, Host: r.Host, PID: r.PID, StartedAt: live.Optional(r.ClaimedAt), EndedAt: r.EndedAt.UTC(),
-		Waited: r.Waited.Milliseconds(), Took: r.Took.Milliseconds(), Token: r.Token, Attempts: r.Attempts, Preemptions: r.Preemptions,
+		ID: r.ID, Scheduled: scheduledAt(r.Run), Count: max(1, r.Count), Outcome: string(r.Outcome), Reason: r.Reason,
+		Detail: r.Detail, Owner: r.Owner, Host: r.Host, PID: r.PID,
+		StartedAt: live.Optional(r.ClaimedAt), EndedAt: r.EndedAt.UTC(), Waited: r.Waited.Milliseconds(),
+		Took: r.Took.Milliseconds(), Token: r.Token, Attempts: r.Attempts, Preemptions: r.Preemptions,
 		RequestedBy: r.By, RequestedReason: r.Why, Trace: r.Trace, ClockAhead: aheadOf(r).Milliseconds(),
 	}
 	if r.Outcome == ticks.Ran || r.Outcome == ticks.Failed {
@@ -274,7 +280,8 @@ func NewTick(r ticks.Result) Tick {
 // aheadOf is how far the clock of the machine that ran a tick was ahead of
 // ZooKeeper's: as it said, or as it shows, since it was run before it was due.
 func aheadOf(r ticks.Result) time.Duration {
-	if by := r.Instant.Sub(r.ClaimedAt); r.ClockAhead == 0 && !r.Manual && !r.ClaimedAt.IsZero() && by > 2*ticks.Tolerance {
+	if by := r.Instant.Sub(r.ClaimedAt); r.ClockAhead == 0 && !r.Manual && !r.ClaimedAt.IsZero() &&
+		by > 2*ticks.Tolerance {
 		return by
 	}
 	return r.ClockAhead
@@ -329,7 +336,8 @@ type History struct {
 func NewHistory(s ticks.State, requests []live.Request, n int, now time.Time) History {
 	job := NewJob(s, requests, now)
 	v := History{
-		Name: s.Job, History: []Tick{}, Runs: job.Runs, Waiting: job.Waiting, Paused: job.Paused, Failures: job.Failures, Counts: job.Counts,
+		Name: s.Job, History: []Tick{}, Runs: job.Runs, Waiting: job.Waiting, Paused: job.Paused, Failures: job.Failures,
+		Counts: job.Counts,
 	}
 	for _, t := range s.History[max(0, len(s.History)-n):] {
 		v.History = append(v.History, NewTick(t))

@@ -17,12 +17,14 @@ type Override struct {
 	PostedAt time.Time `json:"posted_at,omitzero"`
 	Left     int64     `json:"left_ms"`
 
-	KeepsOut []KeptOut `json:"keeps_out"` // whom it keeps from running or from a lock now; those of older versions that are frozen do not show it
+	// whom it keeps from running or from a lock now; those of older versions that are frozen do not show it
+	KeepsOut []KeptOut `json:"keeps_out"`
 }
 
 // KeptOut is a request or a job that an override keeps out now.
 type KeptOut struct {
-	State string     `json:"state"` // frozen; waiting: for a lock that an operator keeps; paused: a job whose ticks are skipped
+	// frozen; waiting: for a lock that an operator keeps; paused: a job whose ticks are skipped
+	State string     `json:"state"`
 	Scope string     `json:"scope,omitempty"`
 	Owner string     `json:"owner"` // the job, or who else wants the lock
 	Host  string     `json:"host,omitempty"`
@@ -54,7 +56,8 @@ func KeptOutBy(o override.Override, requests []live.Request, jobs []JobLabels) [
 		frozen := r.State == live.Frozen && r.Override != nil && r.Override.ID == o.ID
 		behind := r.State == live.Waiting && slices.ContainsFunc(r.For, func(b live.Blocker) bool { return held[b.ID] })
 		if frozen || behind {
-			kept = append(kept, KeptOut{State: r.State, Scope: r.Scope, Owner: r.Owner, Host: r.Host, PID: r.PID, Since: live.Optional(r.Since)})
+			kept = append(kept,
+				KeptOut{State: r.State, Scope: r.Scope, Owner: r.Owner, Host: r.Host, PID: r.PID, Since: live.Optional(r.Since)})
 		}
 	}
 	return kept

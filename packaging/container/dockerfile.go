@@ -55,7 +55,9 @@ func Read(name string, args map[string]string) (*Recipe, error) {
 			r.Build = strings.Join(run.CmdLine, " ") // the last one
 		}
 	}
-	s := scratch{Recipe: r, stage: stages[0].Name, given: args, lex: shell.NewLex(parsed.EscapeToken), args: map[string]string{}}
+	s := scratch{
+		Recipe: r, stage: stages[0].Name, given: args, lex: shell.NewLex(parsed.EscapeToken), args: map[string]string{},
+	}
 	for _, c := range stages[1].Commands {
 		if err := s.add(c); err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w", name, c.Location()[0].Start.Line, err)
@@ -112,7 +114,9 @@ func (s *scratch) add(c instructions.Command) error {
 		return noShell(c.PrependShell)
 	case *instructions.HealthCheckCommand:
 		h := c.Health
-		s.Config.Healthcheck = &v1.HealthConfig{Test: h.Test, Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, Retries: h.Retries}
+		s.Config.Healthcheck = &v1.HealthConfig{
+			Test: h.Test, Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, Retries: h.Retries,
+		}
 		return noShell(len(h.Test) > 0 && h.Test[0] == "CMD-SHELL")
 	case *instructions.CopyCommand:
 		return s.copyFile(c)
@@ -130,7 +134,8 @@ func noShell(asked bool) error {
 }
 
 func (s *scratch) copyFile(c *instructions.CopyCommand) error {
-	if c.From != s.stage || len(c.SourcePaths) != 1 || !path.IsAbs(c.DestPath) || strings.HasSuffix(c.DestPath, "/") || c.Chown != "" {
+	if c.From != s.stage || len(c.SourcePaths) != 1 || !path.IsAbs(c.DestPath) ||
+		strings.HasSuffix(c.DestPath, "/") || c.Chown != "" {
 		return fmt.Errorf("COPY is known of one file of stage %s alone, to a path", s.stage)
 	}
 	var mode int64

@@ -49,7 +49,8 @@ type Options struct {
 // Build compiles the program for each architecture as the Dockerfile does, and returns the
 // index of the images.
 func Build(ctx context.Context, o Options) (v1.ImageIndex, error) {
-	recipe, err := Read(filepath.Join(o.Root, "Dockerfile"), map[string]string{"VERSION": o.Version, "REVISION": o.Revision})
+	recipe, err := Read(filepath.Join(o.Root, "Dockerfile"),
+		map[string]string{"VERSION": o.Version, "REVISION": o.Revision})
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,8 @@ func (o *Options) compile(ctx context.Context, r *Recipe, arch, program string) 
 	}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-euc", before+`-o "$PROGRAM" `+after)
 	cmd.Dir = o.Root
-	cmd.Env = append(os.Environ(), "PROGRAM="+program, "TARGETOS=linux", "TARGETARCH="+arch, "VERSION="+o.Version, "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "PROGRAM="+program, "TARGETOS=linux", "TARGETARCH="+arch,
+		"VERSION="+o.Version, "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", cmd.Args[2], err, out)
 	}
@@ -125,12 +127,17 @@ func (o *Options) pack(r *Recipe, from map[string]string) ([]byte, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
 	for _, dir := range directories(r) {
-		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: strings.TrimPrefix(dir, "/") + "/", Mode: 0o755, ModTime: o.Time, Format: tar.FormatPAX})
+		err := w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeDir, Name: strings.TrimPrefix(dir, "/") + "/", Mode: 0o755, ModTime: o.Time,
+			Format: tar.FormatPAX,
+		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	for _, c := range slices.SortedFunc(slices.Values(r.Copies), func(a, b Copy) int { return strings.Compare(a.To, b.To) }) {
+	for _, c := range slices.SortedFunc(slices.Values(r.Copies), func(a, b Copy) int {
+		return strings.Compare(a.To, b.To)
+	}) {
 		source, known := from[c.From]
 		if !known {
 			return nil, fmt.Errorf("nothing is known of %s of the first stage", c.From)
@@ -139,7 +146,10 @@ func (o *Options) pack(r *Recipe, from map[string]string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(c.To, "/"), Size: int64(len(data)), Mode: c.Mode, ModTime: o.Time, Format: tar.FormatPAX}
+		header := &tar.Header{
+			Typeflag: tar.TypeReg, Name: strings.TrimPrefix(c.To, "/"), Size: int64(len(data)), Mode: c.Mode, ModTime: o.Time,
+			Format: tar.FormatPAX,
+		}
 		if err := w.WriteHeader(header); err != nil {
 			return nil, err
 		}
@@ -179,7 +189,9 @@ func Write(index v1.ImageIndex, file, name string) error {
 		return err
 	}
 	_, tag, _ := strings.Cut(name, ":")
-	err = to.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": name}))
+	err = to.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": name,
+	}))
 	if err != nil {
 		return err
 	}
@@ -209,7 +221,9 @@ func archive(dir string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: filepath.ToSlash(relative), Size: int64(len(data)), Mode: 0o644}); err != nil {
+		if err := w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: filepath.ToSlash(relative), Size: int64(len(data)), Mode: 0o644,
+		}); err != nil {
 			return err
 		}
 		_, err = w.Write(data)

@@ -45,10 +45,12 @@ type Hints struct {
 func (h Hints) Validate() error {
 	var errs []error
 	if h.Holders < 0 {
-		errs = append(errs, fmt.Errorf("holders: %d is less than 1; write how many members hold a lock at the same time", h.Holders))
+		errs = append(errs,
+			fmt.Errorf("holders: %d is less than 1; write how many members hold a lock at the same time", h.Holders))
 	}
 	if h.Limit < 0 {
-		errs = append(errs, fmt.Errorf("limit: %d is negative; write how many locks a member holds at most, or 0 for no limit", h.Limit))
+		errs = append(errs,
+			fmt.Errorf("limit: %d is negative; write how many locks a member holds at most, or 0 for no limit", h.Limit))
 	}
 	for _, member := range slices.SortedFunc(maps.Keys(h.Weights), Compare) {
 		if w := h.Weights[member]; w < 0 || w > maxWeight || math.IsNaN(w) {

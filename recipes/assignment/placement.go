@@ -173,7 +173,8 @@ func (p *placement) fits(l, from, to int) bool {
 	}
 	// What leaves a zone empty must go to one that is new, unless there are
 	// enough without.
-	return p.goal < 2 || p.zone[from] == p.zone[to] || p.clashes(l, from) || !p.taken(l, from, to) || p.distinct(l) > p.goal
+	return p.goal < 2 || p.zone[from] == p.zone[to] || p.clashes(l, from) || !p.taken(l, from, to) ||
+		p.distinct(l) > p.goal
 }
 
 // taken tells whether a holder other than from is in the zone of to.

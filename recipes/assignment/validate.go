@@ -45,7 +45,8 @@ func Validate(a Assignment, locks, live []string, hints Hints) error {
 		}
 		holders := slices.Sorted(slices.Values(a[lock]))
 		if len(holders) > most {
-			report("lock %q is given to %d members (%s); the limit is %d", lock, len(holders), strings.Join(holders, ", "), most)
+			report("lock %q is given to %d members (%s); the limit is %d",
+				lock, len(holders), strings.Join(holders, ", "), most)
 		}
 		for i, member := range holders {
 			counts[member]++

@@ -97,6 +97,7 @@ func (b *Barrier) Wait(ctx context.Context) error {
 }
 
 func (b *Barrier) do(ctx context.Context, op func(*zkclient.Session) (struct{}, error)) error {
-	_, err := zkclient.Leaving(ctx, b.c, b.name, func() (struct{}, error) { return zkclient.InSessions(ctx, b.c, op) }, nil)
+	_, err := zkclient.Leaving(ctx, b.c, b.name,
+		func() (struct{}, error) { return zkclient.InSessions(ctx, b.c, op) }, nil)
 	return err
 }

@@ -10,7 +10,7 @@
 //	...
 //	err = grant.Release(ctx)
 //
-// The client is a *zkclient.Client: the field of that name in a lock.Client. Errors and notices are those of the
-// priority lock. docs/recipes.md says which library's recipe each of them works with. A lock with priorities, leases and
-// preemption is lock.PriorityLock.
+// The client is a *zkclient.Client: the field of that name in a lock.Client. Errors and notices are those of
+// the priority lock. docs/recipes.md says which library's recipe each of them works with. A lock with
+// priorities, leases and preemption is lock.PriorityLock.
 package classic

@@ -47,7 +47,9 @@ const readyNode = "ready"
 func NewDoubleBarrier(c *zkclient.Client, path string, members int) (*DoubleBarrier, error) {
 	full, err := absolute(c, path)
 	if members < 1 {
-		err = errors.Join(err, &zkclient.RequestError{Field: "members", Reason: fmt.Sprintf("%d is not positive; write how many take part", members)})
+		err = errors.Join(err, &zkclient.RequestError{
+			Field: "members", Reason: fmt.Sprintf("%d is not positive; write how many take part", members),
+		})
 	}
 	if err != nil {
 		return nil, err

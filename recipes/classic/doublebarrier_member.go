@@ -117,7 +117,8 @@ func (d *departure) try(ctx context.Context) (over bool, err error) {
 // barrier behind it.
 func (d *departure) deleteLast(ctx context.Context, version int32) error {
 	m, s := d.m, d.m.s
-	_, failed, err := s.Multi(ctx, append([]any{&zkclient.DeleteRequest{Path: m.path, Version: -1}}, m.b.shut(version)...)...)
+	_, failed, err := s.Multi(ctx,
+		append([]any{&zkclient.DeleteRequest{Path: m.path, Version: -1}}, m.b.shut(version)...)...)
 	if errors.Is(err, zkclient.ErrNoNode) && failed == 2 {
 		return s.Delete(ctx, m.path, -1)
 	}
@@ -129,7 +130,8 @@ func (d *departure) deleteLast(ctx context.Context, version int32) error {
 func (d *departure) failed(err error) (over bool, _ error) {
 	m, b := d.m, d.m.b
 	switch {
-	case err == nil, errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrAmbiguous):
+	case err == nil, errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrBadVersion),
+		errors.Is(err, zkclient.ErrAmbiguous):
 		return false, nil
 	case errors.Is(err, zkclient.ErrSessionOver):
 		if d.unsure || b.c.IsClosing() {

@@ -88,14 +88,19 @@ const MaxCandidateID = 16 << 10
 func NewElection(c *zkclient.Client, path, id string, o ElectionOptions) (*Election, error) {
 	full, err := absolute(c, path)
 	if len(id) > MaxCandidateID {
-		err = errors.Join(err, &zkclient.RequestError{Field: "id", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(id), MaxCandidateID)})
+		err = errors.Join(err, &zkclient.RequestError{
+			Field: "id", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(id), MaxCandidateID),
+		})
 	}
 	switch o.Policy {
 	case "":
 		o.Policy = PolicySession
 	case PolicySession, PolicyStrict:
 	default:
-		err = errors.Join(err, &zkclient.RequestError{Field: "policy", Reason: fmt.Sprintf("%q is not a policy; write %s or %s", string(o.Policy), PolicySession, PolicyStrict)})
+		err = errors.Join(err, &zkclient.RequestError{
+			Field:  "policy",
+			Reason: fmt.Sprintf("%q is not a policy; write %s or %s", string(o.Policy), PolicySession, PolicyStrict),
+		})
 	}
 	if err != nil {
 		return nil, err
@@ -197,7 +202,9 @@ type Candidate struct {
 // *AccessError, ErrClosed or the cause of ctx.
 func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	return zkclient.Promptly(ctx, e.c, func() ([]Candidate, error) {
-		return zkclient.InSessions(ctx, e.c, func(s *zkclient.Session) ([]Candidate, error) { return e.candidates(ctx, s, -1) })
+		return zkclient.InSessions(ctx, e.c, func(s *zkclient.Session) ([]Candidate, error) {
+			return e.candidates(ctx, s, -1)
+		})
 	}, nil)
 }
 
@@ -206,7 +213,9 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 // Candidates.
 func (e *Election) Leader(ctx context.Context) (Candidate, error) {
 	all, err := zkclient.Promptly(ctx, e.c, func() ([]Candidate, error) {
-		return zkclient.InSessions(ctx, e.c, func(s *zkclient.Session) ([]Candidate, error) { return e.candidates(ctx, s, 1) })
+		return zkclient.InSessions(ctx, e.c, func(s *zkclient.Session) ([]Candidate, error) {
+			return e.candidates(ctx, s, 1)
+		})
 	}, nil)
 	if err != nil || len(all) == 0 {
 		return Candidate{}, err

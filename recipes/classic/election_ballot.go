@@ -139,7 +139,8 @@ func (e *Election) candidates(ctx context.Context, s *zkclient.Session, limit in
 			return nil, err
 		}
 		all = append(all, Candidate{
-			ID: string(id), Leader: len(all) == 0, Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime), Token: lock.Token(stat.Czxid),
+			ID: string(id), Leader: len(all) == 0, Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime),
+			Token: lock.Token(stat.Czxid),
 		})
 	}
 	return all, nil

@@ -85,7 +85,8 @@ func (t *Term) Resign(ctx context.Context) error {
 	}
 	_, err := zkclient.Promptly(ctx, t.b.e.c, func() (struct{}, error) { return struct{}{}, t.withdraw() }, nil)
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-		return fmt.Errorf("resignation in election %q has not been confirmed and goes on in the background: %w", t.b.e.name, err)
+		return fmt.Errorf("resignation in election %q has not been confirmed and goes on in the background: %w",
+			t.b.e.name, err)
 	}
 	return err
 }

@@ -82,7 +82,8 @@ func (g *Grant) Check() error {
 // cause *LostError or ErrReleased. Who acquires the same lock with this context
 // is not a stranger to it, see Mutex.Acquire.
 func (g *Grant) Context(parent context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, carriedKey{}, &carried{g: g, outer: carriedBy(parent)}))
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, carriedKey{},
+		&carried{g: g, outer: carriedBy(parent)}))
 	h := g.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,7 +148,8 @@ func (g *Grant) Release(ctx context.Context) error {
 		return nil
 	}
 	h.forget()
-	_, err := zkclient.Promptly(ctx, h.l.c, func() (struct{}, error) { return struct{}{}, h.depart(context.Background()) }, nil)
+	_, err := zkclient.Promptly(ctx, h.l.c,
+		func() (struct{}, error) { return struct{}{}, h.depart(context.Background()) }, nil)
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return fmt.Errorf("release of %s has not been confirmed and goes on in the background: %w", h.l.label, err)
 	}
@@ -178,7 +180,8 @@ func (e *NotRemovedError) Unwrap() error { return e.Err }
 type GoneError struct{ Path string }
 
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("%s is not there any more: it was released, or its session has ended; list the participants again", e.Path)
+	return fmt.Sprintf("%s is not there any more: it was released, or its session has ended; list the participants again",
+		e.Path)
 }
 
 // carriedKey is the key of what a context carries.

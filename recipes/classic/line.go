@@ -62,10 +62,14 @@ var (
 
 // newLine returns the line in the directory at where, an absolute path below
 // the chroot. It returns a *RequestError for a path that can never be.
-func newLine(c *zkclient.Client, where string, naming Naming, acl func(string) []zkclient.ACL, marks []mark) (*line, error) {
+func newLine(
+	c *zkclient.Client, where string, naming Naming, acl func(string) []zkclient.ACL, marks []mark,
+) (*line, error) {
 	full, err := absolute(c, where)
 	if naming > NamingKazoo {
-		err = errors.Join(err, &zkclient.RequestError{Field: "naming", Reason: fmt.Sprintf("%d is not known; write NamingCurator or NamingKazoo", naming)})
+		err = errors.Join(err, &zkclient.RequestError{
+			Field: "naming", Reason: fmt.Sprintf("%d is not known; write NamingCurator or NamingKazoo", naming),
+		})
 	}
 	if err != nil {
 		return nil, err

@@ -95,7 +95,8 @@ func (l *line) join(ctx context.Context, s *zkclient.Session, e *entry) (*stand,
 			// A container may be removed again before a participant stands in it; a
 			// directory that stays is the last resort.
 			tries++
-			if err := l.ensure(ctx, s, l.naming == NamingCurator && tries <= 3); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {
+			if err := l.ensure(ctx, s, l.naming == NamingCurator && tries <= 3); err != nil &&
+				!errors.Is(err, zkclient.ErrAmbiguous) {
 				e.guid = ""
 				return nil, err
 			}
@@ -117,7 +118,9 @@ func (l *line) join(ctx context.Context, s *zkclient.Session, e *entry) (*stand,
 }
 
 func (l *line) newStand(s *zkclient.Session, node string, e *entry) *stand {
-	p := &stand{l: l, s: s, name: node[len(l.path)+1:], path: node, lasting: e.lasting, token: e.token, wake: make(chan struct{}, 1)}
+	p := &stand{
+		l: l, s: s, name: node[len(l.path)+1:], path: node, lasting: e.lasting, token: e.token, wake: make(chan struct{}, 1),
+	}
 	e.guid = ""
 	if e.lasting {
 		e.place = p

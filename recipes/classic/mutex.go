@@ -155,7 +155,8 @@ type Participant struct {
 	Sequence int32  // orders the participants
 	Reader   bool   // it shares with other readers
 	Joined   time.Time
-	Token    lock.Token // the zxid that created its node; for a reader that was a writer it is not that of its grant, which is smaller
+	// the zxid that created its node; for a reader that was a writer it is not that of its grant, which is smaller
+	Token lock.Token
 }
 
 // participants reads the line, those left out that leave meanwhile.
@@ -196,7 +197,9 @@ func (o *MutexOptions) complete(c *zkclient.Client) error {
 		})
 	}
 	if len(o.Data) > priority.MaxMessage {
-		errs = append(errs, &zkclient.RequestError{Field: "data", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(o.Data), priority.MaxMessage)})
+		errs = append(errs, &zkclient.RequestError{
+			Field: "data", Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(o.Data), priority.MaxMessage),
+		})
 	}
 	if o.Data = slices.Clone(o.Data); o.Data == nil {
 		o.Data = fmt.Appendf(nil, "%s:%d", c.Host(), c.PID())

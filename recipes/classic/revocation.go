@@ -25,7 +25,9 @@ func Revoke(ctx context.Context, c *zkclient.Client, path string) error {
 		return err
 	}
 	if _, ok := parseTicket(node, lockMarks); !ok {
-		return &zkclient.RequestError{Field: "path", Reason: path + " is not the node of a participant; take one from Participants"}
+		return &zkclient.RequestError{
+			Field: "path", Reason: path + " is not the node of a participant; take one from Participants",
+		}
 	}
 	_, err = zkclient.Promptly(ctx, c, func() (struct{}, error) {
 		return struct{}{}, c.Reading(ctx, func(s *zkclient.Session) error {

@@ -30,7 +30,8 @@ type RWMutex struct {
 func NewRWMutex(c *zkclient.Client, path string, opts MutexOptions) (*RWMutex, error) {
 	l, err := newLine(c, path, opts.Naming, opts.ACL, lockMarks)
 	if opts.Persistent {
-		err = errors.Join(err, &zkclient.RequestError{Field: "persistent", Reason: "a read/write lock cannot outlive its session; use a Mutex"})
+		err = errors.Join(err,
+			&zkclient.RequestError{Field: "persistent", Reason: "a read/write lock cannot outlive its session; use a Mutex"})
 	}
 	if err := errors.Join(err, opts.complete(c)); err != nil {
 		return nil, err

@@ -274,12 +274,19 @@ func (m *Semaphore) Limit(ctx context.Context) (int, error) {
 func (m *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	switch {
 	case m.o.LimitPath == "":
-		return &zkclient.RequestError{Field: "limit_path", Reason: "without it the limit cannot be changed; write the path of a node that all users share"}
+		return &zkclient.RequestError{
+			Field:  "limit_path",
+			Reason: "without it the limit cannot be changed; write the path of a node that all users share",
+		}
 	case limit < 0 || limit > maxLimit:
-		return &zkclient.RequestError{Field: "limit", Reason: fmt.Sprintf("%d is out of range; write something from 0 to %d", limit, maxLimit)}
+		return &zkclient.RequestError{
+			Field: "limit", Reason: fmt.Sprintf("%d is out of range; write something from 0 to %d", limit, maxLimit),
+		}
 	}
 	_, err := zkclient.Promptly(ctx, m.c, func() (struct{}, error) {
-		return zkclient.InSessions(ctx, m.c, func(s *zkclient.Session) (struct{}, error) { return struct{}{}, m.writeLimit(ctx, s, limit) })
+		return zkclient.InSessions(ctx, m.c, func(s *zkclient.Session) (struct{}, error) {
+			return struct{}{}, m.writeLimit(ctx, s, limit)
+		})
 	}, nil)
 	return err
 }

@@ -38,11 +38,16 @@ type draw struct {
 func (m *Semaphore) acquire(ctx context.Context, n int, timeout *time.Duration) ([]*Grant, error) {
 	switch {
 	case n < 1:
-		return nil, &zkclient.RequestError{Field: "permits", Reason: fmt.Sprintf("%d is not positive; write how many are wanted", n)}
+		return nil,
+			&zkclient.RequestError{Field: "permits", Reason: fmt.Sprintf("%d is not positive; write how many are wanted", n)}
 	case n > m.most():
-		return nil, &zkclient.RequestError{Field: "permits", Reason: fmt.Sprintf("%d do not fit into one request; write %d at most", n, m.most())}
+		return nil, &zkclient.RequestError{
+			Field: "permits", Reason: fmt.Sprintf("%d do not fit into one request; write %d at most", n, m.most()),
+		}
 	case n > m.o.Limit && m.o.LimitPath == "":
-		return nil, &zkclient.RequestError{Field: "permits", Reason: fmt.Sprintf("%d are more than there are; write %d at most", n, m.o.Limit)}
+		return nil, &zkclient.RequestError{
+			Field: "permits", Reason: fmt.Sprintf("%d are more than there are; write %d at most", n, m.o.Limit),
+		}
 	}
 	d := &draw{m: m, n: n, pool: pool{limit: m.o.Limit}}
 	d.b = &bid{c: m.c, label: m.name, timeout: timeout, notices: newNotices(m.o.Notify), in: d.in, start: time.Now()}
@@ -67,7 +72,9 @@ func (m *Semaphore) acquire(ctx context.Context, n int, timeout *time.Duration) 
 	case errors.Is(err, call.ErrTrySlow):
 		err = m.c.Unavailable()
 	case errors.Is(err, call.ErrTimeout): // and no answer even now
-		err = &NoPermitsError{Path: m.name, Wanted: n, Limit: m.o.Limit, Err: &lock.NotAcquiredError{Scope: m.name, Waited: time.Since(d.b.start), Err: m.c.Unavailable()}}
+		err = &NoPermitsError{Path: m.name, Wanted: n, Limit: m.o.Limit, Err: &lock.NotAcquiredError{
+			Scope: m.name, Waited: time.Since(d.b.start), Err: m.c.Unavailable(),
+		}}
 	}
 	d.b.notices.Mute()
 	return nil, err
@@ -187,7 +194,8 @@ func (m *Semaphore) take(ctx context.Context, p *stand, pool pool, n int) ([]*Gr
 	first := len(ops)
 	for range n {
 		guid := newUUID()
-		node, flags := m.leases.path+"/"+m.leases.prefix(guid, curatorLease), int32(zkclient.FlagEphemeral|zkclient.FlagSequence)
+		node, flags := m.leases.path+"/"+m.leases.prefix(guid, curatorLease),
+			int32(zkclient.FlagEphemeral|zkclient.FlagSequence)
 		if m.o.Naming == NamingKazoo {
 			node, flags = m.leases.path+"/"+m.leases.prefix(guid, mark{}), zkclient.FlagEphemeral
 		}

@@ -76,7 +76,9 @@ func (m *Semaphore) readLimit(ctx context.Context, s *zkclient.Session, w *zkcli
 		}
 		limit, ok := m.decodeLimit(data)
 		if !ok {
-			return &LimitError{Path: m.name, Node: strings.TrimPrefix(m.count, m.c.Config().Chroot), Data: string(data), Wanted: m.o.Limit}
+			return &LimitError{
+				Path: m.name, Node: strings.TrimPrefix(m.count, m.c.Config().Chroot), Data: string(data), Wanted: m.o.Limit,
+			}
 		}
 		p.limit, p.version = limit, &zkclient.CheckVersionRequest{Path: m.count, Version: stat.Version}
 		return nil

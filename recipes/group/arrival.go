@@ -53,7 +53,8 @@ func (inc *incarnation) create() error {
 			}
 			m.wrecked = false
 		}
-		path, err := s.Create(m.stopped, m.g.members()+"/"+memberNode(m.escaped, inc.guid), inc.record().encode(), zkclient.FlagEphemeral|zkclient.FlagSequence)
+		path, err := s.Create(m.stopped, m.g.members()+"/"+memberNode(m.escaped, inc.guid), inc.record().encode(),
+			zkclient.FlagEphemeral|zkclient.FlagSequence)
 		switch {
 		case err == nil:
 			inc.setPath(path)

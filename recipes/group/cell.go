@@ -108,7 +108,8 @@ func (cell *lockCell) run() {
 			cell.call("OnLocked", func() { m.handler.OnLocked(h.ctx, h.grant) })
 			h.entered = true
 		case h != nil && h.entered && h.ended:
-			values := context.WithValue(context.WithValue(m.base, releaseCauseKey{}, h.cause), lockGoneKey{}, (<-chan struct{})(h.gone))
+			values := context.WithValue(context.WithValue(m.base, releaseCauseKey{}, h.cause), lockGoneKey{},
+				(<-chan struct{})(h.gone))
 			cleaning, lose := context.WithCancelCause(values)
 			ctx, cancel := context.WithDeadline(cleaning, h.deadline)
 			if _, was := errors.AsType[*lock.LostError](h.cause); h.loss != nil && !was { // since it was asked to release

@@ -58,7 +58,10 @@ type groupRound struct {
 }
 
 func newController(inc *incarnation) *controller {
-	c := &controller{inc: inc, wake: make(chan struct{}, 1), peers: peers{}, watches: map[string]*peerWatch{}, thought: groupLongestThought}
+	c := &controller{
+		inc: inc, wake: make(chan struct{}, 1), peers: peers{}, watches: map[string]*peerWatch{},
+		thought: groupLongestThought,
+	}
 	c.specWatch, c.listWatch = c.note(&c.specNews), c.note(&c.listNews)
 	c.known.Store(-1)
 	c.placeNews.Store(true)
@@ -215,14 +218,18 @@ func (c *controller) publish(next *groupAssignment, now time.Time, changed, adva
 // endRound ends the round, and tells if it was a success that changed something.
 func (c *controller) endRound(success bool) {
 	if c.round.news && success {
-		c.inc.m.tell(RoundDone{Generation: c.a.generation, Moves: c.round.moves, Took: time.Since(c.round.since), Writes: c.round.writes})
+		c.inc.m.tell(RoundDone{
+			Generation: c.a.generation, Moves: c.round.moves, Took: time.Since(c.round.since), Writes: c.round.writes,
+		})
 	}
 	c.round = nil
 }
 
 // plan makes the strategy's answer the plan. It reports whether there is
 // anything to write.
-func (c *controller) plan(next *groupAssignment, kind planKind, live map[string]*peer, names, orphans []string, got answer) (changed bool, failed *StrategyFailed) {
+func (c *controller) plan(
+	next *groupAssignment, kind planKind, live map[string]*peer, names, orphans []string, got answer,
+) (changed bool, failed *StrategyFailed) {
 	previous, full := next.planned(), got.plan
 	if kind == planOrphans {
 		c.patience.tried = names

@@ -85,7 +85,10 @@ func New(c *zkclient.Client, spec Spec, options ...Options) (*Group, error) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(o.Strategies)) {
 			if _, err := assignment.Named(name); err == nil || o.Strategies[name] == nil {
-				errs = append(errs, &zkclient.RequestError{Field: "strategies", Reason: fmt.Sprintf("%q is built in, empty or nil; give each strategy a name of its own", name)})
+				errs = append(errs, &zkclient.RequestError{
+					Field:  "strategies",
+					Reason: fmt.Sprintf("%q is built in, empty or nil; give each strategy a name of its own", name),
+				})
 			}
 			g.strategies[name] = o.Strategies[name]
 		}
@@ -210,5 +213,7 @@ func (spec Spec) clone() Spec {
 
 // hints are the hints for the strategy.
 func (spec *Spec) hints() assignment.Hints {
-	return assignment.Hints{Holders: spec.Holders, Limit: spec.Limit, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones}
+	return assignment.Hints{
+		Holders: spec.Holders, Limit: spec.Limit, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones,
+	}
 }

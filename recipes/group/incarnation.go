@@ -93,8 +93,12 @@ func (inc *incarnation) release(grant LockGrant) {
 // the node is there.
 func (inc *incarnation) record() memberRecord {
 	m := inc.m
-	r := memberRecord{Format: znode.RecordFormat, Name: m.name, Host: m.c.Host(), PID: m.c.PID(), Leaving: inc.path != "" && m.leaving}
-	for _, grant := range slices.SortedFunc(maps.Keys(inc.let), func(a, b LockGrant) int { return assignment.Compare(a.Lock, b.Lock) }) {
+	r := memberRecord{
+		Format: znode.RecordFormat, Name: m.name, Host: m.c.Host(), PID: m.c.PID(), Leaving: inc.path != "" && m.leaving,
+	}
+	for _, grant := range slices.SortedFunc(maps.Keys(inc.let), func(a, b LockGrant) int {
+		return assignment.Compare(a.Lock, b.Lock)
+	}) {
 		if r.Released == nil {
 			r.Released = map[lock.Token][]string{}
 		}

@@ -67,7 +67,8 @@ func (g *Group) Join(ctx context.Context, name string, handler Handler) (*Member
 	}
 	m := &Member{
 		g: g, c: g.c, name: name, escaped: escaped, handler: handler, base: context.WithoutCancel(ctx),
-		joined: make(chan struct{}), done: make(chan struct{}), cells: make(map[string]*lockCell), cleanup: g.spec.CleanupTimeout,
+		joined: make(chan struct{}), done: make(chan struct{}), cells: make(map[string]*lockCell),
+		cleanup: g.spec.CleanupTimeout,
 	}
 	m.stopped, m.stop = context.WithCancel(g.c.Closing())
 	m.asks(true)
@@ -111,7 +112,8 @@ func (m *Member) Leave(ctx context.Context) error {
 	case <-m.done:
 		return m.err
 	case <-ctx.Done():
-		return fmt.Errorf("group %q not left as %q yet; it goes on in the background: %w", m.g.spec.Name, m.name, context.Cause(ctx))
+		return fmt.Errorf("group %q not left as %q yet; it goes on in the background: %w",
+			m.g.spec.Name, m.name, context.Cause(ctx))
 	}
 }
 
@@ -159,7 +161,8 @@ func (m *Member) leave() {
 	m.leaving = true
 	if inc := m.inc; inc != nil {
 		for grant, h := range inc.holds {
-			h.finish(&ReleaseAskedError{Group: m.g.spec.Name, Lock: grant.Lock, Token: grant.Token, Reason: ReleaseLeft}, m.cleanup)
+			h.finish(&ReleaseAskedError{Group: m.g.spec.Name, Lock: grant.Lock, Token: grant.Token, Reason: ReleaseLeft},
+				m.cleanup)
 		}
 		inc.dirty()
 	}
@@ -257,7 +260,8 @@ func (m *Member) run() {
 			m.wrecked = true
 			err = nil
 		}
-		if err != nil && !errors.Is(err, zkclient.ErrSessionOver) && !errors.Is(err, zkclient.ErrAmbiguous) && !errors.Is(err, errGroupLost) {
+		if err != nil && !errors.Is(err, zkclient.ErrSessionOver) && !errors.Is(err, zkclient.ErrAmbiguous) &&
+			!errors.Is(err, errGroupLost) {
 			if !m.there {
 				m.err = err // Join tells
 				return

@@ -110,8 +110,8 @@ func (e *NameTakenError) Error() string {
 	if !errors.Is(e.Err, context.DeadlineExceeded) {
 		why = fmt.Sprintf(": %v", e.Err)
 	}
-	return fmt.Sprintf("group %q not joined as %q: that participant is there already (host %s, pid %d, since %s)%s; end it, or take another name",
-		e.Group, e.Name, e.Host, e.PID, e.Since.UTC().Format(time.RFC3339), why)
+	return fmt.Sprintf("group %q not joined as %q: that participant is there already (host %s, pid %d, since %s)%s; "+
+		"end it, or take another name", e.Group, e.Name, e.Host, e.PID, e.Since.UTC().Format(time.RFC3339), why)
 }
 
 // Unwrap returns why the wait ended.
@@ -126,7 +126,8 @@ type NotParticipantError struct {
 }
 
 func (e *NotParticipantError) Error() string {
-	return fmt.Sprintf("group %q not joined: %q is not one of its participants (%s); take one of these names, or add it to the group",
+	return fmt.Sprintf(
+		"group %q not joined: %q is not one of its participants (%s); take one of these names, or add it to the group",
 		e.Group, e.Name, strings.Join(e.Participants, ", "))
 }
 
@@ -139,7 +140,8 @@ func (e *NotFoundError) Error() string {
 
 // errGroupTooLarge is what keeps a controller from writing what ZooKeeper
 // would not take.
-var errGroupTooLarge = errors.New("the assignment does not fit into one node of ZooKeeper; split the group, or shorten the names of locks and participants")
+var errGroupTooLarge = errors.New("the assignment does not fit into one node of ZooKeeper; split the group, " +
+	"or shorten the names of locks and participants")
 
 // Notice is one thing that happens in a group, passed to one of its
 // participants through Options.Notify. The set of notices is closed.

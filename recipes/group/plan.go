@@ -136,7 +136,9 @@ func (a *groupAssignment) adopt(spec *Spec, next assignment.Assignment) {
 // is free. No participant is ever put beside one that still holds beyond the
 // declared number, nor gets more than the limit while it still releases others.
 // It reports whether anything changed, and whether all is as planned.
-func (a *groupAssignment) advance(spec *Spec, declared map[string]bool, live map[string]*peer) (changed, complete bool) {
+func (a *groupAssignment) advance(
+	spec *Spec, declared map[string]bool, live map[string]*peer,
+) (changed, complete bool) {
 	complete = true
 	held := map[string]int{} // by guid; what is being released counts
 	for _, l := range a.locks {
@@ -245,7 +247,9 @@ func (p *patience) verdict(now time.Time, debounce time.Duration, wanted bool) (
 
 // fill returns the plan with nothing changed but orphans, which get the
 // participants that the strategy named as far as the limit allows.
-func (a *groupAssignment) fill(orphans []string, live map[string]*peer, full assignment.Assignment, spec *Spec) assignment.Assignment {
+func (a *groupAssignment) fill(
+	orphans []string, live map[string]*peer, full assignment.Assignment, spec *Spec,
+) assignment.Assignment {
 	next := a.planned()
 	counts := next.Counts() // no participant gives anything up
 	for _, lock := range orphans {

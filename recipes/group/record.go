@@ -33,9 +33,9 @@ type specRecord struct {
 // encode writes a spec that is complete, always in the same way.
 func (spec *Spec) encode() []byte {
 	return znode.Encode(specRecord{
-		Format: znode.RecordFormat, Name: spec.Name, Locks: spec.Locks, Holders: spec.Holders, Limit: spec.Limit, Strategy: spec.Strategy,
-		CleanupTimeout: spec.CleanupTimeout.Microseconds(), Debounce: spec.Debounce.Microseconds(), MaxMoves: spec.MaxMoves,
-		Participants: spec.Participants, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones,
+		Format: znode.RecordFormat, Name: spec.Name, Locks: spec.Locks, Holders: spec.Holders, Limit: spec.Limit,
+		Strategy: spec.Strategy, CleanupTimeout: spec.CleanupTimeout.Microseconds(), Debounce: spec.Debounce.Microseconds(),
+		MaxMoves: spec.MaxMoves, Participants: spec.Participants, Weights: spec.Weights, Pins: spec.Pins, Zones: spec.Zones,
 	})
 }
 
@@ -46,8 +46,9 @@ func decodeSpec(data []byte) (Spec, error) {
 	}
 	return Spec{
 		Name: r.Name, Locks: r.Locks, Holders: r.Holders, Limit: r.Limit, Strategy: r.Strategy,
-		CleanupTimeout: time.Duration(r.CleanupTimeout) * time.Microsecond, Debounce: time.Duration(r.Debounce) * time.Microsecond,
-		MaxMoves: r.MaxMoves, Participants: r.Participants, Weights: r.Weights, Pins: r.Pins, Zones: r.Zones,
+		CleanupTimeout: time.Duration(r.CleanupTimeout) * time.Microsecond,
+		Debounce:       time.Duration(r.Debounce) * time.Microsecond,
+		MaxMoves:       r.MaxMoves, Participants: r.Participants, Weights: r.Weights, Pins: r.Pins, Zones: r.Zones,
 	}, nil
 }
 

@@ -52,7 +52,9 @@ func decodeShare(data []byte, stat *zkclient.Stat, guid string) (share groupShar
 
 // has reports whether there is a lock of that name in the assignment.
 func (s groupShare) has(lock string) bool {
-	_, found := slices.BinarySearchFunc(s.locks, lock, func(p groupPlace, lock string) int { return strings.Compare(p.lock, lock) })
+	_, found := slices.BinarySearchFunc(s.locks, lock, func(p groupPlace, lock string) int {
+		return strings.Compare(p.lock, lock)
+	})
 	return found
 }
 
@@ -106,7 +108,8 @@ func (inc *incarnation) obey(share groupShare) {
 		case h == nil:
 			inc.holds[grant] = m.start(inc, grant)
 		case e.revoking:
-			h.finish(&ReleaseAskedError{Group: m.g.spec.Name, Lock: grant.Lock, Token: grant.Token, Reason: ReleaseMoved}, m.cleanup)
+			h.finish(&ReleaseAskedError{Group: m.g.spec.Name, Lock: grant.Lock, Token: grant.Token, Reason: ReleaseMoved},
+				m.cleanup)
 		}
 	}
 	for grant := range inc.let {

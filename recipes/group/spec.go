@@ -120,7 +120,8 @@ func (spec Spec) Validate() error {
 	checkGroupNames(bad, "locks", "lock", spec.Locks, badGroupName)
 	checkGroupNames(bad, "participants", "participant", spec.Participants, badParticipant)
 	if spec.Holders < 1 || spec.Holders > maxGroupHolders {
-		bad("holders", "%d is out of range; write how many participants hold each lock at a time: 1 to %d", spec.Holders, maxGroupHolders)
+		bad("holders", "%d is out of range; write how many participants hold each lock at a time: 1 to %d",
+			spec.Holders, maxGroupHolders)
 	}
 	if n := len(spec.Participants); n > 0 && spec.Holders > n {
 		bad("holders", "%d is more than the %d participants that may join", spec.Holders, n)
@@ -162,7 +163,8 @@ func (spec *Spec) checkMaps(bad func(field, format string, args ...any)) {
 		}
 	}
 	for field, named := range map[string][]string{
-		"pins": slices.Sorted(maps.Values(spec.Pins)), "weights": slices.Sorted(maps.Keys(spec.Weights)), "zones": slices.Sorted(maps.Keys(spec.Zones)),
+		"pins": slices.Sorted(maps.Values(spec.Pins)), "weights": slices.Sorted(maps.Keys(spec.Weights)),
+		"zones": slices.Sorted(maps.Keys(spec.Zones)),
 	} {
 		for _, name := range slices.Compact(named) {
 			if name != "" && len(spec.Participants) > 0 && !slices.Contains(spec.Participants, name) {
@@ -175,15 +177,18 @@ func (spec *Spec) checkMaps(bad func(field, format string, args ...any)) {
 // checkSize checks that the records of the group fit into their nodes.
 func (spec *Spec) checkSize(bad func(field, format string, args ...any)) {
 	if size := len(spec.encode()); size > maxGroupRecord {
-		bad("locks", "the group's declaration takes %d bytes in one node of ZooKeeper, which takes %d; split the group, or shorten the names", size, maxGroupRecord)
+		bad("locks", "the group's declaration takes %d bytes in one node of ZooKeeper, which takes %d; split the group, "+
+			"or shorten the names", size, maxGroupRecord)
 	}
 	if size := spec.largest(); size > maxGroupRecord {
-		bad("locks", "%d locks with %d holders each could need %d bytes in one node of ZooKeeper, which takes %d; split the group, or shorten the names",
-			len(spec.Locks), spec.Holders, size, maxGroupRecord)
+		bad("locks", "%d locks with %d holders each could need %d bytes in one node of ZooKeeper, which takes %d; "+
+			"split the group, or shorten the names", len(spec.Locks), spec.Holders, size, maxGroupRecord)
 	}
 }
 
-func checkGroupNames(bad func(field, format string, args ...any), field, what string, names []string, wrong func(name string) string) {
+func checkGroupNames(
+	bad func(field, format string, args ...any), field, what string, names []string, wrong func(name string) string,
+) {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
 		switch {

@@ -132,7 +132,10 @@ func halfGroup(ctx context.Context, c *zkclient.Client, path string) error {
 	case err != nil:
 		return fmt.Errorf("groups not listed: %w", err)
 	}
-	return &znode.RecordError{Node: path, Err: errors.New("it is empty, or has no members or no assignment below it, as a group that is being made")}
+	return &znode.RecordError{
+		Node: path,
+		Err:  errors.New("it is empty, or has no members or no assignment below it, as a group that is being made"),
+	}
 }
 
 // StateOf returns a group as it stands, or *NotFoundError.
@@ -224,8 +227,8 @@ func (s *State) readMembers(ctx context.Context, c *zkclient.Client, members str
 		}
 		there[child.guid] = &peer{groupChild: child, record: rec, read: true}
 		s.Members = append(s.Members, MemberState{
-			ID: child.guid, Name: child.name, Host: rec.Host, PID: rec.PID, Since: time.UnixMilli(stat.Ctime), Session: stat.EphemeralOwner,
-			Controller: len(s.Members) == 0, Leaving: rec.Leaving, Waiting: names[child.name],
+			ID: child.guid, Name: child.name, Host: rec.Host, PID: rec.PID, Since: time.UnixMilli(stat.Ctime),
+			Session: stat.EphemeralOwner, Controller: len(s.Members) == 0, Leaving: rec.Leaving, Waiting: names[child.name],
 		})
 		names[child.name] = true
 	}

@@ -1,6 +1,6 @@
-// Package inspect says what follows from the state of locks, as a look at ZooKeeper has shown it: what becomes of each
-// request if no client acts on its own, when the first in line preempts, who waits for whom, and which of them wait in a
-// circle.
+// Package inspect says what follows from the state of locks, as a look at ZooKeeper has shown it: what
+// becomes of each request if no client acts on its own, when the first in line preempts, who waits for whom,
+// and which of them wait in a circle.
 //
 // The idea: the rulebook (package priority) decides all of that, so it can be foreseen. The functions are pure.
 //

@@ -112,7 +112,8 @@ func Outlook(state lock.State) []Prospect {
 // planOfFirst is the plan of the first in line. A reader among readers has no
 // holder in its way, however many they are.
 func (s *scene) planOfFirst(first lock.Contender) Plan {
-	if first.Mode == priority.Shared && len(s.Delays) == 0 && !slices.ContainsFunc(s.Holders, func(h lock.Contender) bool { return h.Mode != priority.Shared }) {
+	if first.Mode == priority.Shared && len(s.Delays) == 0 &&
+		!slices.ContainsFunc(s.Holders, func(h lock.Contender) bool { return h.Mode != priority.Shared }) {
 		return Plan{Outcome: OutcomeGranted}
 	}
 	return s.plan(rulesOf(first.Terms, first.Patient), nil, nil, first.ID, nil)

@@ -68,8 +68,9 @@ const (
 	OutcomeRefused   Outcome = "refused"    // a try (acquire timeout 0) that is not granted at once
 	OutcomeInLine    Outcome = "in_line"    // it waits behind others, who act first: Plan.Ahead
 	OutcomeTakesOver Outcome = "takes_over" // it evicts the obstacles, if they have not left by then
-	OutcomeGivesUp   Outcome = "gives_up"   // it is polite, and its waiting timeout ends before the cleanup of an obstacle
-	OutcomeTimesOut  Outcome = "times_out"  // its acquire timeout ends first
+	// it is polite, and its waiting timeout ends before the cleanup of an obstacle
+	OutcomeGivesUp  Outcome = "gives_up"
+	OutcomeTimesOut Outcome = "times_out" // its acquire timeout ends first
 )
 
 // PlanFor returns what would become of r if it were made at s.At.
@@ -89,7 +90,8 @@ func PlanOf(s lock.State, id string) (Plan, bool) {
 	if at < 0 {
 		return Plan{}, false
 	}
-	return scene{s}.plan(rulesOf(s.Waiters[at].Terms, s.Waiters[at].Patient), s.Waiters[:at], s.Waiters[at+1:], id, nil), true
+	return scene{s}.plan(rulesOf(s.Waiters[at].Terms, s.Waiters[at].Patient), s.Waiters[:at], s.Waiters[at+1:], id, nil),
+		true
 }
 
 // plan foresees a request with a place between two waiters. id is "" before it
@@ -167,8 +169,8 @@ func (s scene) held(h lock.Contender, id string) priority.Holder {
 	return held
 }
 
-// rulesOf is what the rulebook needs to know of a request. A patient one goes on waiting when its waiting timeout is over,
-// unless an operator decides otherwise.
+// rulesOf is what the rulebook needs to know of a request. A patient one goes on waiting when its waiting
+// timeout is over, unless an operator decides otherwise.
 func rulesOf(t priority.Terms, patient bool) priority.Request {
 	if patient && !t.Forceful {
 		t.WaitingTimeout = nil

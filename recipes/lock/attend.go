@@ -45,7 +45,8 @@ func (g *Grant) prepare() {
 // thousands each takes longer than many a hold. It was begun so shortly before that it is as good.
 func (g *Grant) underWayLocked(now zkclient.Instant) *preparation {
 	p := g.preparing
-	if p == nil || now.Sub(p.begun) > freshFor || g.mode == priority.Shared || g.req.Hold != "" || len(g.asked) > 0 || !g.s.Usable() {
+	if p == nil || now.Sub(p.begun) > freshFor || g.mode == priority.Shared || g.req.Hold != "" ||
+		len(g.asked) > 0 || !g.s.Usable() {
 		return nil
 	}
 	select {
@@ -73,7 +74,8 @@ const (
 func (g *Grant) attend() {
 	g.mu.Lock()
 	known, events := g.next, g.events
-	wanted := g.state == stateHeld && (len(g.asked) > 0 || known != nil) && g.mode == priority.Exclusive && g.req.Hold == ""
+	wanted := g.state == stateHeld && (len(g.asked) > 0 || known != nil) && g.mode == priority.Exclusive &&
+		g.req.Hold == ""
 	g.attending = wanted
 	g.mu.Unlock()
 	if !wanted {

@@ -75,7 +75,10 @@ func (r *BreakRequest) complete() (name string, err error) {
 	name, err = znode.EscapeScope(r.Scope)
 	errs := []error{err}
 	if r.Token <= 0 {
-		errs = append(errs, &zkclient.RequestError{Field: "token", Reason: fmt.Sprintf("%s is no token; write that of the holder, see `lockkeeper locks show %s`", r.Token, r.Scope)})
+		errs = append(errs, &zkclient.RequestError{
+			Field:  "token",
+			Reason: fmt.Sprintf("%s is no token; write that of the holder, see `lockkeeper locks show %s`", r.Token, r.Scope),
+		})
 	}
 	for _, text := range []struct {
 		field, meaning string
@@ -86,7 +89,9 @@ func (r *BreakRequest) complete() (name string, err error) {
 		case strings.TrimSpace(*text.value) == "":
 			errs = append(errs, &zkclient.RequestError{Field: text.field, Reason: "is empty; write " + text.meaning})
 		case len(*text.value) > text.limit:
-			errs = append(errs, &zkclient.RequestError{Field: text.field, Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(*text.value), text.limit)})
+			errs = append(errs, &zkclient.RequestError{
+				Field: text.field, Reason: fmt.Sprintf("takes %d bytes; the limit is %d", len(*text.value), text.limit),
+			})
 		}
 	}
 	return name, errors.Join(errs...)
@@ -153,7 +158,8 @@ func (b *breaking) in(ctx context.Context, s *zkclient.Session) error {
 		case err == nil:
 			cacheOf(b.c).hints.crowded(b.lock)
 			return nil
-		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode): // something has happened: look again
+		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode):
+			// something has happened: look again
 		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			b.unsure = true
 			return err
@@ -303,6 +309,6 @@ type StaleTokenError struct {
 }
 
 func (e *StaleTokenError) Error() string {
-	return fmt.Sprintf("lock %q not broken: none of its holders has the token %s%s; look who has it now and with which token: lockkeeper locks show %s",
-		e.Scope, e.Token, describeHolders(e.Holders), e.Scope)
+	return fmt.Sprintf("lock %q not broken: none of its holders has the token %s%s; look who has it now and with which "+
+		"token: lockkeeper locks show %s", e.Scope, e.Token, describeHolders(e.Holders), e.Scope)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 )
 
-// A Client is a process's connection to ZooKeeper, shared by all its locks, groups, ledgers and boards. They are made by its
-// methods. What it is beside that is zkclient's: a program that needs locks has no use for its requests to ZooKeeper, and must
-// not write below the root with them.
+// A Client is a process's connection to ZooKeeper, shared by all its locks, groups, ledgers and boards. They
+// are made by its methods. What it is beside that is zkclient's: a program that needs locks has no use for
+// its requests to ZooKeeper, and must not write below the root with them.
 type Client struct{ *zkclient.Client }
 
 // NewClient validates cfg and starts to connect in the background; it never
@@ -22,8 +22,8 @@ func NewClient(cfg Config) (*Client, error) {
 	return &Client{c}, nil
 }
 
-// TickLedger returns the ledger of the client's root. Each has an identity of its own: a process needs one. The owner names the
-// process for people; defaults to "host:pid".
+// TickLedger returns the ledger of the client's root. Each has an identity of its own: a process needs one.
+// The owner names the process for people; defaults to "host:pid".
 func (c *Client) TickLedger(owner string) *ticks.Ledger { return ticks.New(c.Client, owner) }
 
 // Overrides returns the board of the root's overrides.
@@ -32,8 +32,8 @@ func (c *Client) Overrides() *opstore.OverrideBoard { return opstore.NewOverride
 // Approvals returns the board of the root's questions.
 func (c *Client) Approvals() *opstore.ApprovalBoard { return opstore.NewApprovalBoard(c.Client) }
 
-// AuditLog returns the audit trail of the root, of which this client keeps that many records: at most MaxAuditKeep, 0 for
-// DefaultAuditKeep. Clients should agree on it, the least counts. It returns a *RequestError for another number.
+// AuditLog returns the audit trail of the root, of which this client keeps that many records: at most MaxAuditKeep, 0
+// for DefaultAuditKeep. Clients should agree on it, the least counts. It returns a *RequestError for another number.
 func (c *Client) AuditLog(keep int) (*opstore.AuditLog, error) {
 	return opstore.NewAuditLog(c.Client, keep)
 }
@@ -64,7 +64,8 @@ type (
 	ListsError = zkclient.ListsError
 	// NoRootError is returned when there is no root, and the client may not make one.
 	NoRootError = zkclient.NoRootError
-	// UntrustedError is returned for a node that an identity other than this client's and the operators' could have written.
+	// UntrustedError is returned for a node that an identity other than this client's and the operators' could
+	// have written.
 	UntrustedError = zkclient.UntrustedError
 	// BusyError is returned by Close while locks are held or requested.
 	BusyError = zkclient.BusyError

@@ -50,8 +50,8 @@ func (g *Grant) Reference() Reference {
 	return Reference{Scope: g.lock.scope, Hold: g.req.Hold, ID: g.guid, Token: g.token, Mode: g.mode}
 }
 
-// Terms returns what the lock was granted for: of a grant that has joined or adopted a hold, the terms of the hold. The mode
-// is that of now, see Downgrade.
+// Terms returns what the lock was granted for: of a grant that has joined or adopted a hold, the terms of the
+// hold. The mode is that of now, see Downgrade.
 func (g *Grant) Terms() priority.Terms {
 	terms := g.req.Terms
 	terms.Mode = g.Mode()

@@ -15,7 +15,9 @@ import (
 // mailbox shows it for the first time. One that has copied it from another
 // member was asked with that one: else the grace would begin anew with each
 // that joins to clean up. now: unknown.
-func (p *place) askedOf(h *holding, n askingNote, asks map[string]*standingAsk, now zkclient.Instant) zkclient.Instant {
+func (p *place) askedOf(
+	h *holding, n askingNote, asks map[string]*standingAsk, now zkclient.Instant,
+) zkclient.Instant {
 	if h.rec.Hold == "" {
 		return now
 	}

@@ -54,7 +54,10 @@ func (r *contenderRecord) delayNotes(guid string) []delayNote {
 	if r.LockDelay <= 0 {
 		return nil
 	}
-	return []delayNote{{ID: guid, Owner: beginning(r.Owner, maxDelayOwner), Delay: r.LockDelay, Shared: r.Mode == priority.Shared, Hold: r.Hold != ""}}
+	return []delayNote{{
+		ID: guid, Owner: beginning(r.Owner, maxDelayOwner), Delay: r.LockDelay, Shared: r.Mode == priority.Shared,
+		Hold: r.Hold != "",
+	}}
 }
 
 func (n delayNote) delay() time.Duration { return znode.Milliseconds(n.Delay) }
@@ -117,7 +120,9 @@ func (r lockRecord) carry(stat *zkclient.Stat, present []child) []delayNote {
 // barring returns those notes of holders that are gone for which a request has to
 // wait.
 func barring(notes []delayNote, mode priority.Mode, present []child) []delayNote {
-	return slices.DeleteFunc(slices.Clone(notes), func(n delayNote) bool { return !n.bars(mode) || isPresent(present, n.ID) })
+	return slices.DeleteFunc(slices.Clone(notes), func(n delayNote) bool {
+		return !n.bars(mode) || isPresent(present, n.ID)
+	})
 }
 
 // without is G after a clean end of one of several shared holders, written under the

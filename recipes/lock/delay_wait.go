@@ -127,7 +127,9 @@ func (p *place) remains(stat *zkclient.Stat, g lockRecord, children []child) []d
 // leftover is what a grant of an idle lock keeps of the lock node, seen without
 // requests: see lockRecord.news, and the ends of others that do not bar it. It
 // returns errCrowded when one does. It costs nothing where there is none.
-func (a *attempt) leftover(ctx context.Context, s *zkclient.Session, seen *zkclient.Stat) (keep lockRecord, err error) {
+func (a *attempt) leftover(
+	ctx context.Context, s *zkclient.Session, seen *zkclient.Stat,
+) (keep lockRecord, err error) {
 	if int(seen.DataLength) <= soleHolderLength {
 		return keep, nil
 	}

@@ -23,9 +23,12 @@ func (g *Grant) Downgrade(ctx context.Context) error {
 	if g.req.Hold != "" && g.Mode() == priority.Exclusive {
 		// A reader that came in beside it would get a younger token than the one that
 		// a later member of the hold has.
-		return &zkclient.RequestError{Field: "mode", Reason: fmt.Sprintf("the lock %s cannot be shared: others may hold it by the same hold (%q); ask for shared mode from the beginning, or leave the hold out", g.lock.scope, g.req.Hold)}
+		return &zkclient.RequestError{Field: "mode", Reason: fmt.Sprintf("the lock %s cannot be shared: "+
+			"others may hold it by the same hold (%q); ask for shared mode from the beginning, or leave the hold out",
+			g.lock.scope, g.req.Hold)}
 	}
-	_, err := zkclient.Promptly(ctx, g.lock.c.Client, func() (struct{}, error) { return struct{}{}, g.downgrade(ctx) }, nil)
+	_, err := zkclient.Promptly(ctx, g.lock.c.Client,
+		func() (struct{}, error) { return struct{}{}, g.downgrade(ctx) }, nil)
 	return err
 }
 
@@ -106,7 +109,8 @@ func (g *Grant) downgrade(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrAmbiguous):
+		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode),
+			errors.Is(err, zkclient.ErrAmbiguous):
 		default:
 			return fmt.Errorf("lock %q is not shared: %w", g.lock.scope, g.lossOr(err))
 		}

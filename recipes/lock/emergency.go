@@ -25,11 +25,13 @@ type EmergencyError struct {
 }
 
 func (e *EmergencyError) Error() string {
-	s := fmt.Sprintf("lock %q not acquired: emergency priority takes an operator's override that is in force, and ", e.Scope)
+	s := fmt.Sprintf("lock %q not acquired: emergency priority takes an operator's override that is in force, and ",
+		e.Scope)
 	if e.Override == nil {
 		return s + "the request names none; apply one (lockkeeper override apply), or ask for a lower priority"
 	}
-	return s + fmt.Sprintf("%q is not: %v; apply one (lockkeeper override apply), or ask for a lower priority", e.Override.ID, e.Err)
+	return s + fmt.Sprintf("%q is not: %v; apply one (lockkeeper override apply), or ask for a lower priority",
+		e.Override.ID, e.Err)
 }
 
 // Unwrap returns why the override does not count.
@@ -73,7 +75,8 @@ func (l *PriorityLock) vouchEmergency(ctx context.Context, req *Request) error {
 		refused.Err = req.Vouch(ctx, *req.Override)
 	default:
 		var err error
-		if refused.Err, err = opstore.NewOverrideBoard(l.c.Client).GrantsEmergency(ctx, l.scope, req.Override.ID); err != nil {
+		if refused.Err, err = opstore.NewOverrideBoard(l.c.Client).GrantsEmergency(ctx,
+			l.scope, req.Override.ID); err != nil {
 			return err
 		}
 	}

@@ -62,8 +62,8 @@ type CleanupPendingError struct {
 }
 
 func (e *CleanupPendingError) Error() string {
-	return fmt.Sprintf("lock %q not acquired: cleanup of the holder has not finished within the waiting timeout %s%s; try again later or forcefully",
-		e.Scope, e.Waited.Round(time.Millisecond), describeHolders(e.Holders))
+	return fmt.Sprintf("lock %q not acquired: cleanup of the holder has not finished within the waiting timeout %s%s; "+
+		"try again later or forcefully", e.Scope, e.Waited.Round(time.Millisecond), describeHolders(e.Holders))
 }
 
 // Info returns the kind of the cause.
@@ -81,9 +81,12 @@ type PreemptPendingError struct {
 
 func (e *PreemptPendingError) Error() string {
 	if e.Hold != "" {
-		return fmt.Sprintf("hold %q of lock %q not joined: %q (priority %d) has asked for it; begin nothing new, or join to clean up", e.Hold, e.Scope, e.By.By.Owner, e.By.By.Priority)
+		return fmt.Sprintf(
+			"hold %q of lock %q not joined: %q (priority %d) has asked for it; begin nothing new, or join to clean up",
+			e.Hold, e.Scope, e.By.By.Owner, e.By.By.Priority)
 	}
-	return fmt.Sprintf("lock %q not extended: %q (priority %d) has asked for it; finish or clean up", e.Scope, e.By.By.Owner, e.By.By.Priority)
+	return fmt.Sprintf("lock %q not extended: %q (priority %d) has asked for it; finish or clean up",
+		e.Scope, e.By.By.Owner, e.By.By.Priority)
 }
 
 // NotThereError is returned by PriorityLock.Join and PriorityLock.Adopt when there
@@ -99,9 +102,12 @@ type NotThereError struct {
 
 func (e *NotThereError) Error() string {
 	if e.Held {
-		return fmt.Sprintf("hold %q of lock %q not adopted: its member %s has gone, others hold it yet; join them, or ask for the lock anew", e.Reference.Hold, e.Reference.Scope, e.Reference.ID)
+		return fmt.Sprintf(
+			"hold %q of lock %q not adopted: its member %s has gone, others hold it yet; join them, or ask for the lock anew",
+			e.Reference.Hold, e.Reference.Scope, e.Reference.ID)
 	}
-	return fmt.Sprintf("hold %q of lock %q is not there (any more); ask for the lock anew", e.Reference.Hold, e.Reference.Scope)
+	return fmt.Sprintf("hold %q of lock %q is not there (any more); ask for the lock anew",
+		e.Reference.Hold, e.Reference.Scope)
 }
 
 // EvictedError is returned to a waiter whose place in the queue was deleted: by
@@ -124,9 +130,11 @@ type LossReason string
 
 // The reasons for a loss.
 const (
-	LossSession    LossReason = "session"    // the ZooKeeper session ended, or may have
-	LossTaken      LossReason = "taken"      // taken over after the grace
-	LossDeleted    LossReason = "deleted"    // the holder's node was deleted by an administrator, or another program has overwritten it or the grant record: see Err
+	LossSession LossReason = "session" // the ZooKeeper session ended, or may have
+	LossTaken   LossReason = "taken"   // taken over after the grace
+	// the holder's node was deleted by an administrator, or another program has overwritten it or the
+	// grant record: see Err
+	LossDeleted    LossReason = "deleted"
 	LossSuperseded LossReason = "superseded" // a newer attempt of the same work runs
 	LossOverridden LossReason = "overridden" // taken over for an operator's override
 	LossBroken     LossReason = "broken"     // an operator broke the lock
@@ -138,8 +146,9 @@ type LostError struct {
 	Scope  string
 	Token  Token // 0 when it was lost before it was known
 	Reason LossReason
-	By     string          // owner of the one that took it, or who broke it; only for LossTaken, LossOverridden and LossBroken
-	For    priority.Reason // why it was taken; only for LossTaken and LossOverridden
+	// owner of the one that took it, or who broke it; only for LossTaken, LossOverridden and LossBroken
+	By  string
+	For priority.Reason // why it was taken; only for LossTaken and LossOverridden
 
 	// Override is for which it was taken; only for LossOverridden.
 	Override *Mark

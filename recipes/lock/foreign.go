@@ -25,7 +25,8 @@ import (
 // by this program, must not be, or has no room for what is to be written: it says
 // nothing about the connection.
 func isUnusable(err error) bool {
-	return errors.As(err, new(*znode.RecordError)) || errors.As(err, new(*zkclient.AccessError)) || errors.As(err, new(*zkclient.TooLargeError))
+	return errors.As(err, new(*znode.RecordError)) || errors.As(err, new(*zkclient.AccessError)) ||
+		errors.As(err, new(*zkclient.TooLargeError))
 }
 
 // maxContender bounds the data of a contender's node. A hand-over writes them
@@ -140,7 +141,9 @@ func (l *PriorityLock) unmask(ctx context.Context, s *zkclient.Session, seen []c
 
 // deserted reports whether no request is at a lock whose list shows only
 // strangers, at that version.
-func (l *PriorityLock) deserted(ctx context.Context, s *zkclient.Session, children []child, version int32) (bool, error) {
+func (l *PriorityLock) deserted(
+	ctx context.Context, s *zkclient.Session, children []child, version int32,
+) (bool, error) {
 	data, stat, err := s.Get(ctx, l.path)
 	if err != nil {
 		return false, err
@@ -157,7 +160,9 @@ func (l *PriorityLock) deserted(ctx context.Context, s *zkclient.Session, childr
 // its node no longer holds. Requests that cannot be read count as granted,
 // unless they were strangers before. Where readers may walk in it ends that. It
 // returns errAgain when it was mended or shut, or has changed.
-func (l *PriorityLock) grants(ctx context.Context, s *zkclient.Session, data []byte, version int32) (lockRecord, error) {
+func (l *PriorityLock) grants(
+	ctx context.Context, s *zkclient.Session, data []byte, version int32,
+) (lockRecord, error) {
 	g, err := decodeLock(data)
 	switch {
 	case err == nil && g.Open:
@@ -180,7 +185,9 @@ func (l *PriorityLock) grants(ctx context.Context, s *zkclient.Session, data []b
 // The writer need not have a node there, so the lock may be removed, and
 // created anew with that version: the epoch shows that, read from before the
 // version on.
-func (l *PriorityLock) rewrite(ctx context.Context, s *zkclient.Session, version int32, anew func(data []byte) (lockRecord, error)) (g lockRecord, err error) {
+func (l *PriorityLock) rewrite(
+	ctx context.Context, s *zkclient.Session, version int32, anew func(data []byte) (lockRecord, error),
+) (g lockRecord, err error) {
 	epoch, err := l.cache.rootEpoch(ctx, s)
 	if err != nil {
 		return g, err

@@ -65,7 +65,8 @@ const frozenGoodbye = 30 * time.Second
 func (c *Client) ShowFrozen(ctx context.Context, r FrozenRequest) error {
 	note := frozenNote{
 		Format: znode.RecordFormat, ID: r.ID, Scope: r.Scope, Owner: r.Owner, Job: r.Job, Host: c.Host(), PID: c.PID(),
-		Priority: r.Priority, Shared: r.Mode == priority.Shared, Message: words.Clip(r.Message, maxFrozenMessage), Override: r.Override, Until: r.Until.UTC(),
+		Priority: r.Priority, Shared: r.Mode == priority.Shared, Message: words.Clip(r.Message, maxFrozenMessage),
+		Override: r.Override, Until: r.Until.UTC(),
 	}
 	began := time.Now()
 	for {
@@ -188,7 +189,9 @@ func decodeFrozen(data []byte, stat *zkclient.Stat) (FrozenRequest, error) {
 	}
 	r := FrozenRequest{
 		ID: znode.Valid(n.ID), Scope: znode.Valid(n.Scope), Job: znode.Valid(n.Job),
-		Identity: priority.Identity{Owner: znode.Valid(n.Owner), Host: znode.Valid(n.Host), PID: n.PID, Message: znode.Valid(n.Message)},
+		Identity: priority.Identity{
+			Owner: znode.Valid(n.Owner), Host: znode.Valid(n.Host), PID: n.PID, Message: znode.Valid(n.Message),
+		},
 		Priority: n.Priority, Override: *n.Override.valid(), Until: znode.Writable(n.Until),
 		Since: znode.RecordTime(stat.Ctime - max(0, n.Waited)),
 	}

@@ -97,7 +97,9 @@ func (c *Client) CollectIdle(ctx context.Context, o IdleOptions) (Collection, er
 	}
 	k := &collector{c: c, o: o, settled: make(map[string]bool)}
 	_, err := zkclient.Promptly(ctx, c.Client, func() (struct{}, error) {
-		return zkclient.InSessions(ctx, c.Client, func(s *zkclient.Session) (struct{}, error) { return struct{}{}, k.in(ctx, s) })
+		return zkclient.InSessions(ctx, c.Client, func(s *zkclient.Session) (struct{}, error) {
+			return struct{}{}, k.in(ctx, s)
+		})
 	}, nil)
 	return k.result(), err
 }
@@ -193,7 +195,8 @@ func (k *collector) lookAround(ctx context.Context, s *zkclient.Session) ([]cand
 		var found []candidate
 		for _, name := range names {
 			scope, ok := znode.UnescapeScope(name)
-			if ok && !k.settled[scope] && lockPath(k.c.Root(), name) == path+"/"+name && (k.o.Match == nil || k.o.Match(scope)) {
+			if ok && !k.settled[scope] && lockPath(k.c.Root(), name) == path+"/"+name &&
+				(k.o.Match == nil || k.o.Match(scope)) {
 				found = append(found, candidate{scope: scope, path: path + "/" + name})
 			}
 		}
@@ -335,7 +338,8 @@ func (k *collector) result() Collection {
 	defer k.mu.Unlock()
 	r := k.collection
 	r.Older = k.o.Older
-	r.Removed, r.Left, r.Unreadable = slices.Clone(r.Removed), slices.Clone(r.Left), zkclient.ByPath(slices.Clone(r.Unreadable))
+	r.Removed, r.Left, r.Unreadable = slices.Clone(r.Removed), slices.Clone(r.Left),
+		zkclient.ByPath(slices.Clone(r.Unreadable))
 	slices.SortFunc(r.Removed, func(a, b IdleScope) int { return strings.Compare(a.Scope, b.Scope) })
 	slices.SortFunc(r.Left, func(a, b LeftScope) int { return strings.Compare(a.Scope, b.Scope) })
 	return r

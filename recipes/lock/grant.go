@@ -31,15 +31,16 @@ type Grant struct {
 	watch   zkclient.Watcher
 	late    bool // its watch is to be armed; guarded by lateWatches
 
-	mu        sync.Mutex
-	mode      priority.Mode // shared as soon as it may be
-	stamp     zkclient.ServerStamp
-	token     Token // 0 when not known yet
-	asked     map[askKey]zkclient.Instant
-	graceTo   zkclient.Instant // end of the earliest grace, while asked
-	leaseTo   zkclient.Instant // end of the lease
-	blindTo   zkclient.Instant // while its node may have changed unheard of: the session's deadline of when that began; else 0
-	blinks    int              // how often that began
+	mu      sync.Mutex
+	mode    priority.Mode // shared as soon as it may be
+	stamp   zkclient.ServerStamp
+	token   Token // 0 when not known yet
+	asked   map[askKey]zkclient.Instant
+	graceTo zkclient.Instant // end of the earliest grace, while asked
+	leaseTo zkclient.Instant // end of the lease
+	// while its node may have changed unheard of: the session's deadline of when that began; else 0
+	blindTo   zkclient.Instant
+	blinks    int // how often that began
 	timer     *time.Timer
 	looking   bool             // an inspection is under way
 	again     bool             // and what it sees may be old
@@ -104,9 +105,9 @@ func (g *Grant) Deadline() time.Time {
 	return time.Now().Add(end.Sub(g.s.Awake()))
 }
 
-// Token returns the fencing token. After a hand-over it has to be read first,
-// once; that read also proves the grant, where others than clients may have
-// written to its node: see "Foreign nodes" in docs/protocol.md. It returns the *LostError if the lock was lost before it was known.
+// Token returns the fencing token. After a hand-over it has to be read first, once; that read also proves the
+// grant, where others than clients may have written to its node: see "Foreign nodes" in docs/protocol.md. It
+// returns the *LostError if the lock was lost before it was known.
 func (g *Grant) Token(ctx context.Context) (Token, error) {
 	g.mu.Lock()
 	token := g.token

@@ -14,9 +14,13 @@ import (
 // the lock is lost, and ErrReleased after Release.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 	if lease < time.Millisecond {
-		return &zkclient.RequestError{Field: "lease_timeout", Reason: fmt.Sprintf("%s must be positive; write how long the work needs from now on", lease)}
+		return &zkclient.RequestError{
+			Field:  "lease_timeout",
+			Reason: fmt.Sprintf("%s must be positive; write how long the work needs from now on", lease),
+		}
 	}
-	_, err := zkclient.Promptly(ctx, g.lock.c.Client, func() (struct{}, error) { return struct{}{}, g.extend(ctx, lease) }, nil)
+	_, err := zkclient.Promptly(ctx, g.lock.c.Client,
+		func() (struct{}, error) { return struct{}{}, g.extend(ctx, lease) }, nil)
 	return err
 }
 
@@ -41,7 +45,10 @@ func (g *Grant) extend(ctx context.Context, lease time.Duration) error {
 // returns.
 func (g *Grant) Protect(ctx context.Context, least time.Duration) error {
 	if least < 0 {
-		return &zkclient.RequestError{Field: "min_runtime", Reason: fmt.Sprintf("%s is negative; write how long the work is not to be preempted from now on", least)}
+		return &zkclient.RequestError{
+			Field:  "min_runtime",
+			Reason: fmt.Sprintf("%s is negative; write how long the work is not to be preempted from now on", least),
+		}
 	}
 	_, err := zkclient.Promptly(ctx, g.lock.c.Client, func() (zkclient.Instant, error) {
 		return g.amend(ctx, func(rec *contenderRecord) {
@@ -105,7 +112,8 @@ func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent 
 			g.at.learn(stat)
 			g.mu.Unlock()
 			return sent, nil
-		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrAmbiguous):
+		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode),
+			errors.Is(err, zkclient.ErrAmbiguous):
 		default:
 			return 0, g.lossOr(err)
 		}
@@ -113,7 +121,9 @@ func (g *Grant) amend(ctx context.Context, change func(*contenderRecord)) (sent 
 }
 
 // whoAsks returns a live request that preempts the holder.
-func (g *Grant) whoAsks(ctx context.Context, rec *contenderRecord, stat *zkclient.Stat) (PreemptRequested, bool, error) {
+func (g *Grant) whoAsks(
+	ctx context.Context, rec *contenderRecord, stat *zkclient.Stat,
+) (PreemptRequested, bool, error) {
 	if len(rec.Preempt) == 0 {
 		return PreemptRequested{}, false, nil
 	}

@@ -19,7 +19,8 @@ func (g *Grant) watchLater() {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.state != stateHeld || g.mode == priority.Shared || g.req.Hold != "" || g.lock.cache.hints.get(g.lock.path).busy == 0 {
+	if g.state != stateHeld || g.mode == priority.Shared || g.req.Hold != "" ||
+		g.lock.cache.hints.get(g.lock.path).busy == 0 {
 		return // one of several holders cannot know whether it will be the last
 	}
 	after := prepareAfter

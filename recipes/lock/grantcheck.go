@@ -75,7 +75,8 @@ func (g *Grant) verify(ctx context.Context) {
 	}
 }
 
-var errUnnamed = errors.New("another program has overwritten the lock's node, which does not name this holder any more")
+var errUnnamed = errors.New(
+	"another program has overwritten the lock's node, which does not name this holder any more")
 
 // unnamed ends a grant of which the record has nothing, though its node is there.
 func (g *Grant) unnamed(record lockRecord) {
@@ -84,5 +85,6 @@ func (g *Grant) unnamed(record lockRecord) {
 	}
 	g.lose(&LostError{Scope: g.lock.scope, Reason: LossDeleted, Err: errUnnamed})
 	g.s.Discard(g.path)
-	g.lock.c.Log().Warn("the lock node was overwritten: it does not name its holder, which gives the lock up", "node", g.lock.path, "holder", g.guid, "names", record.Holders)
+	g.lock.c.Log().Warn("the lock node was overwritten: it does not name its holder, which gives the lock up",
+		"node", g.lock.path, "holder", g.guid, "names", record.Holders)
 }

@@ -64,7 +64,9 @@ func (g *Grant) successors(ctx context.Context, known *heir, most int) (successi
 }
 
 // successorsAmong is successors with a list of its own.
-func (g *Grant) successorsAmong(ctx context.Context, known *heir, most int, list func() (company, error)) (succession, error) {
+func (g *Grant) successorsAmong(
+	ctx context.Context, known *heir, most int, list func() (company, error),
+) (succession, error) {
 	next := g.unseen()
 	var held lockRecord
 	var heldAt *zkclient.Stat
@@ -131,9 +133,12 @@ func (g *Grant) successorsAmong(ctx context.Context, known *heir, most int, list
 // read makes heirs of the first waiter and, if that is shared, of those shared
 // ones right behind it, unless it returns the guids of strangers among them. With
 // an error there is none, and without one perhaps.
-func (g *Grant) read(ctx context.Context, waiters []child, known *heir, seen zkclient.Instant, most int) (all []*heir, strange []string, err error) {
+func (g *Grant) read(
+	ctx context.Context, waiters []child, known *heir, seen zkclient.Instant, most int,
+) (all []*heir, strange []string, err error) {
 	run := 0
-	for run < min(len(waiters), most) && (run == 0 || waiters[0].mode == priority.Shared && waiters[run].mode == priority.Shared) {
+	for run < min(len(waiters), most) &&
+		(run == 0 || waiters[0].mode == priority.Shared && waiters[run].mode == priority.Shared) {
 		run++
 	}
 	heirs := make([]*heir, run)
@@ -200,7 +205,9 @@ func (g *Grant) soleLength() int {
 
 // queueAround lists the contenders in order, and tells which of them is guid;
 // zkclient.ErrNoNode: none. The stat is the lock node's, of the same snapshot.
-func (l *PriorityLock) queueAround(ctx context.Context, s *zkclient.Session, guid string) (children []child, me int, stat *zkclient.Stat, err error) {
+func (l *PriorityLock) queueAround(
+	ctx context.Context, s *zkclient.Session, guid string,
+) (children []child, me int, stat *zkclient.Stat, err error) {
 	there, err := contendersAt(ctx, s, l.path)
 	if err != nil {
 		return nil, 0, nil, err
@@ -225,7 +232,9 @@ func (l *PriorityLock) around(there company, guid string) (children []child, me 
 // news is what a grant keeps of the lock node: what those who were evicted a
 // moment ago may not have read yet. It costs nothing where there is none: the node
 // is as long as usual.
-func (l *PriorityLock) news(ctx context.Context, s *zkclient.Session, seen *zkclient.Stat, usual int) ([]evictionNote, error) {
+func (l *PriorityLock) news(
+	ctx context.Context, s *zkclient.Session, seen *zkclient.Stat, usual int,
+) ([]evictionNote, error) {
 	if int(seen.DataLength) <= usual {
 		return nil, nil
 	}
@@ -243,7 +252,9 @@ func (l *PriorityLock) news(ctx context.Context, s *zkclient.Session, seen *zkcl
 // inherit makes an heir of a waiter, seen in a list that was asked for then. It
 // returns errAgain when the waiter is gone, errStranger when it is to be passed
 // over, and no heir when a newer program's request has to grant itself.
-func (l *PriorityLock) inherit(ctx context.Context, s *zkclient.Session, c child, known *heir, seen zkclient.Instant) (*heir, error) {
+func (l *PriorityLock) inherit(
+	ctx context.Context, s *zkclient.Session, c child, known *heir, seen zkclient.Instant,
+) (*heir, error) {
 	if known != nil && known.guid == c.guid { // its version says whether it was written to
 		again := *known
 		again.seen = seen

@@ -88,7 +88,8 @@ func (p *place) lookAt(ctx context.Context, g lockRecord, alive []child) ([]*hol
 	if now.Sub(p.baffled) < strangeHolderFor {
 		return nil, errStranger
 	}
-	return nil, fmt.Errorf("lock %q not acquired: the data of its holder say nothing (lockkeeper locks show; lockkeeper locks break): %w", p.a.l.scope, err)
+	return nil, fmt.Errorf("lock %q not acquired: the data of its holder say nothing (lockkeeper locks show; "+
+		"lockkeeper locks break): %w", p.a.l.scope, err)
 }
 
 // strangeHolderFor is how long a request waits for a holder whose data are no

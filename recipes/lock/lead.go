@@ -17,7 +17,9 @@ import (
 // cannot change without a change of the holder's node or of this one's.
 //
 //nolint:cyclop // the whole decision of a request at its turn stands in one place, as in the model
-func (p *place) lead(ctx context.Context, stat *zkclient.Stat, g lockRecord, children, alive []child) (*Grant, time.Duration, error) {
+func (p *place) lead(
+	ctx context.Context, stat *zkclient.Stat, g lockRecord, children, alive []child,
+) (*Grant, time.Duration, error) {
 	l := p.a.l
 	delayed, err := p.heed(ctx, stat, g, children)
 	if err != nil {
@@ -132,7 +134,8 @@ func (p *place) lead(ctx context.Context, stat *zkclient.Stat, g lockRecord, chi
 // it has named does not count: else each that helps to clean up would void what
 // is decided.
 func (p *place) othersThanPending(holders []*holding) bool {
-	return p.a.pending != nil && slices.ContainsFunc(holders, func(h *holding) bool { return !slices.Contains(p.a.pending, h.hold()) })
+	return p.a.pending != nil &&
+		slices.ContainsFunc(holders, func(h *holding) bool { return !slices.Contains(p.a.pending, h.hold()) })
 }
 
 // pendingOver tells that what was pending is so no more, and returns when the

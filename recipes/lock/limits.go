@@ -34,7 +34,8 @@ type QueueFullError struct {
 }
 
 func (e *QueueFullError) Error() string {
-	return fmt.Sprintf("lock %q not acquired: its queue is full: %d hold it or wait, %d of them in front, and the limit is %d (queue_limit); let fewer wait (acquire_timeout), or spread the work over more scopes",
+	return fmt.Sprintf("lock %q not acquired: its queue is full: %d hold it or wait, %d of them in front, "+
+		"and the limit is %d (queue_limit); let fewer wait (acquire_timeout), or spread the work over more scopes",
 		e.Scope, e.Length, e.Ahead, e.Limit)
 }
 

@@ -133,7 +133,8 @@ func (a *attempt) runInLine(ctx context.Context) (*Grant, error) {
 // first: all that tells one contender from another while it waits is the same.
 func (a *attempt) mayStandInLine() bool {
 	r := &a.req
-	return r.Mode == priority.Exclusive && r.Hold == "" && r.LockDelay == 0 && !r.Patient && r.Priority != priority.Emergency
+	return r.Mode == priority.Exclusive && r.Hold == "" && r.LockDelay == 0 && !r.Patient &&
+		r.Priority != priority.Emergency
 }
 
 // leftLine says why a request that has stood in line alone has failed.

@@ -230,9 +230,10 @@ func (g *Grant) own(ctx context.Context) (contenderRecord, *zkclient.Stat, error
 func (g *Grant) inTurn(t *localTurn, r []zkclient.MultiResponse, sent zkclient.Instant) *Grant {
 	stat, version := r[0].Stat, r[1].Stat.Version
 	return &Grant{
-		lock: g.lock, s: g.s, req: t.a.req, mode: t.a.req.Mode, guid: g.guid, path: g.path, epoch: g.epoch, version: version, evicted: g.evicted,
-		stamp: zkclient.ServerStamp{At: stat.Mtime, Sent: sent, Replied: g.s.Now()}, notices: t.a.notices,
-		leaseTo: g.s.Now().Add(t.a.req.LeaseTimeout), token: Token(stat.Mzxid), at: dataVersion{stat.Version, true}, line: g.line,
+		lock: g.lock, s: g.s, req: t.a.req, mode: t.a.req.Mode, guid: g.guid, path: g.path, epoch: g.epoch, version: version,
+		evicted: g.evicted, stamp: zkclient.ServerStamp{At: stat.Mtime, Sent: sent, Replied: g.s.Now()},
+		notices: t.a.notices, leaseTo: g.s.Now().Add(t.a.req.LeaseTimeout), token: Token(stat.Mzxid),
+		at: dataVersion{stat.Version, true}, line: g.line,
 	}
 }
 

@@ -122,7 +122,8 @@ func told(err error, bad zkclient.Unreadable) string {
 // its name and its node's stat tell.
 func unreadableContender(c child, stat *zkclient.Stat, why string, holds bool) Contender {
 	out := Contender{
-		ID: c.guid, Identity: priority.Identity{Owner: "<unreadable>", Message: why}, Terms: priority.Terms{Priority: c.level(), Mode: c.mode},
+		ID: c.guid, Identity: priority.Identity{Owner: "<unreadable>", Message: why},
+		Terms:   priority.Terms{Priority: c.level(), Mode: c.mode},
 		Session: stat.EphemeralOwner, Joined: time.UnixMilli(stat.Ctime),
 	}
 	if holds {

@@ -249,7 +249,9 @@ func sameList(a, b *zkclient.Stat) bool {
 
 // readNodes reads the nodes of requests. It reports whether a holder has left
 // since the list was read.
-func (l *lookLock) readNodes(ctx context.Context, s *zkclient.Session, at *site, nodes []*watchedNode) (left bool, err error) {
+func (l *lookLock) readNodes(
+	ctx context.Context, s *zkclient.Session, at *site, nodes []*watchedNode,
+) (left bool, err error) {
 	if len(nodes) == 0 {
 		return false, nil
 	}

@@ -57,7 +57,8 @@ const (
 func newVigil(l *Lookout, seen func(Sighting)) *vigil {
 	v := &vigil{
 		c: l.c, gap: l.o.Gap, seen: seen, reads: make(chan struct{}, maxLookReads),
-		sites: make(map[string]*site), left: make(map[string][]zkclient.Unreadable), looked: make(chan *site, maxLooks), rung: make(chan struct{}, 1),
+		sites: make(map[string]*site), left: make(map[string][]zkclient.Unreadable), looked: make(chan *site, maxLooks),
+		rung: make(chan struct{}, 1),
 	}
 	v.root = v.newSite(v.c.Root()+"/locks", &lookRoot{})
 	v.unseen = 1

@@ -13,7 +13,9 @@ import (
 // enter is T14, or T15 when m itself is the place that is taken: it puts a node of
 // the caller's own beside that of m, or in its place. What m says is so at that
 // moment, and so is G. place is the guid that it takes in G; "": one of its own.
-func (k *accession) enter(ctx context.Context, s *zkclient.Session, v *holdView, m *holding, place string) (*Grant, error) {
+func (k *accession) enter(
+	ctx context.Context, s *zkclient.Session, v *holdView, m *holding, place string,
+) (*Grant, error) {
 	l := k.a.l
 	rec := m.rec
 	rec.freeze(m.stat)
@@ -71,20 +73,28 @@ func (k *accession) standing(ctx context.Context, s *zkclient.Session, v *holdVi
 
 // make makes the node, granted, under the condition of op, and G with it, where it
 // takes a place.
-func (k *accession) make(ctx context.Context, s *zkclient.Session, v *holdView, op any, level priority.Level, rec contenderRecord, next lockRecord, place string) (*Grant, error) {
+func (k *accession) make(
+	ctx context.Context, s *zkclient.Session, v *holdView, op any, level priority.Level, rec contenderRecord,
+	next lockRecord, place string,
+) (*Grant, error) {
 	l, guid := k.a.l, znode.NewGUID()
 	if next.Holders = v.holders(rec.Mode, place, guid); rec.Token == 0 {
-		next.Holders = []string{guid} // the token is a new one: a reference to another of the dead must not bring back theirs
+		// the token is a new one: a reference to another of the dead must not bring back theirs
+		next.Holders = []string{guid}
 	}
 	next.Delays = slices.Concat(next.Delays, rec.delayNotes(guid))
 	sent := s.Now()
 	r, failed, err := s.Multi(ctx, op,
-		&zkclient.CreateRequest{Path: l.path + "/" + contenderName(level, rec.Mode, guid), Data: rec.encode(), Acl: l.c.ACL(), Flags: zkclient.FlagEphemeral | zkclient.FlagSequence},
+		&zkclient.CreateRequest{
+			Path: l.path + "/" + contenderName(level, rec.Mode, guid), Data: rec.encode(), Acl: l.c.ACL(),
+			Flags: zkclient.FlagEphemeral | zkclient.FlagSequence,
+		},
 		&zkclient.SetDataRequest{Path: l.path, Data: next.encode(), Version: v.stat.Version})
 	switch {
 	case err == nil:
 		written := r[2].Stat
-		return k.granted(s, guid, r[1].String, level, &rec, &zkclient.Stat{Ctime: written.Mtime, Mtime: written.Mtime, Mzxid: written.Mzxid}, next.Evicted, sent)
+		return k.granted(s, guid, r[1].String, level, &rec,
+			&zkclient.Stat{Ctime: written.Mtime, Mtime: written.Mtime, Mzxid: written.Mzxid}, next.Evicted, sent)
 	case errors.Is(err, zkclient.ErrBadVersion):
 		if check, ok := op.(*zkclient.CheckVersionRequest); ok && check.Path == l.c.Root() && failed == 0 {
 			l.cache.epoch.CompareAndSwap(k.a.epoch, -1) // scopes were removed meanwhile
@@ -102,7 +112,10 @@ func (k *accession) make(ctx context.Context, s *zkclient.Session, v *holdView, 
 }
 
 // recover finds out what became of a transaction whose reply was lost.
-func (k *accession) recover(ctx context.Context, s *zkclient.Session, guid string, level priority.Level, evicted []evictionNote, sent zkclient.Instant) (*Grant, error) {
+func (k *accession) recover(
+	ctx context.Context, s *zkclient.Session, guid string, level priority.Level, evicted []evictionNote,
+	sent zkclient.Instant,
+) (*Grant, error) {
 	path, err := findContender(ctx, s, k.a.l.path, guid)
 	if err != nil {
 		k.undo(s, guid)
@@ -132,7 +145,10 @@ func (k *accession) recover(ctx context.Context, s *zkclient.Session, guid strin
 }
 
 // granted makes a grant of a node that says rec. The terms are those of the hold.
-func (k *accession) granted(s *zkclient.Session, guid, path string, level priority.Level, rec *contenderRecord, stat *zkclient.Stat, evicted []evictionNote, sent zkclient.Instant) (*Grant, error) {
+func (k *accession) granted(
+	s *zkclient.Session, guid, path string, level priority.Level, rec *contenderRecord, stat *zkclient.Stat,
+	evicted []evictionNote, sent zkclient.Instant,
+) (*Grant, error) {
 	l := k.a.l
 	k.a.req = rec.onto(k.a.req, level)
 	l.cache.hints.crowded(l.path)

@@ -123,7 +123,8 @@ func parseChildren(names []string) (children []child, foreign []string) {
 	}
 	slices.SortFunc(children, func(a, b child) int {
 		// planted-bug queue-without-priority: a.place.Level = b.place.Level
-		return cmp.Or(cmp.Compare(b.place.Level, a.place.Level), znode.CompareSequence(a.place.Sequence, b.place.Sequence), strings.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(b.place.Level, a.place.Level), znode.CompareSequence(a.place.Sequence, b.place.Sequence),
+			strings.Compare(a.name, b.name))
 	})
 	for at := 0; at < len(children); {
 		end := at + 1

@@ -192,5 +192,8 @@ func (p *place) forget() {
 }
 
 func (p *place) newGrant() *Grant {
-	return &Grant{lock: p.a.l, s: p.s, req: p.a.req, guid: p.guid, path: p.path, epoch: p.a.epoch, mode: p.a.req.Mode, stamp: p.stamp, notices: p.a.notices}
+	return &Grant{
+		lock: p.a.l, s: p.s, req: p.a.req, guid: p.guid, path: p.path, epoch: p.a.epoch, mode: p.a.req.Mode, stamp: p.stamp,
+		notices: p.a.notices,
+	}
 }

@@ -219,7 +219,8 @@ func (p *place) undisturbed(ctx context.Context) (bool, error) {
 // overtook reports whether a holder that this request need not let pass joined
 // later.
 func (p *place) overtook(holder child) bool {
-	return !p.a.req.Mode.Admits(holder.mode) && !holder.level().Outranks(p.a.req.Priority) && holder.place.Sequence-p.sequence() > 0
+	return !p.a.req.Mode.Admits(holder.mode) && !holder.level().Outranks(p.a.req.Priority) &&
+		holder.place.Sequence-p.sequence() > 0
 }
 
 // knock raises the version of the lock node, and changes nothing else. A client

@@ -107,7 +107,9 @@ func (p *place) preempt(ctx context.Context, children []child, h *holding, ask p
 	}
 	standing := p.asks[h.guid]
 	if standing == nil {
-		standing = &standingAsk{holder: h.rec.contender(h.child, h.stat), path: h.path, reasons: make(map[priority.Reason]zkclient.Instant)}
+		standing = &standingAsk{
+			holder: h.rec.contender(h.child, h.stat), path: h.path, reasons: make(map[priority.Reason]zkclient.Instant),
+		}
 		p.asks[h.guid] = standing
 	}
 	standing.reasons[ask.Reason] = p.s.Now()

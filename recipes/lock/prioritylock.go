@@ -79,9 +79,12 @@ func (l *PriorityLock) Acquire(ctx context.Context, r Request) (*Grant, error) {
 }
 
 // call is a's call. It may be opened without a goroutine, if open is not nil.
-func (l *PriorityLock) call(a *attempt, open func(context.Context) (*Grant, bool), run func(context.Context) (*Grant, error)) call.Call[*Grant] {
+func (l *PriorityLock) call(
+	a *attempt, open func(context.Context) (*Grant, bool), run func(context.Context) (*Grant, error),
+) call.Call[*Grant] {
 	return call.Call[*Grant]{
-		Client: l.c.Client, Scope: l.scope, Timeout: a.req.AcquireTimeout, Open: open, Run: run, Notices: a.notices, Late: notAcquired, GiveBack: giveBack,
+		Client: l.c.Client, Scope: l.scope, Timeout: a.req.AcquireTimeout, Open: open, Run: run, Notices: a.notices,
+		Late: notAcquired, GiveBack: giveBack,
 	}
 }
 

@@ -33,7 +33,8 @@ func (a *attempt) queue(ctx context.Context, s *zkclient.Session) (*Grant, error
 		data := newRecord(l.c, a.req).encode()
 		guid := newRequestGUID(data)
 		sent := s.Now()
-		path, err := s.Create(ctx, l.path+"/"+contenderName(a.req.Priority, a.req.Mode, guid), data, zkclient.FlagEphemeral|zkclient.FlagSequence)
+		path, err := s.Create(ctx, l.path+"/"+contenderName(a.req.Priority, a.req.Mode, guid), data,
+			zkclient.FlagEphemeral|zkclient.FlagSequence)
 		switch {
 		case errors.Is(err, zkclient.ErrNoNode):
 			if err := s.Ensure(ctx, l.path); err != nil && !errors.Is(err, zkclient.ErrAmbiguous) {

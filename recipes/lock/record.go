@@ -40,24 +40,26 @@ type contenderRecord struct {
 	Forceful       bool           `json:"forceful,omitempty"`
 	Patient        bool           `json:"patient,omitempty"`
 	MinRuntime     int64          `json:"min_runtime_ms,omitempty"`
-	LeaseOnly      bool           `json:"lease_only,omitempty"` // the minimum runtime is the lease, however long that becomes
-	PreemptDelta   int            `json:"preempt_delta,omitempty"`
-	NeverPreempts  bool           `json:"never_preempts,omitempty"`
-	LockDelay      int64          `json:"lock_delay_ms,omitempty"` // then the format is delayFormat
-	Hold           string         `json:"hold,omitempty"`          // the id of the hold that it is a member of, or asks for
-	Class          string         `json:"class,omitempty"`
-	Message        string         `json:"message,omitempty"`
-	Trace          string         `json:"traceparent,omitempty"`
-	Under          []string       `json:"under,omitempty"`
-	Override       *Mark          `json:"override,omitempty"`
+	// the minimum runtime is the lease, however long that becomes
+	LeaseOnly     bool     `json:"lease_only,omitempty"`
+	PreemptDelta  int      `json:"preempt_delta,omitempty"`
+	NeverPreempts bool     `json:"never_preempts,omitempty"`
+	LockDelay     int64    `json:"lock_delay_ms,omitempty"` // then the format is delayFormat
+	Hold          string   `json:"hold,omitempty"`          // the id of the hold that it is a member of, or asks for
+	Class         string   `json:"class,omitempty"`
+	Message       string   `json:"message,omitempty"`
+	Trace         string   `json:"traceparent,omitempty"`
+	Under         []string `json:"under,omitempty"`
+	Override      *Mark    `json:"override,omitempty"`
 
-	Granted   bool         `json:"granted,omitempty"`
-	Token     Token        `json:"token,omitempty"`      // 0: the zxid of the node's last write
-	GrantedAt int64        `json:"granted_at,omitempty"` // 0: the time of the node's last write
-	LeaseFrom int64        `json:"lease_from,omitempty"` // 0: the time of the node's last write
-	RunsFrom  int64        `json:"runs_from,omitempty"`  // of the minimum runtime; 0: granted_at, -1: the time of the node's last write
-	Preempt   []askingNote `json:"preempt_by,omitempty"` // the mailbox
-	Behind    int          `json:"behind,omitempty"`     // how many stood behind it in its local queue when it was granted
+	Granted   bool  `json:"granted,omitempty"`
+	Token     Token `json:"token,omitempty"`      // 0: the zxid of the node's last write
+	GrantedAt int64 `json:"granted_at,omitempty"` // 0: the time of the node's last write
+	LeaseFrom int64 `json:"lease_from,omitempty"` // 0: the time of the node's last write
+	// of the minimum runtime; 0: granted_at, -1: the time of the node's last write
+	RunsFrom int64        `json:"runs_from,omitempty"`
+	Preempt  []askingNote `json:"preempt_by,omitempty"` // the mailbox
+	Behind   int          `json:"behind,omitempty"`     // how many stood behind it in its local queue when it was granted
 
 	unknown map[string]json.RawMessage // members that a newer program has written; kept
 }
@@ -79,7 +81,9 @@ func (r *contenderRecord) setIdentity(c *Client, i priority.Identity) {
 
 // identity is the one that was written down. A Class that cannot be one, whatever client has written it, is left out.
 func (r *contenderRecord) identity() priority.Identity {
-	i := priority.Identity{Owner: r.Owner, Host: r.Host, PID: r.PID, Message: r.Message, Hold: r.Hold, Class: r.Class, Trace: r.Trace}
+	i := priority.Identity{
+		Owner: r.Owner, Host: r.Host, PID: r.PID, Message: r.Message, Hold: r.Hold, Class: r.Class, Trace: r.Trace,
+	}
 	if priority.CheckClass(i.Class) != nil {
 		i.Class = ""
 	}

@@ -72,7 +72,9 @@ func (r lockRecord) evict(more ...evictionNote) []evictionNote {
 // news returns the eviction notes that a client may not have read yet, at a
 // server time. A client that gets no answer for that long loses its session.
 func (r lockRecord) news(now int64) []evictionNote {
-	return slices.DeleteFunc(slices.Clone(r.Evicted), func(n evictionNote) bool { return now-n.At > newsFor.Milliseconds() })
+	return slices.DeleteFunc(slices.Clone(r.Evicted), func(n evictionNote) bool {
+		return now-n.At > newsFor.Milliseconds()
+	})
 }
 
 // newsFor is how long a newcomer to an idle lock hands eviction notes on. For

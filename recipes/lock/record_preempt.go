@@ -53,7 +53,9 @@ func (n *askingNote) asks(stat *zkclient.Stat, now time.Time) PreemptRequested {
 
 // author describes who asks, as far as the note tells.
 func (n *askingNote) author() Contender {
-	return Contender{ID: n.ID, Identity: priority.Identity{Owner: n.Owner, Trace: n.Trace}, Terms: priority.Terms{Priority: n.Priority, Forceful: n.Forceful}, Override: n.Override}
+	return Contender{ID: n.ID, Identity: priority.Identity{
+		Owner: n.Owner, Trace: n.Trace,
+	}, Terms: priority.Terms{Priority: n.Priority, Forceful: n.Forceful}, Override: n.Override}
 }
 
 // at returns when a note was written, in server time.

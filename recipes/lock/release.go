@@ -42,7 +42,8 @@ func (g *Grant) Release(ctx context.Context) error {
 	known, at := g.next, g.at
 	next := known
 	prepared := g.attended != nil && g.attended == known // and no request came since
-	if asked && !prepared || g.mode == priority.Shared || g.req.Hold != "" || !prepared && !known.fresh(now) || known.followed || !g.s.Usable() {
+	if asked && !prepared || g.mode == priority.Shared || g.req.Hold != "" || !prepared && !known.fresh(now) ||
+		known.followed || !g.s.Usable() {
 		next = nil // a more important request may have come, or will have when there is a connection
 	}
 	var underWay *preparation
@@ -140,7 +141,8 @@ func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first 
 	gone := func(err error) error {
 		switch {
 		case unsure && errors.Is(err, zkclient.ErrClosed): // the client has not waited for the servers
-			return fmt.Errorf("release of lock %q has not been confirmed, it ends with its session: %w", l.scope, zkclient.ErrClosed)
+			return fmt.Errorf("release of lock %q has not been confirmed, it ends with its session: %w",
+				l.scope, zkclient.ErrClosed)
 		case unsure && (errors.Is(err, zkclient.ErrNoNode) || errors.Is(err, zkclient.ErrSessionOver)):
 			return nil
 		case errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrSessionOver):

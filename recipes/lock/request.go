@@ -64,11 +64,11 @@ type Request struct {
 	Notify func(Notice)
 }
 
-// A Revision is what can change of a request while it waits; nothing of it changes any more when it is granted. Mode and
-// AcquireTimeout stay as the request was made with.
+// A Revision is what can change of a request while it waits; nothing of it changes any more when it is
+// granted. Mode and AcquireTimeout stay as the request was made with.
 //
-// A request whose priority changes takes the place that it would have, had it been made just now. It is out of the queue
-// at no time, and cannot be granted twice.
+// A request whose priority changes takes the place that it would have, had it been made just now. It is out
+// of the queue at no time, and cannot be granted twice.
 type Revision struct {
 	priority.Terms
 	Override *Mark
@@ -184,9 +184,9 @@ type (
 	// same.
 	PreemptionWithdrawn struct{}
 
-	// AtRisk: ZooKeeper has not answered for a quarter of the session timeout, or the
-	// deadline is less than a sixteenth of it away. The lock is still held, and will be lost at the deadline unless an answer
-	// comes before. Sent again for each silence.
+	// AtRisk: ZooKeeper has not answered for a quarter of the session timeout, or the deadline is less than a
+	// sixteenth of it away. The lock is still held, and will be lost at the deadline unless an answer comes
+	// before. Sent again for each silence.
 	AtRisk struct{ Deadline time.Time } // on the local monotonic clock
 
 	// RiskOver: ZooKeeper answers again after AtRisk, in time.

@@ -44,7 +44,8 @@ type route struct {
 func NewRouter(home *Client, prefixes map[string]*Client) (*Router, error) {
 	var problems []error
 	if home == nil {
-		problems = append(problems, &zkclient.RequestError{Field: "home", Reason: "is nil; give the client of the scopes that have no prefix"})
+		problems = append(problems,
+			&zkclient.RequestError{Field: "home", Reason: "is nil; give the client of the scopes that have no prefix"})
 	}
 	r := &Router{home: home, all: []*Client{home}}
 	for _, prefix := range slices.Sorted(maps.Keys(prefixes)) {
@@ -53,7 +54,9 @@ func NewRouter(home *Client, prefixes map[string]*Client) (*Router, error) {
 			problems = append(problems, err)
 		}
 		if client == nil {
-			problems = append(problems, &zkclient.RequestError{Field: "prefixes", Reason: fmt.Sprintf("the client of %q is nil; give one, or leave the prefix out", prefix)})
+			problems = append(problems, &zkclient.RequestError{
+				Field: "prefixes", Reason: fmt.Sprintf("the client of %q is nil; give one, or leave the prefix out", prefix),
+			})
 		}
 		r.routes = append(r.routes, route{prefix, client})
 		if !slices.Contains(r.all, client) {

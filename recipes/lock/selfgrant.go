@@ -10,7 +10,9 @@ import (
 
 // grantSelf is T3: every holder in G is dead, or admits this request and is
 // kept.
-func (p *place) grantSelf(ctx context.Context, stat *zkclient.Stat, g lockRecord, children, keep []child) (*Grant, error) {
+func (p *place) grantSelf(
+	ctx context.Context, stat *zkclient.Stat, g lockRecord, children, keep []child,
+) (*Grant, error) {
 	if err := p.a.vouch(ctx, &p.a.req); err != nil {
 		return nil, err
 	}

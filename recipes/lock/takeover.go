@@ -14,7 +14,9 @@ import (
 // an exclusive one has the lock alone, and shared ones are in the way of an
 // exclusive request alone. It returns errAgain when those had a lock-delay: the
 // lock is free then, and not granted until that is over.
-func (p *place) takeOver(ctx context.Context, stat *zkclient.Stat, g lockRecord, children []child, holders []*holding) (*Grant, error) {
+func (p *place) takeOver(
+	ctx context.Context, stat *zkclient.Stat, g lockRecord, children []child, holders []*holding,
+) (*Grant, error) {
 	if err := p.a.vouch(ctx, &p.a.req); err != nil {
 		return nil, err
 	}
@@ -35,7 +37,9 @@ func (p *place) takeOver(ctx context.Context, stat *zkclient.Stat, g lockRecord,
 				reason = priority.LeaseExpired
 			}
 		}
-		evicted = append(evicted, evictionNote{ID: h.guid, Owner: h.rec.Owner, By: p.a.req.Owner, Reason: reason, Override: p.a.req.Override, At: now})
+		evicted = append(evicted, evictionNote{
+			ID: h.guid, Owner: h.rec.Owner, By: p.a.req.Owner, Reason: reason, Override: p.a.req.Override, At: now,
+		})
 		from = append(from, h.rec.contender(h.child, h.stat))
 	}
 	// planted-bug one-reader-evicted: ops = ops[:min(1, len(ops))]

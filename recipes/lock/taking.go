@@ -40,7 +40,10 @@ func (t *taking) operations(a *attempt) []any {
 		record = t.keep.with(t.guid, own).encode()
 	}
 	t.check = zkclient.CheckVersionRequest{Path: l.c.Root(), Version: a.epoch}
-	t.create = zkclient.CreateRequest{Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, t.guid), Data: t.data, Acl: l.c.ACL(), Flags: zkclient.FlagEphemeral | zkclient.FlagSequence}
+	t.create = zkclient.CreateRequest{
+		Path: l.path + "/" + contenderName(a.req.Priority, a.req.Mode, t.guid), Data: t.data, Acl: l.c.ACL(),
+		Flags: zkclient.FlagEphemeral | zkclient.FlagSequence,
+	}
 	t.set = zkclient.SetDataRequest{Path: l.path, Data: record, Version: t.version}
 	// planted-bug grab-without-version: t.set.Version = -1
 	t.at = t.s.Now()
@@ -80,7 +83,8 @@ func (a *attempt) take(ctx context.Context, t *taking) (*Grant, error) {
 			stamp := zkclient.ServerStamp{At: r[2].Stat.Mtime, Sent: t.at, Replied: s.Now()}
 			g := &Grant{
 				lock: l, s: s, guid: guid, path: r[1].String, stamp: stamp, notices: a.notices,
-				token: Token(r[2].Stat.Mzxid), at: dataVersion{0, true}, version: r[2].Stat.Version, epoch: a.epoch, evicted: keep.Evicted,
+				token: Token(r[2].Stat.Mzxid), at: dataVersion{0, true}, version: r[2].Stat.Version, epoch: a.epoch,
+				evicted: keep.Evicted,
 			}
 			if keep.occupied() {
 				g.version = -1 // at which the lock is not idle when this one leaves
@@ -123,7 +127,9 @@ func (a *attempt) take(ctx context.Context, t *taking) (*Grant, error) {
 }
 
 // adopt makes a grant of a node whose creation was not acknowledged.
-func (a *attempt) adopt(ctx context.Context, s *zkclient.Session, guid, path string, sent zkclient.Instant) (*Grant, error) {
+func (a *attempt) adopt(
+	ctx context.Context, s *zkclient.Session, guid, path string, sent zkclient.Instant,
+) (*Grant, error) {
 	p := newPlace(a, s, guid, path, sent, s.Now())
 	p.adopted = true
 	return p.stay(ctx) // finds itself in G

@@ -207,7 +207,10 @@ func (p *place) move(ctx context.Context, r *revision) error {
 	sent := s.Now()
 	reply, _, err := s.Multi(ctx,
 		&zkclient.DeleteRequest{Path: p.path, Version: p.version},
-		&zkclient.CreateRequest{Path: l.path + "/" + contenderName(r.req.Priority, r.req.Mode, guid), Data: data, Acl: l.c.ACL(), Flags: zkclient.FlagEphemeral | zkclient.FlagSequence})
+		&zkclient.CreateRequest{
+			Path: l.path + "/" + contenderName(r.req.Priority, r.req.Mode, guid), Data: data, Acl: l.c.ACL(),
+			Flags: zkclient.FlagEphemeral | zkclient.FlagSequence,
+		})
 	switch {
 	case err == nil:
 		return p.movedTo(r, guid, reply[1].String, sent)

@@ -63,7 +63,8 @@ func (t throng) after(node string) throng {
 // mayWalk reports whether the request may hold the lock without being named in G:
 // nothing of it has to be written there.
 func (a *attempt) mayWalk() bool {
-	return a.req.Mode == priority.Shared && a.req.LockDelay == 0 && a.req.Hold == "" && a.req.Priority != priority.Emergency
+	return a.req.Mode == priority.Shared && a.req.LockDelay == 0 && a.req.Hold == "" &&
+		a.req.Priority != priority.Emergency
 }
 
 // mayOpen reports whether a T1 beside others opens the lock for readers: no
@@ -76,7 +77,9 @@ func (a *attempt) mayOpen(keep lockRecord) bool {
 // isBehind reports whether a list showed an exclusive request that comes first:
 // it has not shut the lock yet.
 func (a *attempt) isBehind() bool {
-	return slices.ContainsFunc(a.seen, func(c child) bool { return c.mode != priority.Shared && !a.req.Priority.Outranks(c.level()) })
+	return slices.ContainsFunc(a.seen, func(c child) bool {
+		return c.mode != priority.Shared && !a.req.Priority.Outranks(c.level())
+	})
 }
 
 // walksBlind is a T18 without a look, where the lock was open a while ago. It returns errCrowded where a
@@ -103,7 +106,10 @@ func (a *attempt) walk(ctx context.Context, s *zkclient.Session, at walkIn) (*Gr
 	sent := s.Now()
 	r, failed, err := s.Multi(ctx,
 		&zkclient.CheckVersionRequest{Path: l.c.Root(), Version: at.epoch},
-		&zkclient.CreateRequest{Path: l.path + "/" + walkerName(a.req.Priority, guid), Data: rec.encode(), Acl: l.c.ACL(), Flags: zkclient.FlagEphemeral | zkclient.FlagSequence},
+		&zkclient.CreateRequest{
+			Path: l.path + "/" + walkerName(a.req.Priority, guid), Data: rec.encode(), Acl: l.c.ACL(),
+			Flags: zkclient.FlagEphemeral | zkclient.FlagSequence,
+		},
 		&zkclient.CheckVersionRequest{
 			Path:    l.path,
 			Version: at.version, // planted-bug walk-in-without-version: Version: -1,
@@ -120,8 +126,9 @@ func (a *attempt) walk(ctx context.Context, s *zkclient.Session, at walkIn) (*Gr
 	switch {
 	case err == nil:
 		return a.granted(&Grant{
-			lock: l, s: s, guid: guid, path: r[1].String, notices: a.notices, stamp: zkclient.ServerStamp{Sent: sent, Replied: s.Now()},
-			at: dataVersion{0, true}, version: -1, epoch: at.epoch, walkedIn: at,
+			lock: l, s: s, guid: guid, path: r[1].String, notices: a.notices,
+			stamp: zkclient.ServerStamp{Sent: sent, Replied: s.Now()},
+			at:    dataVersion{0, true}, version: -1, epoch: at.epoch, walkedIn: at,
 		})
 	case errors.Is(err, zkclient.ErrBadVersion) && failed == 0:
 		l.cache.epoch.CompareAndSwap(at.epoch, -1)

@@ -113,7 +113,8 @@ type NoApprovalError struct {
 
 func (e *NoApprovalError) Error() string {
 	if e.Sent {
-		return fmt.Sprintf("approval %q may be decided: ZooKeeper did not answer to the decision, and the question has gone since, maybe because of it; look what has become of the request: lockkeeper audit", e.ID)
+		return fmt.Sprintf("approval %q may be decided: ZooKeeper did not answer to the decision, "+
+			"and the question has gone since, maybe because of it; look what has become of the request: lockkeeper audit", e.ID)
 	}
 	why := "the request has got its lock, was given up, or its process has gone"
 	if e.Workflow {

@@ -52,12 +52,16 @@ type decisionRecord struct {
 
 func decodeApproval(data []byte) (rec approvalRecord, err error) {
 	err = znode.Decode(data, &rec, &rec.Format)
-	rec.Waited, rec.Deadline = time.Duration(rec.WaitedMS)*time.Millisecond, time.Duration(rec.DeadlineMS)*time.Millisecond
+	rec.Waited, rec.Deadline = time.Duration(rec.WaitedMS)*time.Millisecond,
+		time.Duration(rec.DeadlineMS)*time.Millisecond
 	return rec, err
 }
 
 func (d *decisionRecord) public(stat *zkclient.Stat) Decision {
-	return Decision{Approved: d.Approved, Force: d.Force, By: d.By, Reason: d.Reason, Identity: d.Identity, At: time.UnixMilli(stat.Mtime).UTC()}
+	return Decision{
+		Approved: d.Approved, Force: d.Force, By: d.By, Reason: d.Reason, Identity: d.Identity,
+		At: time.UnixMilli(stat.Mtime).UTC(),
+	}
 }
 
 func (n approvalNode) public() Approval {

@@ -45,11 +45,13 @@ func (o *OpenApproval) ID() string { return o.id }
 // client's session ends.
 func (b *ApprovalBoard) Open(ctx context.Context, r ApprovalRequest) (*OpenApproval, error) {
 	rec := approvalRecord{
-		Format: znode.RecordFormat, GUID: znode.NewGUID(), By: b.c.Identity(), Host: b.c.Host(), PID: b.c.PID(), ApprovalRequest: r.fit(),
-		WaitedMS: r.Waited.Milliseconds(), DeadlineMS: r.Deadline.Milliseconds(),
+		Format: znode.RecordFormat, GUID: znode.NewGUID(), By: b.c.Identity(), Host: b.c.Host(), PID: b.c.PID(),
+		ApprovalRequest: r.fit(), WaitedMS: r.Waited.Milliseconds(), DeadlineMS: r.Deadline.Milliseconds(),
 	}
 	o, err := zkclient.Promptly(ctx, b.c, func() (*OpenApproval, error) {
-		return zkclient.InSessions(ctx, b.c, func(s *zkclient.Session) (*OpenApproval, error) { return b.openOn(ctx, s, rec) })
+		return zkclient.InSessions(ctx, b.c, func(s *zkclient.Session) (*OpenApproval, error) {
+			return b.openOn(ctx, s, rec)
+		})
 	}, func(o *OpenApproval, err error) {
 		if err == nil {
 			_ = o.Close(context.Background())
@@ -74,7 +76,8 @@ func (b *ApprovalBoard) openOn(ctx context.Context, s *zkclient.Session, rec app
 		return nil, err
 	}
 	for {
-		created, err := s.CreateNamed(ctx, b.path()+"/"+approvalPrefix, data, zkclient.FlagEphemeral|zkclient.FlagSequence, acl)
+		created, err := s.CreateNamed(ctx, b.path()+"/"+approvalPrefix, data,
+			zkclient.FlagEphemeral|zkclient.FlagSequence, acl)
 		if err == nil {
 			return &OpenApproval{b: b, s: s, id: path.Base(created), path: created}, nil
 		}
@@ -210,7 +213,10 @@ func (b *ApprovalBoard) Decide(ctx context.Context, id string, d Decision) error
 	if d.By == "" || len(d.By) > maxDecision {
 		return &zkclient.RequestError{Field: "by", Reason: "is missing, or takes more than 1000 bytes; write who decides"}
 	}
-	rec := decisionRecord{Write: znode.NewGUID(), Approved: d.Approved, Force: d.Approved && d.Force, By: d.By, Reason: words.Clip(d.Reason, maxDecision), Identity: b.c.Identity()}
+	rec := decisionRecord{
+		Write: znode.NewGUID(), Approved: d.Approved, Force: d.Approved && d.Force, By: d.By,
+		Reason: words.Clip(d.Reason, maxDecision), Identity: b.c.Identity(),
+	}
 	_, err := zkclient.Promptly(ctx, b.c, func() (struct{}, error) {
 		sent := false
 		return zkclient.InSessions(ctx, b.c, func(s *zkclient.Session) (struct{}, error) {
@@ -228,7 +234,9 @@ func (b *ApprovalBoard) Decide(ctx context.Context, id string, d Decision) error
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-func (b *ApprovalBoard) decideOn(ctx context.Context, s *zkclient.Session, id string, d decisionRecord, sent *bool) error {
+func (b *ApprovalBoard) decideOn(
+	ctx context.Context, s *zkclient.Session, id string, d decisionRecord, sent *bool,
+) error {
 	for {
 		n, err := b.read(ctx, s, id)
 		switch {
@@ -286,7 +294,9 @@ func (b *ApprovalBoard) read(ctx context.Context, s *zkclient.Session, id string
 }
 
 // list reads the questions that there are.
-func (b *ApprovalBoard) list(ctx context.Context, s *zkclient.Session) (nodes []approvalNode, left []zkclient.Unreadable, err error) {
+func (b *ApprovalBoard) list(
+	ctx context.Context, s *zkclient.Session,
+) (nodes []approvalNode, left []zkclient.Unreadable, err error) {
 	names, _, err := s.List(ctx, b.path())
 	if errors.Is(err, zkclient.ErrNoNode) {
 		return nil, nil, nil

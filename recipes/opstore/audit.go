@@ -48,8 +48,9 @@ func NewAuditLog(c *zkclient.Client, keep int) (*AuditLog, error) {
 		keep = DefaultAuditKeep
 	case keep < 0 || keep > MaxAuditKeep:
 		return nil, &zkclient.RequestError{
-			Field:  "keep",
-			Reason: fmt.Sprintf("%d is out of range; write 1 to %d, or leave it out for %d", keep, MaxAuditKeep, DefaultAuditKeep),
+			Field: "keep",
+			Reason: fmt.Sprintf("%d is out of range; write 1 to %d, or leave it out for %d",
+				keep, MaxAuditKeep, DefaultAuditKeep),
 		}
 	}
 	return &AuditLog{c: c, path: c.Root() + "/audit", keep: int64(keep), turn: make(chan struct{}, 1)}, nil
@@ -83,7 +84,8 @@ func decodeAuditHead(data []byte, stat *zkclient.Stat) (s auditSight, err error)
 	if s.First < 1 || s.First > s.Seq+1 || s.Seq-s.First > MaxAuditKeep { // else its readers loop for ever
 		return s, &AuditBrokenError{
 			Seq: s.Seq, Fault: AuditHeadMismatch,
-			Why: fmt.Sprintf("the head says that record %d is the oldest, and %d the newest, and that cannot be", s.First, s.Seq),
+			Why: fmt.Sprintf("the head says that record %d is the oldest, and %d the newest, and that cannot be",
+				s.First, s.Seq),
 		}
 	}
 	return s, nil
@@ -276,11 +278,14 @@ func (l *AuditLog) beyond(ctx context.Context, seq int64) error {
 	if err != nil || head.Seq >= seq {
 		return err // another process was faster
 	}
-	return &AuditBrokenError{Seq: seq, Fault: AuditHeadMismatch, Why: fmt.Sprintf("the head says that record %d is the newest, and this one is there", head.Seq)}
+	return &AuditBrokenError{
+		Seq: seq, Fault: AuditHeadMismatch,
+		Why: fmt.Sprintf("the head says that record %d is the newest, and this one is there", head.Seq),
+	}
 }
 
-// CheckAuditHead returns a *RecordError for data of the head that cannot be read. Whether it fits to the records is for
-// Verify.
+// CheckAuditHead returns a *RecordError for data of the head that cannot be read. Whether it fits to the
+// records is for Verify.
 func CheckAuditHead(data []byte) error {
 	_, err := decodeAuditHead(data, nil)
 	if errors.As(err, new(*AuditBrokenError)) {

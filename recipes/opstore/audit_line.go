@@ -66,7 +66,8 @@ func fitChanges(all map[string]string) map[string]string {
 			fit["…"] = fmt.Sprintf("%d more are left out", len(all)-maxAuditChanges)
 			break
 		}
-		fit[words.Clip(strings.ToValidUTF8(name, "�"), maxAuditName)] = words.Clip(strings.ToValidUTF8(all[name], "�"), maxAuditName)
+		fit[words.Clip(strings.ToValidUTF8(name, "�"), maxAuditName)] = words.Clip(strings.ToValidUTF8(all[name], "�"),
+			maxAuditName)
 	}
 	return fit
 }
@@ -101,8 +102,8 @@ func auditHash(line []byte) string {
 // ErrAuditAltered is returned for a record whose hash is not that of its text.
 var ErrAuditAltered = errors.New("its hash is not that of its text")
 
-// ParseAuditRecord reads a line, see AuditRecord.Line. It returns an error for
-// one that is no record, and ErrAuditAltered for one that was altered. Whether it continues another record is for the caller to see, by
+// ParseAuditRecord reads a line, see AuditRecord.Line. It returns an error for one that is no record, and
+// ErrAuditAltered for one that was altered. Whether it continues another record is for the caller to see, by
 // Seq and Prev.
 func ParseAuditRecord(line []byte) (AuditRecord, error) {
 	r, err := readAuditRecord(line)

@@ -56,7 +56,9 @@ const auditClocks = time.Minute
 // Read returns the records that are wanted, the oldest first, and those that
 // cannot be read among the ones that it had to look at. What was taken away is
 // left out, and what was altered is not marked: Verify does that.
-func (l *AuditLog) Read(ctx context.Context, q AuditQuery) (found []AuditRecord, left []zkclient.Unreadable, err error) {
+func (l *AuditLog) Read(
+	ctx context.Context, q AuditQuery,
+) (found []AuditRecord, left []zkclient.Unreadable, err error) {
 	head, err := l.headNow(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("audit trail not read: %w", err)
@@ -184,7 +186,10 @@ func (l *AuditLog) Follow(ctx context.Context, from int64, f func(AuditRecord) e
 			next = head.First
 		}
 		if next > head.Seq+1 {
-			end = &AuditBrokenError{Seq: next, Fault: AuditHeadMismatch, Why: fmt.Sprintf("the head says that record %d is the newest, and there were more", head.Seq), next: head.First}
+			end = &AuditBrokenError{
+				Seq: next, Fault: AuditHeadMismatch,
+				Why: fmt.Sprintf("the head says that record %d is the newest, and there were more", head.Seq), next: head.First,
+			}
 			return true, nil
 		}
 		for next <= head.Seq {

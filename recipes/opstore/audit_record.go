@@ -19,8 +19,9 @@ const (
 	AuditOverrideApply  AuditAction = "override.apply"  // an override comes into force, in ZooKeeper or by a file
 	AuditOverrideClear  AuditAction = "override.clear"  // an override is taken back
 	AuditOverrideExpire AuditAction = "override.expire" // an override has ended by itself
-	AuditOverrideAct    AuditAction = "override.act"    // an override changes a request, keeps it out, pauses a job, takes a lock ...
-	AuditApprovalOpen   AuditAction = "approval.open"   // a polite preemption could not finish, an operator is to decide
+	// an override changes a request, keeps it out, pauses a job, takes a lock ...
+	AuditOverrideAct  AuditAction = "override.act"
+	AuditApprovalOpen AuditAction = "approval.open" // a polite preemption could not finish, an operator is to decide
 	// AuditApprovalEscalate: no decision for some time, so others are notified.
 	AuditApprovalEscalate AuditAction = "approval.escalate"
 

@@ -201,9 +201,11 @@ func (v *auditVerification) check(seq int64, first bool, node auditNode) {
 	case r.Prev != v.prev && first && seq == 1:
 		v.broken(seq, AuditAnchorMismatch, "the first record of all continues another one, or the head says so")
 	case r.Prev != v.prev && first:
-		v.broken(seq, AuditAnchorMismatch, "it is the oldest that is kept, and does not continue the one that the head says was before it")
+		v.broken(seq, AuditAnchorMismatch,
+			"it is the oldest that is kept, and does not continue the one that the head says was before it")
 	case r.Prev != v.prev:
-		v.broken(seq, AuditAltered, "it does not continue record %d: one of the two was replaced, together with its hash", seq-1)
+		v.broken(seq, AuditAltered,
+			"it does not continue record %d: one of the two was replaced, together with its hash", seq-1)
 	case node.Stat.Version != 0:
 		v.broken(seq, AuditAltered, "its node was written again after it was appended")
 	case v.before != nil && node.Stat.Czxid <= v.before.Czxid:
@@ -226,7 +228,8 @@ func (v *auditVerification) checkHead() {
 	case head.Hash != v.prev:
 		v.broken(head.Seq, AuditHeadMismatch, "the head has the hash of another record than the newest")
 	case head.stat.Version != int32(head.Seq):
-		v.broken(head.Seq, AuditHeadMismatch, "the head was written %d times, and has %d records", head.stat.Version, head.Seq)
+		v.broken(head.Seq, AuditHeadMismatch,
+			"the head was written %d times, and has %d records", head.stat.Version, head.Seq)
 	case v.before != nil && head.stat.Mzxid != v.before.Czxid:
 		v.broken(head.Seq, AuditHeadMismatch, "the head was not written together with the newest record")
 	}
@@ -245,7 +248,8 @@ func (v *auditVerification) checkNames(ctx context.Context, names []string) erro
 		} else if !there {
 			continue // it was the oldest, until it was removed
 		}
-		v.broken(v.head.Seq, AuditHeadMismatch, "the head says that records %d to %d are there, and so is record %d", v.head.First, v.head.Seq, seq)
+		v.broken(v.head.Seq, AuditHeadMismatch,
+			"the head says that records %d to %d are there, and so is record %d", v.head.First, v.head.Seq, seq)
 		return nil
 	}
 	return nil

@@ -63,7 +63,9 @@ func (b *OverrideBoard) ApplyAll(ctx context.Context, all []override.Override) (
 	if len(all) == 0 {
 		return nil, nil
 	}
-	what := fmt.Sprintf("override %s not applied", words.Join(all, ", ", func(o override.Override) string { return strconv.Quote(o.ID) }))
+	what := fmt.Sprintf("override %s not applied", words.Join(all, ", ", func(o override.Override) string {
+		return strconv.Quote(o.ID)
+	}))
 	if err := b.c.CheckOperator(ctx, what); err != nil {
 		return nil, err
 	}
@@ -150,7 +152,9 @@ func (b *OverrideBoard) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", err, b.c.Unavailable())
 }
 
-func (b *OverrideBoard) read(ctx context.Context, s *zkclient.Session, w *zkclient.Watcher) ([]byte, *zkclient.Stat, error) {
+func (b *OverrideBoard) read(
+	ctx context.Context, s *zkclient.Session, w *zkclient.Watcher,
+) ([]byte, *zkclient.Stat, error) {
 	if w == nil {
 		return s.Get(ctx, b.path())
 	}
@@ -199,14 +203,20 @@ func (b *OverrideBoard) GrantsEmergency(ctx context.Context, scope, id string) (
 
 // update changes the list under the version that was read, until change has
 // nothing to write or the write has succeeded.
-func (b *OverrideBoard) update(ctx context.Context, change func(rec *boardRecord, now time.Time) (write bool, err error)) error {
+func (b *OverrideBoard) update(
+	ctx context.Context, change func(rec *boardRecord, now time.Time) (write bool, err error),
+) error {
 	_, err := zkclient.Promptly(ctx, b.c, func() (struct{}, error) {
-		return zkclient.InSessions(ctx, b.c, func(s *zkclient.Session) (struct{}, error) { return struct{}{}, b.updateOn(ctx, s, change) })
+		return zkclient.InSessions(ctx, b.c, func(s *zkclient.Session) (struct{}, error) {
+			return struct{}{}, b.updateOn(ctx, s, change)
+		})
 	}, nil)
 	return err
 }
 
-func (b *OverrideBoard) updateOn(ctx context.Context, s *zkclient.Session, change func(*boardRecord, time.Time) (bool, error)) error {
+func (b *OverrideBoard) updateOn(
+	ctx context.Context, s *zkclient.Session, change func(*boardRecord, time.Time) (bool, error),
+) error {
 	if err := s.Ensure(ctx, b.c.Root()); err != nil {
 		return err
 	}
@@ -231,7 +241,8 @@ func (b *OverrideBoard) updateOn(ctx context.Context, s *zkclient.Session, chang
 		if err != nil {
 			return err
 		}
-		if err := b.write(ctx, s, sight, data); !errors.Is(err, zkclient.ErrBadVersion) && !errors.Is(err, zkclient.ErrNodeExists) && !errors.Is(err, zkclient.ErrNoNode) {
+		if err := b.write(ctx, s, sight, data); !errors.Is(err, zkclient.ErrBadVersion) &&
+			!errors.Is(err, zkclient.ErrNodeExists) && !errors.Is(err, zkclient.ErrNoNode) {
 			return err
 		}
 	}

@@ -42,7 +42,9 @@ func (r *boardRecord) encode() ([]byte, error) {
 	r.Format = znode.RecordFormat
 	data, err := json.Marshal(r)
 	if err == nil && len(data) > maxOverridesBytes {
-		return nil, fmt.Errorf("all overrides together would take %d bytes, more than %d; clear some (lockkeeper override ls)", len(data), maxOverridesBytes)
+		return nil,
+			fmt.Errorf("all overrides together would take %d bytes, more than %d; clear some (lockkeeper override ls)",
+				len(data), maxOverridesBytes)
 	}
 	return data, err
 }

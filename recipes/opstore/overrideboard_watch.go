@@ -36,7 +36,8 @@ func (w *boardWatch) on(ctx context.Context, s *zkclient.Session) error {
 		if refusal != nil && !zkclient.IsRefusal(refusal) {
 			return refusal
 		}
-		sight, err := zkclient.Promptly(ctx, w.b.c, func() (boardSight, error) { return w.b.sight(ctx, s, bell.Watcher()) }, func(boardSight, error) { forget() })
+		sight, err := zkclient.Promptly(ctx, w.b.c, func() (boardSight, error) { return w.b.sight(ctx, s, bell.Watcher()) },
+			func(boardSight, error) { forget() })
 		switch {
 		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			return err
@@ -102,7 +103,9 @@ func versionOf(stat *zkclient.Stat) nodeVersion {
 
 // sight reads the node and who may write it, of one moment. It registers w, if
 // given, for what happens to it.
-func (b *OverrideBoard) sight(ctx context.Context, s *zkclient.Session, w *zkclient.Watcher) (sight boardSight, err error) {
+func (b *OverrideBoard) sight(
+	ctx context.Context, s *zkclient.Session, w *zkclient.Watcher,
+) (sight boardSight, err error) {
 	for {
 		// The root first: what is put there from then on was put there by one of those.
 		sight = boardSight{}
@@ -143,5 +146,6 @@ func (b *OverrideBoard) sight(ctx context.Context, s *zkclient.Session, w *zkcli
 
 // isConnection reports whether err says nothing about the data.
 func isConnection(err error) bool {
-	return err != nil && !zkclient.IsUntrusted(err) && !errors.Is(err, zkclient.ErrNoNode) && !errors.Is(err, zkclient.ErrNoAuth)
+	return err != nil && !zkclient.IsUntrusted(err) && !errors.Is(err, zkclient.ErrNoNode) &&
+		!errors.Is(err, zkclient.ErrNoAuth)
 }

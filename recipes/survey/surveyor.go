@@ -72,7 +72,8 @@ func (v *surveyor) look(ctx context.Context, at visit) ([]visit, error) {
 		v.note(func(s *Survey) { s.ACLs = append(s.ACLs, NodeACL{at.path, acl}) })
 		if isRequestNode(v.survey.Root, at.path) && !zkclient.IsEphemeral(stat) {
 			v.note(func(s *Survey) {
-				s.Strangers = append(s.Strangers, Stranger{at.path, "has the name of a request and is not ephemeral: no session keeps it"})
+				s.Strangers = append(s.Strangers,
+					Stranger{at.path, "has the name of a request and is not ephemeral: no session keeps it"})
 			})
 		}
 		if err := v.readRecord(ctx, at.path); err != nil {

@@ -11,7 +11,8 @@ func CheckRecord(data []byte) error {
 	return err
 }
 
-// CheckRequest says what is wrong with what stands in the node of a run that was asked for: a *zkclient.RecordError without the node.
+// CheckRequest says what is wrong with what stands in the node of a run that was asked for: a
+// *zkclient.RecordError without the node.
 func CheckRequest(data []byte) error {
 	var n requestNote
 	return znode.Decode(data, &n, &n.Format)

@@ -23,7 +23,8 @@ type EarlyError struct {
 }
 
 func (e *EarlyError) Error() string {
-	return fmt.Sprintf("the tick of job %q at %s is still to come by ZooKeeper's clock: it may be decided in %s; set this machine's clock right, or that of ZooKeeper's leader (lockkeeper doctor compares them)",
+	return fmt.Sprintf("the tick of job %q at %s is still to come by ZooKeeper's clock: it may be decided in %s; "+
+		"set this machine's clock right, or that of ZooKeeper's leader (lockkeeper doctor compares them)",
 		e.Job, e.Instant.UTC().Format(time.RFC3339), e.By.Round(time.Millisecond))
 }
 

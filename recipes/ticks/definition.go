@@ -57,7 +57,8 @@ func (r *tickRecord) definition(fingerprint string) *definitionNote {
 // those that are not used any more.
 func (r *tickRecord) defined(fingerprint string, self tickOwner, tick time.Time) {
 	r.Definitions = slices.DeleteFunc(r.Definitions, func(d definitionNote) bool {
-		return d.Fingerprint != fingerprint && d.Missed+1 >= definitionTicks && r.written-d.Seen > definitionAge.Milliseconds()
+		return d.Fingerprint != fingerprint && d.Missed+1 >= definitionTicks &&
+			r.written-d.Seen > definitionAge.Milliseconds()
 	})
 	for i := range r.Definitions {
 		if d := &r.Definitions[i]; d.Fingerprint != fingerprint {

@@ -249,7 +249,8 @@ func (l *Ledger) Finish(ctx context.Context, run Run, end End) (Finish, error) {
 	})
 	if err != nil {
 		l.failing(run.Job)
-		return Finish{}, fmt.Errorf("end of the run of job %q at %s not recorded: %w", run.Job, run.Instant.Format(time.RFC3339), l.explain(ctx, err))
+		return Finish{}, fmt.Errorf("end of the run of job %q at %s not recorded: %w",
+			run.Job, run.Instant.Format(time.RFC3339), l.explain(ctx, err))
 	}
 	l.close(run.ID)
 	finish := Finish{Waiting: len(rec.Waiting)}
@@ -317,9 +318,12 @@ type Span struct {
 // reason: one entry with a count. If something of it is decided, it records
 // nothing, and decided tells how far others have got. It is idempotent while
 // the entry is in the history.
-func (l *Ledger) RecordMissed(ctx context.Context, job, reason string, span Span) (recorded bool, decided time.Time, err error) {
+func (l *Ledger) RecordMissed(
+	ctx context.Context, job, reason string, span Span,
+) (recorded bool, decided time.Time, err error) {
 	if span.Count < 1 || span.Last.Before(span.First) {
-		return false, time.Time{}, &zkclient.RequestError{Field: "span", Reason: fmt.Sprintf("%d ticks from %s to %s; write at least one, the first one first", span.Count, span.First, span.Last)}
+		return false, time.Time{}, &zkclient.RequestError{Field: "span", Reason: fmt.Sprintf(
+			"%d ticks from %s to %s; write at least one, the first one first", span.Count, span.First, span.Last)}
 	}
 	if err := l.due(ctx, job, span.Last); err != nil {
 		return false, time.Time{}, err

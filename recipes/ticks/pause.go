@@ -26,7 +26,9 @@ func (l *Ledger) Pause(ctx context.Context, job string, p Pause) (was *Pause, er
 	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
 		if old := v.record.Paused; old == nil || old.ID != id {
 			was = old.public()
-			v.record.Paused = &pauseNote{ID: id, By: words.Clip(p.By, maxReason), Reason: words.Clip(p.Reason, maxReason), Until: p.Until.UTC().Round(0)}
+			v.record.Paused = &pauseNote{
+				ID: id, By: words.Clip(p.By, maxReason), Reason: words.Clip(p.Reason, maxReason), Until: p.Until.UTC().Round(0),
+			}
 			w.set = true
 		}
 		return w
@@ -62,7 +64,9 @@ func (r *tickRecord) pauseAfterFailures(run string, end End) {
 		return
 	}
 	reason := fmt.Sprintf("%d runs in a row have failed, the last one with: %s", r.Failures, end.Reason)
-	r.Paused = &pauseNote{ID: run, By: "lockkeeper", Reason: words.Clip(reason, maxReason), For: end.PauseFor.Milliseconds()}
+	r.Paused = &pauseNote{
+		ID: run, By: "lockkeeper", Reason: words.Clip(reason, maxReason), For: end.PauseFor.Milliseconds(),
+	}
 }
 
 // pausedAt returns the pause that is in force at an instant, or nil.

@@ -213,8 +213,8 @@ func (r *tickRecord) finish(i int, end End) {
 	r.Runs = slices.Delete(r.Runs, i, i+1)
 	note.Waited, note.Cancel = false, time.Time{}
 	r.end(endNote{
-		runNote: note, Outcome: end.Outcome, Reason: end.Reason, Detail: words.Clip(end.Detail, maxTickedReason), Token: end.Token,
-		Took: end.Took.Milliseconds(), WaitedFor: end.Waited.Milliseconds(),
+		runNote: note, Outcome: end.Outcome, Reason: end.Reason, Detail: words.Clip(end.Detail, maxTickedReason),
+		Token: end.Token, Took: end.Took.Milliseconds(), WaitedFor: end.Waited.Milliseconds(),
 		Retries: max(end.Attempts-1, 0), Preemptions: end.Preemptions, Trace: words.Clip(end.Trace, maxTickedReason),
 	}, 1)
 	switch end.Outcome { //nolint:exhaustive // all others say nothing about the work
@@ -258,7 +258,8 @@ func (r *tickRecord) end(e endNote, n int64) {
 
 // collapses reports whether e and the entry before it are skips for one reason.
 func (e *endNote) collapses(before *endNote) bool {
-	return e.Outcome == Skipped && before.Outcome == Skipped && e.Reason == before.Reason && e.Detail == before.Detail && !e.Manual && !before.Manual
+	return e.Outcome == Skipped && before.Outcome == Skipped && e.Reason == before.Reason && e.Detail == before.Detail &&
+		!e.Manual && !before.Manual
 }
 
 func (e *endNote) first() time.Time {
@@ -308,7 +309,8 @@ func (r *tickRecord) publicRun(n *runNote) Run {
 	o := r.ownerOf(n)
 	run := Run{
 		Job: r.Job, Instant: znode.Writable(n.Instant), Manual: n.Manual, By: n.By, Why: n.Why, ID: n.ID,
-		Owner: o.Owner, Host: o.Host, PID: o.PID, Cancel: znode.Writable(n.Cancel), ClockAhead: znode.Milliseconds(n.ClockAhead),
+		Owner: o.Owner, Host: o.Host, PID: o.PID, Cancel: znode.Writable(n.Cancel),
+		ClockAhead: znode.Milliseconds(n.ClockAhead),
 	}
 	if n.ClaimedAt != 0 {
 		run.ClaimedAt = znode.RecordTime(n.ClaimedAt)
@@ -320,7 +322,8 @@ func (r *tickRecord) publicEnd(e *endNote) Result {
 	result := Result{
 		Run: r.publicRun(&e.runNote),
 		End: End{
-			Outcome: e.Outcome, Reason: e.Reason, Detail: e.Detail, Token: e.Token, Took: time.Duration(e.Took) * time.Millisecond,
+			Outcome: e.Outcome, Reason: e.Reason, Detail: e.Detail, Token: e.Token,
+			Took:   time.Duration(e.Took) * time.Millisecond,
 			Waited: time.Duration(e.WaitedFor) * time.Millisecond, Preemptions: e.Preemptions, Trace: e.Trace,
 		},
 		EndedAt: znode.RecordTime(e.EndedAt), First: znode.Writable(e.first()), Count: max(e.Count, 1),

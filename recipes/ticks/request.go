@@ -61,7 +61,9 @@ func (l *Ledger) Request(ctx context.Context, r Request) (*RequestHandle, error)
 	}
 	r.ID, r.Owner, r.Host, r.PID, r.At = znode.NewGUID(), l.self.Owner, l.self.Host, l.self.PID, time.Time{}
 	r.By, r.Reason = words.Clip(r.By, maxReason), words.Clip(r.Reason, maxReason)
-	data := znode.Encode(requestNote{Format: znode.RecordFormat, Job: r.Job, By: r.By, Reason: r.Reason, tickOwner: l.self})
+	data := znode.Encode(requestNote{
+		Format: znode.RecordFormat, Job: r.Job, By: r.By, Reason: r.Reason, tickOwner: l.self,
+	})
 	for try := 0; ; try++ {
 		err := zkclient.PauseBefore(ctx, try)
 		if err == nil {
@@ -206,7 +208,8 @@ func (l *Ledger) readRequests(ctx context.Context, names []string, known Request
 			return Requests{}, err
 		default:
 			all.Standing = append(all.Standing, Request{
-				ID: id, Job: n.Job, By: n.By, Reason: n.Reason, Owner: n.Owner, Host: n.Host, PID: n.PID, At: time.UnixMilli(stat.Ctime),
+				ID: id, Job: n.Job, By: n.By, Reason: n.Reason, Owner: n.Owner, Host: n.Host, PID: n.PID,
+				At: time.UnixMilli(stat.Ctime),
 			})
 		}
 	}

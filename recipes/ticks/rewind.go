@@ -68,7 +68,10 @@ func (l *Ledger) Rewind(ctx context.Context, job string, how Rewind) (done Rewou
 	}
 	now, _ := l.store.ServerTime()
 	if how.Since.After(now.Latest) {
-		return done, &zkclient.RequestError{Field: "since", Reason: fmt.Sprintf("%s is still to come; write when the clock went wrong", how.Since.UTC().Format(time.RFC3339))}
+		return done, &zkclient.RequestError{
+			Field:  "since",
+			Reason: fmt.Sprintf("%s is still to come; write when the clock went wrong", how.Since.UTC().Format(time.RFC3339)),
+		}
 	}
 	sent := false
 	_, err = l.update(ctx, job, func(v *tickView) (w tickWrite) {
@@ -146,7 +149,9 @@ func (r *tickRecord) narrow(since time.Time) bool {
 	}
 	r.leaveOutClaims(r.Last)
 	r.tidyLeftOut()
-	return !slices.EqualFunc(was, r.LeftOut, func(a, b tickGap) bool { return a.After.Equal(b.After) && a.Until.Equal(b.Until) })
+	return !slices.EqualFunc(was, r.LeftOut, func(a, b tickGap) bool {
+		return a.After.Equal(b.After) && a.Until.Equal(b.Until)
+	})
 }
 
 // claims are the runs of the schedule that are known, with those that have ended.
@@ -204,7 +209,9 @@ func (r *tickRecord) leastAhead() (least time.Duration, ok bool) {
 
 // leavesOut reports whether a tick must not run because it has, or may have.
 func (r *tickRecord) leavesOut(instant time.Time) bool {
-	return slices.ContainsFunc(r.LeftOut, func(g tickGap) bool { return instant.After(g.After) && !instant.After(g.Until) })
+	return slices.ContainsFunc(r.LeftOut, func(g tickGap) bool {
+		return instant.After(g.After) && !instant.After(g.Until)
+	})
 }
 
 // tidyLeftOut joins stretches, drops those that have passed, and sets the format.

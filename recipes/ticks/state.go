@@ -166,7 +166,8 @@ type InterruptedError struct {
 }
 
 func (e *InterruptedError) Error() string {
-	return fmt.Sprintf("the run of job %q at %s was recorded as interrupted before it ended, because its ZooKeeper session had ended",
+	return fmt.Sprintf(
+		"the run of job %q at %s was recorded as interrupted before it ended, because its ZooKeeper session had ended",
 		e.Job, e.Instant.Format(time.RFC3339))
 }
 
@@ -329,7 +330,8 @@ func (l *Ledger) AwaitCancel(ctx context.Context, run Run) (by time.Time, err er
 		return !by.IsZero(), nil
 	})
 	if err != nil && !errors.Is(err, gone) {
-		err = fmt.Errorf("run of job %q at %s is not watched: %w", run.Job, run.Instant.Format(time.RFC3339), l.explain(ctx, err))
+		err = fmt.Errorf("run of job %q at %s is not watched: %w",
+			run.Job, run.Instant.Format(time.RFC3339), l.explain(ctx, err))
 	}
 	return by, err
 }

@@ -76,7 +76,9 @@ func (l *Ledger) update(ctx context.Context, job string, plan func(*tickView) ti
 // updateFrom is update that begins with what is remembered, if v is not nil. If
 // enough, which may be nil, reports that the record alone says enough, plan is
 // not called and the markers of live runs are not read.
-func (l *Ledger) updateFrom(ctx context.Context, job string, v *tickView, enough func(*tickRecord) bool, plan func(*tickView) tickWrite) (rec *tickRecord, err error) {
+func (l *Ledger) updateFrom(
+	ctx context.Context, job string, v *tickView, enough func(*tickRecord) bool, plan func(*tickView) tickWrite,
+) (rec *tickRecord, err error) {
 	path, err := l.path(job)
 	if err != nil {
 		return nil, err
@@ -125,7 +127,8 @@ func (l *Ledger) updateFrom(ctx context.Context, job string, v *tickView, enough
 			v.record.stamp(stat.Mtime)
 			l.wrote(job, &v.record, data, stat)
 			return &v.record, nil
-		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode), errors.Is(err, zkclient.ErrNodeExists):
+		case errors.Is(err, zkclient.ErrBadVersion), errors.Is(err, zkclient.ErrNoNode),
+			errors.Is(err, zkclient.ErrNodeExists):
 			// Another process was faster, or a marker has just gone: look again.
 		case errors.Is(err, zkclient.ErrAmbiguous), errors.Is(err, zkclient.ErrSessionOver):
 			lost = true // the next look tells
@@ -144,7 +147,8 @@ func (l *Ledger) transaction(path string, data []byte, version int32, w tickWrit
 	}
 	if w.createMarker != "" {
 		ops = append(ops, &zkclient.CreateRequest{
-			Path: markerPath(path, w.createMarker), Data: znode.Encode(l.self), Acl: l.markerACL(), Flags: zkclient.FlagEphemeral,
+			Path: markerPath(path, w.createMarker), Data: znode.Encode(l.self), Acl: l.markerACL(),
+			Flags: zkclient.FlagEphemeral,
 		})
 	}
 	if w.deleteRequest != "" {
@@ -203,7 +207,8 @@ func (l *Ledger) found(ctx context.Context, path, job string) error {
 	}
 	rec := tickRecord{Job: job}
 	_, err := l.store.Create(ctx, path, rec.encode(), 0)
-	if errors.Is(err, zkclient.ErrNodeExists) || errors.Is(err, zkclient.ErrAmbiguous) || errors.Is(err, zkclient.ErrSessionOver) {
+	if errors.Is(err, zkclient.ErrNodeExists) || errors.Is(err, zkclient.ErrAmbiguous) ||
+		errors.Is(err, zkclient.ErrSessionOver) {
 		return nil
 	}
 	return err

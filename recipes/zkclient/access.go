@@ -143,7 +143,10 @@ func (cfg *Config) checkAccess(bad func(field, format string, args ...any)) {
 		field string
 		names []string
 		parse func(string) (aclID, error)
-	}{{"operators", cfg.Operators, parseOperator}, {"contenders", cfg.Contenders, parseContender}, {"readers", cfg.Readers, parseOperator}}
+	}{
+		{"operators", cfg.Operators, parseOperator}, {"contenders", cfg.Contenders, parseContender},
+		{"readers", cfg.Readers, parseOperator},
+	}
 	sound := true
 	for _, list := range lists {
 		for _, s := range list.names {
@@ -173,9 +176,11 @@ func (cfg *Config) checkAccess(bad func(field, format string, args ...any)) {
 	switch {
 	case err != nil || !sound, slices.Contains(a.contenders, anyone): // said already, or welcome
 	case own == "":
-		bad("auth", "contenders or readers are named, and this client has no credentials to be one of them by; give those of one")
+		bad("auth",
+			"contenders or readers are named, and this client has no credentials to be one of them by; give those of one")
 	case !slices.Contains(a.operators, self) && !slices.Contains(a.contenders, self) && !slices.Contains(a.readers, self):
-		bad("contenders", "%s, which this client is, is named nowhere; add %s to contenders, operators or readers (or check the password: another one makes another hash)", self.known(), own)
+		bad("contenders", "%s, which this client is, is named nowhere; add %s to contenders, "+
+			"operators or readers (or check the password: another one makes another hash)", self.known(), own)
 	}
 }
 

@@ -35,7 +35,9 @@ func (a ACL) String() string { return a.Scheme + ":" + a.ID + ":" + a.Permission
 // "cdrwa" for all of them.
 func (p Permission) String() string {
 	var letters strings.Builder
-	for i, right := range []Permission{PermissionCreate, PermissionDelete, PermissionRead, PermissionWrite, PermissionAdmin} {
+	for i, right := range []Permission{
+		PermissionCreate, PermissionDelete, PermissionRead, PermissionWrite, PermissionAdmin,
+	} {
 		if p&right != 0 {
 			letters.WriteByte("cdrwa"[i])
 		}

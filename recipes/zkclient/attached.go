@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// attachments keeps what others keep with a client or with a session: one value of each type. A client knows nothing of
-// locks, groups or ledgers, and what these remember lives as long as it does.
+// attachments keeps what others keep with a client or with a session: one value of each type. A client knows
+// nothing of locks, groups or ledgers, and what these remember lives as long as it does.
 type attachments struct {
 	mu sync.Mutex
 	m  sync.Map // by type

@@ -14,8 +14,8 @@ type NodeSight struct {
 	Names []string // of its children, if asked for
 }
 
-// Await calls see with a node as it is, and again each time that it, or with children its list of children, may have changed, until see
-// reports true or an error: in one session after the other.
+// Await calls see with a node as it is, and again each time that it, or with children its list of children,
+// may have changed, until see reports true or an error: in one session after the other.
 func (c *Client) Await(ctx context.Context, path string, children bool, see func(NodeSight) (bool, error)) error {
 	return c.Reading(ctx, func(s *Session) error { return s.AwaitNode(ctx, path, children, see) })
 }

@@ -52,7 +52,9 @@ func (b *Backlog) Done() <-chan struct{} {
 // InBackground runs f and returns its outcome. When ctx ends, f, which may know of
 // that, has patience to end. Then it is left: f goes on, its outcome goes to late,
 // which may be nil, and the error is the cause of ctx.
-func InBackground[T any](ctx context.Context, c *Client, patience time.Duration, f func() (T, error), late func(T, error)) (v T, left bool, err error) {
+func InBackground[T any](
+	ctx context.Context, c *Client, patience time.Duration, f func() (T, error), late func(T, error),
+) (v T, left bool, err error) {
 	if ctx.Done() == nil {
 		v, err = f()
 		return v, false, err

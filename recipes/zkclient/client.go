@@ -74,7 +74,8 @@ func NewClient(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, root: cfg.Chroot + cfg.Root, host: host, pid: os.Getpid(),
-		changed: make(chan struct{}), waiting: make(map[string]int), time: newClusterTime(), introducing: make(chan struct{}, 1),
+		changed: make(chan struct{}), waiting: make(map[string]int), time: newClusterTime(),
+		introducing: make(chan struct{}, 1),
 	}
 	c.log, c.logged = newClientLog(cfg.Logger)
 	c.identify()
@@ -205,7 +206,8 @@ func (c *Client) Current() *Session {
 // Untroubled reports whether a request may be sent without a look at anything else: the client may make nodes, is not
 // being closed, and the last request did not fail.
 func (c *Client) Untroubled() bool {
-	return !c.IsClosing() && c.introduced.Load() && c.breaker.State() == gobreaker.StateClosed && c.breaker.Counts().ConsecutiveFailures == 0
+	return !c.IsClosing() && c.introduced.Load() && c.breaker.State() == gobreaker.StateClosed &&
+		c.breaker.Counts().ConsecutiveFailures == 0
 }
 
 // IsClosing reports whether Close was called.
@@ -331,7 +333,8 @@ func (c *Client) margin(timeout time.Duration) time.Duration {
 	return c.cfg.MarginOf(timeout)
 }
 
-// Requested counts n requests more, or fewer, for something that people call scope: while there are any, Close returns a *BusyError.
+// Requested counts n requests more, or fewer, for something that people call scope: while there are any,
+// Close returns a *BusyError.
 func (c *Client) Requested(scope string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,8 +18,8 @@ var ErrClosed = errors.New("lockkeeper: client is closed")
 // RequestError is returned for a Request, scope or Config that can never work.
 type RequestError = priority.RequestError
 
-// RecordError is returned for a node whose data this program cannot use: a newer program has written them, or something
-// that is none of ours.
+// RecordError is returned for a node whose data this program cannot use: a newer program has written them, or
+// something that is none of ours.
 type RecordError = znode.RecordError
 
 // BusyError is returned by Close while locks are held or requested.
@@ -90,11 +90,13 @@ func (e *AccessError) Error() string {
 	}
 	switch {
 	case e.Listed && e.Right == PermissionRead: // all identities in the lists may
-		return fmt.Sprintf("ZooKeeper refuses access: the ACL of %s does not allow it to %s, who is in the lists of the root: the node was made with others; lockkeeper doctor says how to set it right", node, who)
+		return fmt.Sprintf("ZooKeeper refuses access: the ACL of %s does not allow it to %s, who is in the lists of the "+
+			"root: the node was made with others; lockkeeper doctor says how to set it right", node, who)
 	case e.Reader:
 		check = "it is one of zookeeper.readers, who may read alone: use the credentials of a contender or an operator"
 	}
-	text := fmt.Sprintf("ZooKeeper refuses access: the ACL of %s does not allow it to %s; %s (zookeeper.auth), or let an administrator change the ACL", node, who, check)
+	text := fmt.Sprintf("ZooKeeper refuses access: the ACL of %s does not allow it to %s; %s (zookeeper.auth), "+
+		"or let an administrator change the ACL", node, who, check)
 	if what := rightWords[e.Right]; what != "" {
 		text += fmt.Sprintf("; missing is the right to %s (%s)", what, e.Right)
 	}
@@ -151,5 +153,6 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("lockkeeper: %s is not written: the request takes %d bytes, and ZooKeeper takes %d (jute.maxbuffer) and hangs up on more; shorten what is to be written", e.Node, e.Bytes, e.Limit)
+	return fmt.Sprintf("lockkeeper: %s is not written: the request takes %d bytes, and ZooKeeper takes %d "+
+		"(jute.maxbuffer) and hangs up on more; shorten what is to be written", e.Node, e.Bytes, e.Limit)
 }

@@ -75,7 +75,8 @@ func (q *logQueue) tellDroppedLocked() {
 	if q.dropped == 0 {
 		return
 	}
-	record := slog.NewRecord(time.Now(), slog.LevelWarn, "records of this log were dropped: it did not take them in time", 0)
+	record := slog.NewRecord(time.Now(), slog.LevelWarn,
+		"records of this log were dropped: it did not take them in time", 0)
 	record.AddAttrs(slog.Int("dropped", q.dropped))
 	q.dropped = 0
 	q.waiting = append(q.waiting, logEntry{q.base, record})

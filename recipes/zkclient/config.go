@@ -127,10 +127,10 @@ func (cfg Config) MarginOf(timeout time.Duration) time.Duration {
 	return timeout / defaultMargin
 }
 
-// LeastMargin returns the shortest Config.Margin that makes sense for sessions with this timeout
-// at servers with this tick (tickTime, the longest of all servers): 100ms and a hundredth of the timeout. Where the timeout is
-// shorter than two ticks and 400ms, a ping that is 100ms late may cost a heartbeat, which is added, and so is
-// what the timeout is shorter than two ticks. docs/protocol.md, "The session's deadline", has the reckoning.
+// LeastMargin returns the shortest Config.Margin that makes sense for sessions with this timeout at servers with this
+// tick (tickTime, the longest of all servers): 100ms and a hundredth of the timeout. Where the timeout is shorter
+// than two ticks and 400ms, a ping that is 100ms late may cost a heartbeat, which is added, and so is what the
+// timeout is shorter than two ticks. docs/protocol.md, "The session's deadline", has the reckoning.
 func LeastMargin(timeout, tick time.Duration) time.Duration {
 	least := 100*time.Millisecond + timeout/100
 	if short := tick/2 - timeout/pingInterval; short > -100*time.Millisecond {
@@ -165,7 +165,8 @@ func ParseServers(s string) (servers []string, chroot string, err error) {
 
 func serverAddress(s string) (string, error) {
 	bad := func(why string) (string, error) {
-		return "", &RequestError{Field: "servers", Reason: fmt.Sprintf("%q %s; write host:port, for example localhost:2181", s, why)}
+		return "",
+			&RequestError{Field: "servers", Reason: fmt.Sprintf("%q %s; write host:port, for example localhost:2181", s, why)}
 	}
 	if s == "" {
 		return bad("is empty")
@@ -256,7 +257,8 @@ func (cfg *Config) completeLimits(bad func(field, format string, args ...any)) {
 		cfg.QueueLimit = DefaultQueueLimit
 	}
 	if cfg.QueueLimit < 1 || cfg.QueueLimit > MaxQueueLimit {
-		bad("queue_limit", "%d is not between 1 and %d, how many names of requests fit into one answer of ZooKeeper", cfg.QueueLimit, MaxQueueLimit)
+		bad("queue_limit", "%d is not between 1 and %d, how many names of requests fit into one answer of ZooKeeper",
+			cfg.QueueLimit, MaxQueueLimit)
 	}
 	if cfg.LocalQueue < 0 || cfg.LocalQueue > MaxLocalQueue {
 		bad("local_queue", "%d is not between 0 and %d; "+
@@ -269,7 +271,8 @@ func (cfg *Config) completeLimits(bad func(field, format string, args ...any)) {
 		bad("session_timeout", "%s is out of range; write something from 1s to 60s, for example 15s", cfg.SessionTimeout)
 	}
 	if cfg.Margin < 0 || cfg.Margin > cfg.SessionTimeout/longestMargin {
-		bad("margin", "%s must be positive, and at most half of the session timeout of %s (%s)", cfg.Margin, cfg.SessionTimeout, cfg.SessionTimeout/longestMargin)
+		bad("margin", "%s must be positive, and at most half of the session timeout of %s (%s)",
+			cfg.Margin, cfg.SessionTimeout, cfg.SessionTimeout/longestMargin)
 	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = 5 * time.Second
@@ -298,19 +301,23 @@ func checkTLS(t *tls.Config, bad func(field, format string, args ...any)) {
 			"put the certificate authority into RootCAs, and the name of the servers' certificates into ServerName")
 	}
 	if t.MinVersion != 0 && t.MinVersion < tls.VersionTLS12 {
-		bad("tls", "a minimum of %s can be broken into; leave MinVersion out for %s", tls.VersionName(t.MinVersion), tls.VersionName(tls.VersionTLS12))
+		bad("tls", "a minimum of %s can be broken into; leave MinVersion out for %s",
+			tls.VersionName(t.MinVersion), tls.VersionName(tls.VersionTLS12))
 	}
 }
 
 // CheckOurs refuses a path that we cannot live under.
 func CheckOurs(field, path string) error {
 	if path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") {
-		return &RequestError{Field: field, Reason: path + " belongs to ZooKeeper itself; write another path, such as /lockkeeper"}
+		return &RequestError{
+			Field: field, Reason: path + " belongs to ZooKeeper itself; write another path, such as /lockkeeper",
+		}
 	}
 	return checkPath(field, path)
 }
 
-func dialTLS(dial func(context.Context, string, string) (net.Conn, error), cfg *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+func dialTLS(dial func(context.Context, string, string) (net.Conn, error), cfg *tls.Config) func(context.Context,
+	string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		raw, err := dial(ctx, network, address)
 		if err != nil {

@@ -11,10 +11,12 @@
 //	path, err := session.Create(ctx, client.Root()+"/leader", nil, zkclient.FlagEphemeral)
 //	held := session.Hold(tenant) // its SessionLost is called in time
 //
-// A request belongs to one session, and ends in one of three ways: with its answer, with ErrAmbiguous when the connection was
-// lost before that came (it may have been executed, and reads decide), or with ErrSessionOver. Nothing is repeated for its caller. A
-// watch is registered once and re-armed by each read (Look); it says that something has happened, and reads say what.
+// A request belongs to one session, and ends in one of three ways: with its answer, with ErrAmbiguous when
+// the connection was lost before that came (it may have been executed, and reads decide), or with
+// ErrSessionOver. Nothing is repeated for its caller. A watch is registered once and re-armed by each read
+// (Look); it says that something has happened, and reads say what.
 //
-// It uses go-zookeeper for connecting, signing in and watches. Transactions and reads without a watch are written and read past it, see
-// link and Parcel. Who may do what below the root, and whose a node is, is in identity.go, access.go and vouch.go.
+// It uses go-zookeeper for connecting, signing in and watches. Transactions and reads without a watch are
+// written and read past it, see link and Parcel. Who may do what below the root, and whose a node is, is in
+// identity.go, access.go and vouch.go.
 package zkclient

@@ -81,4 +81,5 @@ func (f *frameReader) headSize() int {
 const maxGreeting = 256
 
 // errGarbled ends a connection: it is unknown where the next message begins.
-var errGarbled = errors.New("this is another protocol than ZooKeeper's; check the address, and whether the server expects TLS")
+var errGarbled = errors.New(
+	"this is another protocol than ZooKeeper's; check the address, and whether the server expects TLS")

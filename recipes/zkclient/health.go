@@ -81,9 +81,10 @@ type OperationResult string
 
 // The results of operations.
 const (
-	OperationOK      OperationResult = "ok"
-	OperationRefused OperationResult = "refused" // with an error, such as that there is no such node: often the answer that was looked for
-	OperationLost    OperationResult = "lost"    // the connection ended before the answer
+	OperationOK OperationResult = "ok"
+	// with an error, such as that there is no such node: often the answer that was looked for
+	OperationRefused OperationResult = "refused"
+	OperationLost    OperationResult = "lost" // the connection ended before the answer
 )
 
 // OperationResults returns all there are.
@@ -113,7 +114,9 @@ func (c *Client) tell(op zkwire.Op, sent, now Instant, result OperationResult) {
 
 // OperationNames returns the names of operations.
 func OperationNames() []string {
-	return []string{"acl", "check", "children", "create", "delete", "exists", "get", "multi", "other", "ping", "set", "sync"}
+	return []string{
+		"acl", "check", "children", "create", "delete", "exists", "get", "multi", "other", "ping", "set", "sync",
+	}
 }
 
 func operationName(op zkwire.Op) string {

@@ -39,7 +39,8 @@ const RefusalPoll = time.Second
 // IsRefusal reports whether Introduce has found out that the client must make no
 // nodes.
 func IsRefusal(err error) bool {
-	return IsUntrusted(err) || errors.As(err, new(*ListsError)) || errors.As(err, new(*AccessError)) || errors.As(err, new(*znode.RecordError))
+	return IsUntrusted(err) || errors.As(err, new(*ListsError)) || errors.As(err, new(*AccessError)) ||
+		errors.As(err, new(*znode.RecordError))
 }
 
 // Introduce makes sure, before the client makes its first node below the root, that
@@ -122,7 +123,8 @@ func (c *Client) learnIdentities(ctx context.Context, s *Session) (*standing, er
 	switch {
 	case !posted.named(), posted.has(c.self):
 	case !slices.Contains(posted.contenders, anyone):
-		return nil, &ListsError{Node: node, Why: fmt.Sprintf("%s is in none of the lists (%s); check that these are the right credentials, or let an operator add it and run lockkeeper init", c.self.named(), posted.known())}
+		return nil, &ListsError{Node: node, Why: fmt.Sprintf("%s is in none of the lists (%s); check that these are the "+
+			"right credentials, or let an operator add it and run lockkeeper init", c.self.named(), posted.known())}
 	case c.self != (aclID{}) && len(c.given.operators) == 0:
 		// The first client can have made them without knowing who this client is.
 		return nil, &ListsError{Node: node, Why: fmt.Sprintf("%s is in none of the lists (%s), "+
@@ -169,7 +171,9 @@ func (c *Client) disagreement(posted access) string {
 		if own == there {
 			there += ", with other passwords"
 		}
-		return fmt.Sprintf("it has other %s (%s) than this client was given (%s); leave zookeeper.operators, zookeeper.contenders and zookeeper.readers out here, or write what is there, or let an operator run lockkeeper init with the new lists",
+		return fmt.Sprintf(
+			"it has other %s (%s) than this client was given (%s); leave zookeeper.operators, zookeeper.contenders and "+
+				"zookeeper.readers out here, or write what is there, or let an operator run lockkeeper init with the new lists",
 			l.name, there, own)
 	}
 	return ""
@@ -208,10 +212,12 @@ func (c *Client) vouchIdentities(ctx context.Context, s *Session, node string, p
 		}
 		for _, e := range acl {
 			id := aclID{e.Scheme, e.ID}
-			if e.Perms&look.rights == 0 || slices.ContainsFunc(posted.operators, id.mayBe) || !posted.named() && c.self.mayBe(id) {
+			if e.Perms&look.rights == 0 || slices.ContainsFunc(posted.operators, id.mayBe) ||
+				!posted.named() && c.self.mayBe(id) {
 				continue
 			}
-			return &UntrustedError{Node: look.node, Entry: describeACL(e), Why: "who is none of the operators in " + node + ": what is there could be forged; let an operator take it from the ACL (lockkeeper doctor prints the command)"}
+			return &UntrustedError{Node: look.node, Entry: describeACL(e), Why: "who is none of the operators in " + node +
+				": what is there could be forged; let an operator take it from the ACL (lockkeeper doctor prints the command)"}
 		}
 	}
 	return nil
@@ -240,7 +246,8 @@ func (c *Client) explain(ctx context.Context, s *Session) (*standing, error) {
 		switch {
 		case id == anyone && e.Perms&makesNodes != 0:
 			return c.given, nil // open to all: that is reported elsewhere
-		case !id.proven(), c.self.mayBe(id), slices.ContainsFunc(slices.Concat(a.operators, a.contenders, a.readers), id.mayBe):
+		case !id.proven(), c.self.mayBe(id),
+			slices.ContainsFunc(slices.Concat(a.operators, a.contenders, a.readers), id.mayBe):
 			continue
 		}
 		if c.given.access.any() && e.Perms&makesNodes != 0 {
@@ -272,8 +279,9 @@ func (a access) missing(entry string) string {
 	if len(lacks) > 0 {
 		give += " (it has no " + strings.Join(lacks, ", ") + ")"
 	}
-	return fmt.Sprintf("its ACL has %s, who is in no list that this client knows: it could not tell overrides from forged ones, and others could not read what it makes; let an operator run lockkeeper init, which leaves the lists there for all clients, or %s",
-		entry, give)
+	return fmt.Sprintf("its ACL has %s, who is in no list that this client knows: "+
+		"it could not tell overrides from forged ones, and others could not read what it makes; "+
+		"let an operator run lockkeeper init, which leaves the lists there for all clients, or %s", entry, give)
 }
 
 // Identities returns who may do what below the root, as an operator has left it

@@ -30,7 +30,8 @@ func (a access) identities() []byte {
 		return list
 	}
 	return znode.Encode(identitiesRecord{
-		Format: znode.RecordFormat, Operators: texts(a.operators), Contenders: texts(a.contenders), Readers: texts(a.readers),
+		Format: znode.RecordFormat, Operators: texts(a.operators), Contenders: texts(a.contenders),
+		Readers: texts(a.readers),
 	})
 }
 
@@ -49,7 +50,10 @@ func decodeIdentities(data []byte) (a access, err error) {
 		texts []string
 		parse func(string) (aclID, error)
 		into  *[]aclID
-	}{{rec.Operators, parseOperator, &a.operators}, {rec.Contenders, parseContender, &a.contenders}, {rec.Readers, parseOperator, &a.readers}} {
+	}{
+		{rec.Operators, parseOperator, &a.operators}, {rec.Contenders, parseContender, &a.contenders},
+		{rec.Readers, parseOperator, &a.readers},
+	} {
 		for _, text := range list.texts {
 			id, err := list.parse(text)
 			if err != nil {

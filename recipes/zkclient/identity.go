@@ -72,7 +72,8 @@ func parseOperator(s string) (aclID, error) {
 		}
 	case "x509":
 		if !strings.Contains(id, "=") {
-			return aclID{}, fmt.Errorf("%q does not name the subject of a certificate, such as CN=ana,O=example; %s", s, instead)
+			return aclID{},
+				fmt.Errorf("%q does not name the subject of a certificate, such as CN=ana,O=example; %s", s, instead)
 		}
 	case "world", "ip", "auth":
 		return aclID{}, fmt.Errorf("%q names no single identity; %s", s, instead)
@@ -184,7 +185,8 @@ func (c *Client) unknownIdentity(err error) error {
 	isX509 := func(id aclID) bool { return id.scheme == "x509" }
 	switch {
 	case isX509(c.self):
-		return fmt.Errorf("the ZooKeeper servers do not know this client by its certificate; connect to their secureClientPort, or give a digest user (zookeeper.auth): %w", err)
+		return fmt.Errorf("the ZooKeeper servers do not know this client by its certificate; "+
+			"connect to their secureClientPort, or give a digest user (zookeeper.auth): %w", err)
 	case slices.ContainsFunc(c.who().operators, isX509):
 		return fmt.Errorf("the ZooKeeper servers authenticate no client by certificate; "+
 			"configure their secureClientPort, or take x509 from zookeeper.operators: %w", err)
@@ -206,8 +208,8 @@ func (e *IdentityError) Error() string {
 		return e.What + ": this client has no credentials, so no record could name it; " +
 			"give some (zookeeper.auth, or --zk-digest-file)"
 	}
-	return fmt.Sprintf("%s: %s is none of the operators (%s); use the credentials of one (zookeeper.auth, or --zk-digest-file), or add %[2]s to zookeeper.operators",
-		e.What, e.Identity, strings.Join(e.Operators, ", "))
+	return fmt.Sprintf("%s: %s is none of the operators (%s); use the credentials of one (zookeeper.auth, "+
+		"or --zk-digest-file), or add %[2]s to zookeeper.operators", e.What, e.Identity, strings.Join(e.Operators, ", "))
 }
 
 // KnowsOperator reports whether an identity, as records have it, such as

@@ -2,7 +2,8 @@ package zkclient
 
 import "github.com/go-zookeeper/zk"
 
-// What go-zookeeper calls the parts of ZooKeeper's protocol, for packages that are built on this one: they do not import it.
+// What go-zookeeper calls the parts of ZooKeeper's protocol, for packages that are built on this one: they do
+// not import it.
 type (
 	// Stat is what ZooKeeper knows of a node beside its data.
 	Stat = zk.Stat

@@ -104,7 +104,8 @@ func (l *link) header(h []byte, greeting bool) *Parcel {
 		l.s.acked(l, leaderReply{sent: request.at, answered: now, zxid: zxid}, request.op != zkwire.OpSync)
 	case xid == zkwire.XidAuth:
 		if code != zkwire.OK {
-			l.s.refused(fmt.Errorf("ZooKeeper refused the credentials (error %d); check the digest user and password", int32(code)))
+			l.s.refused(
+				fmt.Errorf("ZooKeeper refused the credentials (error %d); check the digest user and password", int32(code)))
 		}
 	}
 	return request.parcel

@@ -103,7 +103,8 @@ func (s *Session) ensureRoot(ctx context.Context) error {
 	}
 	for i := 1; i < len(c.root); i++ {
 		if c.root[i] == '/' {
-			if _, err := s.Create(ctx, c.root[:i], nil, 0); err != nil && !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoAuth) {
+			if _, err := s.Create(ctx, c.root[:i], nil, 0); err != nil && !errors.Is(err, zk.ErrNodeExists) &&
+				!errors.Is(err, zk.ErrNoAuth) {
 				return err
 			}
 		}
@@ -144,7 +145,8 @@ func (s *Session) Create(ctx context.Context, node string, data []byte, flags in
 		return "", err
 	}
 	created, err := call(ctx, s, func(c *zk.Conn) (string, error) {
-		if p := s.Post(zkwire.OpCreate, []any{&zk.CreateRequest{Path: node, Data: data, Acl: acl, Flags: flags}}, false); p != nil {
+		if p := s.Post(zkwire.OpCreate,
+			[]any{&zk.CreateRequest{Path: node, Data: data, Acl: acl, Flags: flags}}, false); p != nil {
 			r, err := p.reply(s)
 			if err != nil {
 				return "", err
@@ -163,7 +165,8 @@ func (s *Session) Set(ctx context.Context, path string, data []byte, version int
 		return nil, err
 	}
 	stat, err := call(ctx, s, func(c *zk.Conn) (*zk.Stat, error) {
-		if p := s.Post(zkwire.OpSetData, []any{&zk.SetDataRequest{Path: path, Data: data, Version: version}}, false); p != nil {
+		if p := s.Post(zkwire.OpSetData,
+			[]any{&zk.SetDataRequest{Path: path, Data: data, Version: version}}, false); p != nil {
 			r, err := p.reply(s)
 			if err != nil {
 				return nil, err
@@ -206,7 +209,9 @@ func checkPath(field, path string) error {
 }
 
 // CreateNamed creates a node with an ACL of its own, and returns its path.
-func (s *Session) CreateNamed(ctx context.Context, node string, data []byte, flags int32, acl []zk.ACL) (string, error) {
+func (s *Session) CreateNamed(
+	ctx context.Context, node string, data []byte, flags int32, acl []zk.ACL,
+) (string, error) {
 	if err := Fits(&zk.CreateRequest{Path: node, Data: data, Acl: acl}); err != nil {
 		return "", err
 	}

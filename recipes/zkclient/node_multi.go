@@ -27,7 +27,9 @@ func (s *Session) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, in
 }
 
 // concluded is what Multi makes of the reply to a transaction.
-func (s *Session) concluded(ops []any, sent Instant, r []zk.MultiResponse, err error) ([]zk.MultiResponse, int, error) {
+func (s *Session) concluded(
+	ops []any, sent Instant, r []zk.MultiResponse, err error,
+) ([]zk.MultiResponse, int, error) {
 	if err != nil {
 		failed := culprit(r, err)
 		if failed >= 0 {

@@ -26,7 +26,9 @@ func (s *Session) tellOutage(ready <-chan struct{}) {
 		s.mu.Lock()
 		err := s.lastErr
 		s.mu.Unlock()
-		attrs := []any{"servers", strings.Join(s.c.cfg.Servers, ","), "for", s.clock.now().Sub(began).Round(time.Millisecond)}
+		attrs := []any{
+			"servers", strings.Join(s.c.cfg.Servers, ","), "for", s.clock.now().Sub(began).Round(time.Millisecond),
+		}
 		if err != nil {
 			attrs = append(attrs, "error", err)
 		}

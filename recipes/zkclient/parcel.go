@@ -183,7 +183,8 @@ func (p *Parcel) read(r *zkwire.Decoder) bool {
 		case at == len(p.ops):
 			return false
 		case op == zkwire.OpError:
-		case op == opOf(p.ops[at]), op == zkwire.OpCreate2 && opOf(p.ops[at]) == zkwire.OpCreate: // so the creation of a container is answered
+		case op == opOf(p.ops[at]), op == zkwire.OpCreate2 && opOf(p.ops[at]) == zkwire.OpCreate:
+			// so the creation of a container is answered
 			done++
 		default:
 			return false

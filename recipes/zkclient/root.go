@@ -15,7 +15,8 @@ import (
 
 // rooms are the children of the root, in order.
 var rooms = []string{
-	"approvals", roomAudit, "clock", "emergency", "gc", "groups", RoomIdentities, "locks", roomOverrides, "requests", roomSeal, "ticks",
+	"approvals", roomAudit, "clock", "emergency", "gc", "groups", RoomIdentities, "locks", roomOverrides, "requests",
+	roomSeal, "ticks",
 }
 
 func (a access) rooms() []string {
@@ -181,7 +182,8 @@ func (k *initiation) identities(ctx context.Context) (*standing, error) {
 		st.posted = true
 		return &st, nil
 	case given.any():
-		return nil, &ListsError{Node: node, Why: fmt.Sprintf("it has contenders or readers (%s), and this client was given operators alone; give it all lists, or none to leave them as they are", posted.known())}
+		return nil, &ListsError{Node: node, Why: fmt.Sprintf("it has contenders or readers (%s), "+
+			"and this client was given operators alone; give it all lists, or none to leave them as they are", posted.known())}
 	}
 	st, err := c.learnIdentities(ctx, k.s)
 	if st == nil && err == nil {

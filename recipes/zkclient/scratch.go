@@ -37,7 +37,9 @@ func IsScratch(name string) bool {
 // granted twice.
 func (c *Client) Discard(ctx context.Context) error {
 	if !IsScratch(path.Base(c.root)) {
-		return &RequestError{Field: "root", Reason: c.root + " is not one of Config.Scratch; only such a root can be discarded"}
+		return &RequestError{
+			Field: "root", Reason: c.root + " is not one of Config.Scratch; only such a root can be discarded",
+		}
 	}
 	_, err := Promptly(ctx, c, func() (struct{}, error) {
 		return struct{}{}, c.Reading(ctx, func(s *Session) error { return s.deleteAll(ctx, c.root) })

@@ -158,7 +158,8 @@ func (s *Session) settle(epoch int) {
 	s.heartbeat(s.clock.now())
 	s.c.time.reconnected()
 	s.watches.reconnected()
-	s.c.log.Info("connected to ZooKeeper", "session", sessionName(id), "timeout", timeout, "after", wasDown.Round(time.Millisecond))
+	s.c.log.Info("connected to ZooKeeper", "session", sessionName(id), "timeout", timeout,
+		"after", wasDown.Round(time.Millisecond))
 }
 
 // lost takes the end of each connection. The call may be late: by then the next

@@ -38,9 +38,11 @@ func (s *Session) classify(err error) error {
 	var network net.Error
 	switch {
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrClosing), errors.Is(err, zk.ErrNoServer),
-		errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrSessionMoved), errors.Is(err, zk.ErrAPIError), errors.Is(err, zk.ErrShortBuffer), isUnknownSession(err),
+		errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrSessionMoved), errors.Is(err, zk.ErrAPIError),
+		errors.Is(err, zk.ErrShortBuffer), isUnknownSession(err),
 		errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.As(err, &network):
-		if !errors.Is(err, zk.ErrAPIError) && !errors.Is(err, zk.ErrShortBuffer) { // an answer, which the library cannot read
+		// an answer, which the library cannot read
+		if !errors.Is(err, zk.ErrAPIError) && !errors.Is(err, zk.ErrShortBuffer) {
 			s.note(err)
 		}
 		return fmt.Errorf("%w: %w", ErrAmbiguous, err)

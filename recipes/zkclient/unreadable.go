@@ -35,7 +35,10 @@ func LeftOut(err error, node, name string) (Unreadable, bool) {
 		return Unreadable{Path: cmp.Or(e.Node, node), Name: name, Reason: e.Reason()}, true
 	}
 	if e, ok := errors.AsType[*AccessError](err); ok {
-		return Unreadable{Path: cmp.Or(e.Node, node), Name: name, Reason: WhyDenied + "; an operator may change the ACL, see lockkeeper doctor"}, true
+		return Unreadable{
+			Path: cmp.Or(e.Node, node), Name: name,
+			Reason: WhyDenied + "; an operator may change the ACL, see lockkeeper doctor",
+		}, true
 	}
 	return Unreadable{}, false
 }

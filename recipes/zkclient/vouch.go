@@ -100,7 +100,8 @@ func (c *Client) VouchRoot(ctx context.Context, s *Session) (root []zk.ACL, err 
 			if is {
 				continue
 			}
-			why = "of which ZooKeeper shows no more to this client, and " + c.root + "/" + roomSeal + " does not say that it is one of zookeeper.operators; let an operator run lockkeeper init"
+			why = "of which ZooKeeper shows no more to this client, and " + c.root + "/" + roomSeal +
+				" does not say that it is one of zookeeper.operators; let an operator run lockkeeper init"
 		}
 		if why != "" {
 			return root, &UntrustedError{Node: c.root, Entry: describeACL(a), Why: why}
@@ -168,12 +169,14 @@ func (c *Client) stranger(id aclID, members []aclID, exact bool) string {
 		if !exact {
 			return ""
 		}
-		return "of which ZooKeeper shows no more to this client, so that it may be another user of that name; let an operator run lockkeeper init, which leaves the hashes there for all clients"
+		return "of which ZooKeeper shows no more to this client, so that it may be another user of that name; " +
+			"let an operator run lockkeeper init, which leaves the hashes there for all clients"
 	case c.identity == "" && len(c.who().operators) == 0:
 		return "which this client does not know: " +
 			"it has neither credentials nor operators (zookeeper.auth, zookeeper.operators)"
 	}
-	return "who is neither this client nor one of zookeeper.operators: add it there (" + id.String() + ") if it is one of yours, else take it from the ACL"
+	return "who is neither this client nor one of zookeeper.operators: add it there (" + id.String() +
+		") if it is one of yours, else take it from the ACL"
 }
 
 // mayBe reports whether two ids are of the same user, as far as can be seen.

@@ -93,7 +93,9 @@ func (s *Session) LookAtChildren(ctx context.Context, path string, w *Watcher) (
 }
 
 // lookWith reads, and arms the watch unless it stands already.
-func lookWith[T any](ctx context.Context, s *Session, key watchKey, w *Watcher, read, readAndWatch func(*zk.Conn) (T, error)) (T, error) {
+func lookWith[T any](
+	ctx context.Context, s *Session, key watchKey, w *Watcher, read, readAndWatch func(*zk.Conn) (T, error),
+) (T, error) {
 	t := &s.watches
 	t.mu.Lock()
 	t.entry(key).readers[w] = struct{}{}

@@ -67,7 +67,9 @@ func (s *Session) watchdog() {
 			s.end(fmt.Errorf("%w: the client library is stuck", ErrSessionOver))
 		}
 		if s.unwanted(now) {
-			s.end(fmt.Errorf("%w: given up, since the servers hang up on it: they have lost data, or have had no quorum for long", ErrSessionOver))
+			s.end(
+				fmt.Errorf("%w: given up, since the servers hang up on it: they have lost data, or have had no quorum for long",
+					ErrSessionOver))
 		}
 		step := seen.step
 		if now < end {
@@ -113,7 +115,8 @@ func (s *Session) checkUp(now Instant) checkup {
 		atRisk:  atRisk,
 		news:    news,
 		exposed: s.down || atRisk,
-		stuck:   s.id != 0 && now.Sub(s.lastAck) > long && now.Sub(s.downFrom) > long && (l == nil || now.Sub(l.born) > long),
+		stuck: s.id != 0 && now.Sub(s.lastAck) > long && now.Sub(s.downFrom) > long &&
+			(l == nil || now.Sub(l.born) > long),
 	}
 }
 
@@ -205,8 +208,8 @@ func (s *Session) TimeoutNow() time.Duration {
 	return s.timeout
 }
 
-// Check ends a tenant that does not certainly hold right now, with the time counted that the machine was suspended: a process
-// that was stopped for long may come here before its timers have noticed. It does not ask ZooKeeper.
+// Check ends a tenant that does not certainly hold right now, with the time counted that the machine was suspended: a
+// process that was stopped for long may come here before its timers have noticed. It does not ask ZooKeeper.
 func (s *Session) Check(t Tenant) {
 	now := s.clock.awake()
 	s.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
-// The part of ZooKeeper's protocol that parcels need: transactions, each of their operations by itself, and reads. It is what
-// go-zookeeper writes and reads, byte for byte.
+// The part of ZooKeeper's protocol that parcels need: transactions, each of their operations by itself, and
+// reads. It is what go-zookeeper writes and reads, byte for byte.
 
 // A NodeRead is the path of a node whose data or children are read, without a watch.
 type NodeRead string

@@ -93,8 +93,12 @@ func (c *calls) run(ctx context.Context, next func(ctx context.Context) (any, er
 }
 
 // InterceptWorkflow is called for each run.
-func (s *stage) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &stageWorkflow{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, calls: s.calls}
+func (s *stage) InterceptWorkflow(
+	_ workflow.Context, next interceptor.WorkflowInboundInterceptor,
+) interceptor.WorkflowInboundInterceptor {
+	return &stageWorkflow{
+		WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, calls: s.calls,
+	}
 }
 
 type stageWorkflow struct {
@@ -104,7 +108,9 @@ type stageWorkflow struct {
 
 // Init gets between the workflow and the SDK, next to the latter.
 func (w *stageWorkflow) Init(outbound interceptor.WorkflowOutboundInterceptor) error {
-	return w.Next.Init(&stageCommands{WorkflowOutboundInterceptorBase: interceptor.WorkflowOutboundInterceptorBase{Next: outbound}, calls: w.calls})
+	return w.Next.Init(&stageCommands{
+		WorkflowOutboundInterceptorBase: interceptor.WorkflowOutboundInterceptorBase{Next: outbound}, calls: w.calls,
+	})
 }
 
 type stageCommands struct {

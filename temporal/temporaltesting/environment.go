@@ -72,17 +72,22 @@ func quiet() *testsuite.WorkflowTestSuite {
 // SetUpActivities installs the plugin in an environment that is there already, such
 // as one of a suite, or that needs worker options of its own. It calls SetWorkerOptions, which
 // can be done once.
-func (l *Locks) SetUpActivities(env *testsuite.TestActivityEnvironment, o worker.Options, options ...temporal.PluginOption) {
+func (l *Locks) SetUpActivities(
+	env *testsuite.TestActivityEnvironment, o worker.Options, options ...temporal.PluginOption,
+) {
 	l.t.Helper()
 	o.Plugins = append(slices.Clip(o.Plugins), l.Plugin(options...), &backdrop{locks: l})
 	env.SetWorkerOptions(o)
 }
 
 // SetUpWorkflows does the same for workflows.
-func (l *Locks) SetUpWorkflows(env *testsuite.TestWorkflowEnvironment, o worker.Options, options ...temporal.PluginOption) {
+func (l *Locks) SetUpWorkflows(
+	env *testsuite.TestWorkflowEnvironment, o worker.Options, options ...temporal.PluginOption,
+) {
 	l.t.Helper()
 	s := newStage(l, env)
-	o.Plugins = append([]worker.Plugin{s}, append(slices.Clip(o.Plugins), l.Plugin(options...), &backdrop{locks: l, stage: s})...)
+	o.Plugins = append([]worker.Plugin{s},
+		append(slices.Clip(o.Plugins), l.Plugin(options...), &backdrop{locks: l, stage: s})...)
 	env.SetWorkerOptions(o)
 }
 
@@ -131,8 +136,12 @@ func (b *backdrop) ConfigureWorker(_ context.Context, o worker.PluginConfigureWo
 }
 
 // InterceptActivity is called for each attempt.
-func (b *backdrop) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
-	return &backdropActivity{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, backdrop: b}
+func (b *backdrop) InterceptActivity(
+	_ context.Context, next interceptor.ActivityInboundInterceptor,
+) interceptor.ActivityInboundInterceptor {
+	return &backdropActivity{
+		ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, backdrop: b,
+	}
 }
 
 type backdropActivity struct {

@@ -171,7 +171,8 @@ func (l *Locks) awaitOne(scope string, p phase, what string) (found lockguard.Su
 func (l *Locks) AwaitFree(scope string) {
 	l.t.Helper()
 	l.await(scope, fmt.Sprintf("the lock %q is free", scope), func() bool {
-		return len(l.tracker.ofLocked(scope, held))+len(l.tracker.ofLocked(scope, queued))+len(l.tracker.ofLocked(scope, asking)) == 0
+		return len(l.tracker.ofLocked(scope, held))+len(l.tracker.ofLocked(scope, queued))+
+			len(l.tracker.ofLocked(scope, asking)) == 0
 	})
 }
 
@@ -218,7 +219,9 @@ func (l *Locks) await(scope, what string, condition func() bool) {
 // settle waits until nothing is on its way.
 func (l *Locks) settle(scope string) {
 	l.t.Helper()
-	l.await(scope, fmt.Sprintf("all processes know who has the lock %q", scope), func() bool { return l.tracker.isSettledLocked(scope) })
+	l.await(scope, fmt.Sprintf("all processes know who has the lock %q", scope), func() bool {
+		return l.tracker.isSettledLocked(scope)
+	})
 }
 
 // story is all events, a line each.
@@ -226,8 +229,8 @@ func (l *Locks) story() string {
 	var b strings.Builder
 	for _, e := range l.Events("") {
 		about := e.Subject
-		fmt.Fprintf(&b, "%s %-20s %q by %q, priority %d, token %d", about.At.Format("15:04:05.000"), reflect.TypeOf(e.Notice).Name(),
-			about.Scope, about.Owner, about.Priority, about.Token)
+		fmt.Fprintf(&b, "%s %-20s %q by %q, priority %d, token %d", about.At.Format("15:04:05.000"),
+			reflect.TypeOf(e.Notice).Name(), about.Scope, about.Owner, about.Priority, about.Token)
 		switch e := e.Notice.(type) {
 		case lock.PreemptRequested:
 			fmt.Fprintf(&b, ": by %q", e.By.Owner)

@@ -18,7 +18,8 @@ const recordTimeout = time.Minute
 
 // A Historian is what Record needs of a client. client.Client is one.
 type Historian interface {
-	GetWorkflowHistory(ctx context.Context, workflowID, runID string, longPoll bool, filter enums.HistoryEventFilterType) client.HistoryEventIterator
+	GetWorkflowHistory(ctx context.Context, workflowID, runID string, longPoll bool,
+		filter enums.HistoryEventFilterType) client.HistoryEventIterator
 }
 
 // Record writes the history of the current run of a workflow into a file, for

@@ -73,7 +73,8 @@ func replay(histories fs.FS, file string, workflows []any, plugin worker.Plugin)
 	if why == nil {
 		return nil
 	}
-	return fmt.Errorf("history %s of workflow %s does not fit %s:\n%w", file, typeOf(recorded), r.where(recorded.Events), why)
+	return fmt.Errorf("history %s of workflow %s does not fit %s:\n%w",
+		file, typeOf(recorded), r.where(recorded.Events), why)
 }
 
 func read(histories fs.FS, file string) (*history.History, error) {
@@ -113,7 +114,8 @@ func (r replayer) replay(events []*history.HistoryEvent) (err error) {
 		}
 		once.RegisterWorkflow(w)
 	}
-	return once.ReplayWorkflowHistory(log.NewStructuredLogger(slog.New(slog.DiscardHandler)), &history.History{Events: events})
+	return once.ReplayWorkflowHistory(log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		&history.History{Events: events})
 }
 
 // where says from where on a history does not fit: the shortest part of it that
@@ -173,8 +175,9 @@ func command(e *history.HistoryEvent) (string, bool) {
 		return name + " " + e.GetMarkerRecordedEventAttributes().GetMarkerName(), true
 	case enums.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
 		return name + " " + e.GetSignalExternalWorkflowExecutionInitiatedEventAttributes().GetSignalName(), true
-	case enums.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED, enums.EVENT_TYPE_TIMER_CANCELED, enums.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES,
-		enums.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+	case enums.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED, enums.EVENT_TYPE_TIMER_CANCELED,
+		enums.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES, enums.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED,
+		enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
 		enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
 		enums.EVENT_TYPE_REQUEST_CANCEL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED, enums.EVENT_TYPE_NEXUS_OPERATION_SCHEDULED:
 		return name, true

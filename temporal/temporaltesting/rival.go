@@ -51,7 +51,8 @@ func (l *Locks) Preempt(requirement lockguard.Requirement) *Rival {
 	l.tracker.mu.Unlock()
 
 	r := l.enter(requirement)
-	l.await(scope, fmt.Sprintf("the holders of the lock %q are preempted for a request with priority %d", scope, requirement.Priority), func() bool {
+	l.await(scope, fmt.Sprintf("the holders of the lock %q are preempted for a request with priority %d",
+		scope, requirement.Priority), func() bool {
 		for _, h := range holders {
 			if l.tracker.requests[h.about.ID] == h && !h.asked {
 				return false
@@ -76,7 +77,10 @@ func (l *Locks) enter(requirement lockguard.Requirement) *Rival {
 		l.tracker.mu.Unlock()
 	}
 	ctx, end := context.WithCancel(l.ctx)
-	r := &Rival{locks: l, scope: requirement.Scope, ticket: l.rivals.Enqueue(ctx, requirement), let: make(chan struct{}), gone: make(chan struct{})}
+	r := &Rival{
+		locks: l, scope: requirement.Scope, ticket: l.rivals.Enqueue(ctx, requirement), let: make(chan struct{}),
+		gone: make(chan struct{}),
+	}
 	l.others.Go(func() {
 		defer close(r.gone)
 		defer end()
@@ -142,7 +146,8 @@ func (r *Rival) Release() {
 func (l *Locks) Lose(scope string) {
 	l.t.Helper()
 	token := l.AwaitHeld(scope).Token
-	_, err := l.client.Break(l.ctx, lock.BreakRequest{Scope: scope, Token: token, By: "test", Reason: "the test takes it away"})
+	_, err := l.client.Break(l.ctx,
+		lock.BreakRequest{Scope: scope, Token: token, By: "test", Reason: "the test takes it away"})
 	if err != nil {
 		l.t.Fatalf("temporaltesting: the lock %q is lost: %v; now: %s", scope, err, l.tracker.now(scope))
 	}

@@ -54,15 +54,21 @@ func (s *stage) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorke
 
 // StopWorker is called when the workflow is closed. What it still holds is given
 // away then, as on a server.
-func (s *stage) StopWorker(ctx context.Context, o worker.PluginStopWorkerOptions, next func(context.Context, worker.PluginStopWorkerOptions)) {
+func (s *stage) StopWorker(
+	ctx context.Context, o worker.PluginStopWorkerOptions, next func(context.Context, worker.PluginStopWorkerOptions),
+) {
 	s.closed.Store(true)
 	s.end()
 	next(ctx, o)
 }
 
 // InterceptActivity is called for each attempt.
-func (s *stage) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
-	return &stageActivity{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, stage: s}
+func (s *stage) InterceptActivity(
+	_ context.Context, next interceptor.ActivityInboundInterceptor,
+) interceptor.ActivityInboundInterceptor {
+	return &stageActivity{
+		ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, stage: s,
+	}
 }
 
 // stageActivity is around one attempt.
@@ -84,8 +90,12 @@ type stageOutbound[C any] struct {
 	activity *stageActivity
 }
 
-func newStageOutbound[C any](_ func(context.Context) C, a *stageActivity, next interceptor.ActivityOutboundInterceptor) *stageOutbound[C] {
-	return &stageOutbound[C]{ActivityOutboundInterceptorBase: interceptor.ActivityOutboundInterceptorBase{Next: next}, activity: a}
+func newStageOutbound[C any](
+	_ func(context.Context) C, a *stageActivity, next interceptor.ActivityOutboundInterceptor,
+) *stageOutbound[C] {
+	return &stageOutbound[C]{
+		ActivityOutboundInterceptorBase: interceptor.ActivityOutboundInterceptorBase{Next: next}, activity: a,
+	}
 }
 
 // GetClient returns the stage to keepers.
@@ -121,8 +131,8 @@ func (a *stageActivity) ExecuteActivity(ctx context.Context, in *interceptor.Exe
 	return a.stage.calls.run(ctx, func(ctx context.Context) (any, error) { return a.Next.ExecuteActivity(ctx, in) })
 }
 
-// input is what the stage has to know of the inputs of WithLock's activities. The members of the one that releases begin
-// with a capital, which is the same when JSON is read.
+// input is what the stage has to know of the inputs of WithLock's activities. The members of the one that
+// releases begin with a capital, which is the same when JSON is read.
 type input struct {
 	Name        string                `json:"name"`
 	Requirement lockguard.Requirement `json:"requirement"`
@@ -158,7 +168,8 @@ func (a *stageActivity) keep(ctx context.Context, in *interceptor.ExecuteActivit
 	s, t := a.stage, a.stage.locks.tracker
 	k := &keeper{
 		name: i.Name, scope: i.Requirement.Scope, task: activity.GetInfo(ctx).TaskToken,
-		polite: i.Requirement.NeverPreempts || isTry(i.Requirement), delta: priority.Level(max(i.Requirement.PreemptDelta, 1)),
+		polite: i.Requirement.NeverPreempts || isTry(i.Requirement),
+		delta:  priority.Level(max(i.Requirement.PreemptDelta, 1)),
 	}
 	a.keeper = k
 	t.mu.Lock()

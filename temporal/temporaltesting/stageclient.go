@@ -87,10 +87,14 @@ func (c *stageClient) CompleteActivity(_ context.Context, token []byte, result a
 }
 
 // DescribeWorkflowExecution says whether the workflow is closed.
-func (c *stageClient) DescribeWorkflowExecution(context.Context, string, string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+func (c *stageClient) DescribeWorkflowExecution(
+	context.Context, string, string,
+) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	status := enums.WORKFLOW_EXECUTION_STATUS_RUNNING
 	if c.stage.closed.Load() {
 		status = enums.WORKFLOW_EXECUTION_STATUS_COMPLETED
 	}
-	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: status}}, nil
+	return &workflowservice.DescribeWorkflowExecutionResponse{
+		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: status},
+	}, nil
 }

@@ -54,7 +54,10 @@ type tracker struct {
 }
 
 func newTracker() *tracker {
-	return &tracker{patience: patience, requests: make(map[string]*request), keepers: make(map[string]*keeper), changed: make(chan struct{}), protected: make(map[string]bool)}
+	return &tracker{
+		patience: patience, requests: make(map[string]*request), keepers: make(map[string]*keeper),
+		changed: make(chan struct{}), protected: make(map[string]bool),
+	}
 }
 
 func (t *tracker) changedLocked() {
@@ -154,7 +157,8 @@ func (t *tracker) now(scope string) string {
 // isSettledLocked reports whether nothing is on its way: every request that can
 // have the lock has it, and workflows know what they have.
 func (t *tracker) isSettledLocked(scope string) bool {
-	if len(t.ofLocked(scope, asking)) > 0 || len(t.ofLocked(scope, queued)) > 0 && len(t.ofLocked(scope, held)) == 0 && !t.isDelayedLocked(scope) {
+	if len(t.ofLocked(scope, asking)) > 0 ||
+		len(t.ofLocked(scope, queued)) > 0 && len(t.ofLocked(scope, held)) == 0 && !t.isDelayedLocked(scope) {
 		return false
 	}
 	for _, k := range t.keepers {

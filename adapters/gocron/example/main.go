@@ -65,7 +65,8 @@ func serve(ctx context.Context, zk string, out io.Writer) (err error) {
 	}
 
 	// A task whose context is the lock.
-	report := lockkeeper.Task(guard, lockguard.Requirement{Scope: "shop/report", Terms: priority.Terms{CleanupTimeout: 10 * time.Second}},
+	report := lockkeeper.Task(guard,
+		lockguard.Requirement{Scope: "shop/report", Terms: priority.Terms{CleanupTimeout: 10 * time.Second}},
 		func(ctx context.Context) error {
 			hold, _ := lockguard.FromContext(ctx)
 			_, _ = fmt.Fprintf(out, "writing the report, token %d\n", hold.Token())
@@ -77,7 +78,8 @@ func serve(ctx context.Context, zk string, out io.Writer) (err error) {
 			}
 		},
 		func(context.Context) error { _, err := fmt.Fprintln(out, "half a report removed"); return err })
-	if _, err := s.NewJob(gocron.DurationJob(time.Second), gocron.NewTask(report), gocron.WithName("report")); err != nil {
+	if _, err := s.NewJob(gocron.DurationJob(time.Second), gocron.NewTask(report),
+		gocron.WithName("report")); err != nil {
 		return err
 	}
 	s.Start()

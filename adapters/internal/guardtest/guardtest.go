@@ -36,7 +36,8 @@ func New(t *testing.T, zk *zktest.Server, name string) *lockguard.Guard {
 // Preempt takes the lock "s" for a moment, from any holder.
 func Preempt(t *testing.T, guard *lockguard.Guard) {
 	t.Helper()
-	require.NoError(t, guard.Do(t.Context(), lockguard.Requirement{Scope: "s", Terms: priority.Terms{Priority: 9}}, func(context.Context) error { return nil }))
+	require.NoError(t, guard.Do(t.Context(), lockguard.Requirement{Scope: "s", Terms: priority.Terms{Priority: 9}},
+		func(context.Context) error { return nil }))
 }
 
 // Errors are collected from several goroutines.

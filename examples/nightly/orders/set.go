@@ -36,7 +36,8 @@ func Open(dir string) *Set { return &Set{dir: dir} }
 func Create(dir string) (*Set, error) {
 	s := &Set{dir: dir}
 	if entries, err := os.ReadDir(dir); len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("create the data set: %w", cmp.Or(err, fmt.Errorf("%s is not empty; name a new directory", dir)))
+		return nil,
+			fmt.Errorf("create the data set: %w", cmp.Or(err, fmt.Errorf("%s is not empty; name a new directory", dir)))
 	}
 	for _, name := range []string{dataDir, backupsDir} {
 		if err := os.MkdirAll(s.path(name), 0o755); err != nil {

@@ -144,7 +144,8 @@ func (c *contents) checkJournal(data []byte, m manifest) []Record {
 	var last entry
 	for _, e := range entries {
 		if e.Generation != last.Generation+1 {
-			c.add("%s: generation %d of %s comes after generation %d of %s", journalName, e.Generation, e.Job, last.Generation, last.Job)
+			c.add("%s: generation %d of %s comes after generation %d of %s",
+				journalName, e.Generation, e.Job, last.Generation, last.Job)
 		}
 		if e.Token < last.Token {
 			c.add("%s: token %d of %s comes after token %d of %s", journalName, e.Token, e.Job, last.Token, last.Job)
@@ -179,7 +180,8 @@ func (c *contents) checkOrders(found map[int]Record, want []Record) {
 		case f.Version < w.Version:
 			c.add("order %06d has lost a correction: it costs %d and should cost %d", w.Order, f.Cents, w.Cents)
 		case f != w:
-			c.add("order %06d costs %d (version %d) and should cost %d (version %d)", w.Order, f.Cents, f.Version, w.Cents, w.Version)
+			c.add("order %06d costs %d (version %d) and should cost %d (version %d)",
+				w.Order, f.Cents, f.Version, w.Cents, w.Version)
 		}
 	}
 	if len(missing) > 0 {

@@ -11,8 +11,8 @@ import (
 // logLines is how many lines of a log are printed at most: the last ones.
 const logLines = 200
 
-// History is what happened in a test, in order and with the time since its start. It is printed when the test fails. Its
-// methods may be called from any goroutine.
+// History is what happened in a test, in order and with the time since its start. It is printed when the test
+// fails. Its methods may be called from any goroutine.
 type History struct {
 	start time.Time
 	mu    sync.Mutex

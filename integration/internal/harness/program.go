@@ -36,7 +36,8 @@ func Build(dir string) (path string, err error) {
 // BuildArgs are the arguments of a go command that builds a program like the tests.
 func BuildArgs(path string) []string {
 	args := []string{"build", "-o", path}
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+	if info, ok := debug.ReadBuildInfo(); ok &&
+		slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		args = append(args, "-race")
 	}
 	return args

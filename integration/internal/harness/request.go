@@ -64,7 +64,9 @@ func (f *Fixture) Acquire(l *lock.PriorityLock, owner string, options ...Option)
 }
 
 // Start is Acquire with another function that acquires, such as Join.
-func (f *Fixture) Start(owner string, acquire func(context.Context, lock.Request) (*lock.Grant, error), options ...Option) *Request {
+func (f *Fixture) Start(
+	owner string, acquire func(context.Context, lock.Request) (*lock.Grant, error), options ...Option,
+) *Request {
 	f.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Request{Notices: NewNotices[lock.Notice](f.History, owner), Owner: owner, f: f, cancel: cancel}

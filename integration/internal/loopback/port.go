@@ -1,10 +1,10 @@
 // Package loopback reserves TCP ports on 127.0.0.1 for servers that are started, stopped and started again.
 //
-// A port found by listening on :0 and closing again may be taken by another process before its user binds it, and again each
-// time the user is down: outgoing connections draw from the same range. A Port therefore stays bound, without
-// listening, for as long as it is reserved: the system gives it to no other process, connections to it are refused,
-// and a server that sets SO_REUSEADDR (Go's and Java's do) can still listen on it. Linux only; elsewhere the port is
-// merely likely to be free.
+// A port found by listening on :0 and closing again may be taken by another process before its user binds it,
+// and again each time the user is down: outgoing connections draw from the same range. A Port therefore stays
+// bound, without listening, for as long as it is reserved: the system gives it to no other process,
+// connections to it are refused, and a server that sets SO_REUSEADDR (Go's and Java's do) can still listen on
+// it. Linux only; elsewhere the port is merely likely to be free.
 package loopback
 
 import (

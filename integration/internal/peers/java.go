@@ -99,17 +99,23 @@ func findCurator() ([]string, error) {
 			return nil, err
 		}
 		if !strings.Contains(strings.Join(jars, "\n"), "curator-recipes") {
-			return nil, fmt.Errorf("CURATOR_HOME=%s holds no curator-recipes-<version>.jar: put the jars of Curator's recipes, framework and "+
-				"client there, with guava, slf4j-api, jackson-core and jackson-databind, or unset it to use Debian's package", home)
+			return nil, fmt.Errorf(
+				"CURATOR_HOME=%s holds no curator-recipes-<version>.jar: put the jars of Curator's recipes, framework and "+
+					"client there, with guava, slf4j-api, jackson-core and jackson-databind, or unset it to use Debian's package",
+				home)
 		}
 		return jars, nil
 	}
 	var jars []string
-	for _, name := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "jackson-core", "jackson-databind"} {
+	for _, name := range []string{
+		"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "jackson-core",
+		"jackson-databind",
+	} {
 		jar := filepath.Join(debianJars, name+".jar")
 		if _, err := os.Stat(jar); err != nil {
 			return nil, fmt.Errorf("no Curator here: run `make setup`, which installs Debian's libcurator-recipes-java; "+
-				"on other systems set CURATOR_HOME to a directory with the jars of Curator 5.4 or later and of what it needs: %w", err)
+				"on other systems set CURATOR_HOME to a directory with the jars of Curator 5.4 or later and of what it needs: %w",
+				err)
 		}
 		jars = append(jars, jar)
 	}

@@ -21,8 +21,8 @@ type Process struct {
 	exited chan struct{}
 }
 
-// Start starts a program, which dies with the calling process, however that ends, where the system can do that (Linux). It
-// does not hear the terminal's interrupt. Each of the functions is called with its PID when it has ended.
+// Start starts a program, which dies with the calling process, however that ends, where the system can do that
+// (Linux). It does not hear the terminal's interrupt. Each of the functions is called with its PID when it has ended.
 func Start(cmd *exec.Cmd, ended ...func(pid int)) (*Process, error) {
 	cmd.SysProcAttr = attributes()
 	p := &Process{exited: make(chan struct{})}
@@ -95,8 +95,8 @@ func (p *Process) Terminate(timeout time.Duration) error {
 	}
 }
 
-// Pause stops the process from running and returns when the kernel reports it stopped. It returns ErrEnded when there is
-// nothing to stop.
+// Pause stops the process from running and returns when the kernel reports it stopped. It returns ErrEnded
+// when there is nothing to stop.
 func (p *Process) Pause(ctx context.Context) error {
 	if !p.Alive() {
 		return ErrEnded

@@ -182,7 +182,9 @@ type traceService struct {
 }
 
 // Export takes spans.
-func (s traceService) Export(_ context.Context, in *spans.ExportTraceServiceRequest) (*spans.ExportTraceServiceResponse, error) {
+func (s traceService) Export(
+	_ context.Context, in *spans.ExportTraceServiceRequest,
+) (*spans.ExportTraceServiceResponse, error) {
 	r := s.receiver
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,8 +202,9 @@ func (s traceService) Export(_ context.Context, in *spans.ExportTraceServiceRequ
 
 func readSpan(in *trace.Span, from map[string]string) Span {
 	s := Span{
-		Trace: hex.EncodeToString(in.GetTraceId()), ID: hex.EncodeToString(in.GetSpanId()), Parent: hex.EncodeToString(in.GetParentSpanId()),
-		Name: in.GetName(), Instance: from["service.instance.id"], Service: from["service.name"],
+		Trace: hex.EncodeToString(in.GetTraceId()), ID: hex.EncodeToString(in.GetSpanId()),
+		Parent: hex.EncodeToString(in.GetParentSpanId()),
+		Name:   in.GetName(), Instance: from["service.instance.id"], Service: from["service.name"],
 		Begin: time.Unix(0, int64(in.GetStartTimeUnixNano())), End: time.Unix(0, int64(in.GetEndTimeUnixNano())),
 		Attributes: read(in.GetAttributes()), Failed: in.GetStatus().GetCode() == trace.Status_STATUS_CODE_ERROR,
 	}
@@ -210,7 +213,8 @@ func readSpan(in *trace.Span, from map[string]string) Span {
 	}
 	for _, l := range in.GetLinks() {
 		s.Links = append(s.Links, Link{
-			Trace: hex.EncodeToString(l.GetTraceId()), ID: hex.EncodeToString(l.GetSpanId()), Role: read(l.GetAttributes())["lockkeeper.link.role"],
+			Trace: hex.EncodeToString(l.GetTraceId()), ID: hex.EncodeToString(l.GetSpanId()),
+			Role: read(l.GetAttributes())["lockkeeper.link.role"],
 		})
 	}
 	return s
@@ -223,7 +227,9 @@ type logService struct {
 }
 
 // Export takes lines of logs.
-func (s logService) Export(_ context.Context, in *logs.ExportLogsServiceRequest) (*logs.ExportLogsServiceResponse, error) {
+func (s logService) Export(
+	_ context.Context, in *logs.ExportLogsServiceRequest,
+) (*logs.ExportLogsServiceResponse, error) {
 	r := s.receiver
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,8 +239,9 @@ func (s logService) Export(_ context.Context, in *logs.ExportLogsServiceRequest)
 		for _, scope := range resource.GetScopeLogs() {
 			for _, line := range scope.GetLogRecords() {
 				r.logs = append(r.logs, Record{
-					Body: line.GetBody().GetStringValue(), Instance: from["service.instance.id"], Attributes: read(line.GetAttributes()),
-					Trace: hex.EncodeToString(line.GetTraceId()), Span: hex.EncodeToString(line.GetSpanId()),
+					Body: line.GetBody().GetStringValue(), Instance: from["service.instance.id"],
+					Attributes: read(line.GetAttributes()),
+					Trace:      hex.EncodeToString(line.GetTraceId()), Span: hex.EncodeToString(line.GetSpanId()),
 				})
 			}
 		}
@@ -249,7 +256,9 @@ type metricService struct {
 }
 
 // Export takes metrics.
-func (s metricService) Export(_ context.Context, in *metrics.ExportMetricsServiceRequest) (*metrics.ExportMetricsServiceResponse, error) {
+func (s metricService) Export(
+	_ context.Context, in *metrics.ExportMetricsServiceRequest,
+) (*metrics.ExportMetricsServiceResponse, error) {
 	r := s.receiver
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,8 +270,10 @@ func (s metricService) Export(_ context.Context, in *metrics.ExportMetricsServic
 				all := arrived[m.GetName()]
 				for _, point := range m.GetHistogram().GetDataPoints() {
 					all = append(all, Point{
-						Attributes: read(point.GetAttributes()), Count: point.GetCount(), Since: time.Unix(0, int64(point.GetStartTimeUnixNano())),
-						Cumulative: m.GetHistogram().GetAggregationTemporality() == measured.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE,
+						Attributes: read(point.GetAttributes()), Count: point.GetCount(), Since: time.Unix(0,
+							int64(point.GetStartTimeUnixNano())),
+						Cumulative: m.GetHistogram().GetAggregationTemporality() ==
+							measured.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE,
 					})
 				}
 				arrived[m.GetName()] = all

@@ -52,7 +52,9 @@ func play(ctx context.Context, args []string) error {
 
 // drive runs the comparison.
 func drive(ctx context.Context, args []string) (err error) {
-	o := peers.Options{Session: 10 * time.Second, FailoverSession: 4 * time.Second, Hang: 30 * time.Second, Log: os.Stderr}
+	o := peers.Options{
+		Session: 10 * time.Second, FailoverSession: 4 * time.Second, Hang: 30 * time.Second, Log: os.Stderr,
+	}
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
 	var kinds []string
 	for _, k := range peers.Kinds() {
@@ -68,7 +70,8 @@ func drive(ctx context.Context, args []string) (err error) {
 	flags.IntVar(&o.Rounds, "rounds", 5, "how often each has its turn")
 	flags.DurationVar(&o.Turn, "turn", time.Second, "how long a turn takes")
 	flags.DurationVar(&o.WarmUp, "warm-up", 600*time.Millisecond, "how long one takes that is not measured")
-	flags.DurationVar(&o.QueuePatience, "queue-patience", 90*time.Second, "how long waiters may take to stand in the queue")
+	flags.DurationVar(&o.QueuePatience, "queue-patience", 90*time.Second,
+		"how long waiters may take to stand in the queue")
 	queues := flags.String("queues", "10,100,1000,3000,10000", "how many wait, where that is measured")
 	source := flags.String("source", ".", "the directory of the module, with the contestants in Java and Python")
 	markdown := flags.String("markdown", "", "a file for the tables, as Markdown")

@@ -51,7 +51,10 @@ func (a arguments) play(ctx context.Context, turn Turn) (Result, error) {
 			return Result{}, err
 		}
 	}
-	r := Result{Cycles: turn.Count, Seconds: time.Since(start).Seconds(), CPUMillis: millis(processor() - before), Series: map[string]Spread{}}
+	r := Result{
+		Cycles: turn.Count, Seconds: time.Since(start).Seconds(), CPUMillis: millis(processor() - before),
+		Series: map[string]Spread{},
+	}
 	for name, all := range m.series {
 		r.Series[name] = spread(all)
 	}
@@ -93,11 +96,13 @@ func (m *meeting) once(ctx context.Context) error {
 		return err
 	}
 	told := make(chan time.Time, 1)
-	held, err := victim.Acquire(ctx, lock.Request{Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n lock.Notice) {
-		if _, ok := n.(lock.PreemptRequested); ok {
-			told <- time.Now()
-		}
-	}})
+	held, err := victim.Acquire(ctx, lock.Request{
+		Terms: priority.Terms{CleanupTimeout: time.Minute}, Notify: func(n lock.Notice) {
+			if _, ok := n.(lock.PreemptRequested); ok {
+				told <- time.Now()
+			}
+		},
+	})
 	if err != nil {
 		return err
 	}

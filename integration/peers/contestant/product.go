@@ -37,8 +37,8 @@ func connect(ctx context.Context, o Options, client, localQueue int) (*lock.Clie
 	return c, c.Ready(ctx)
 }
 
-// clientConfig is the one place that says how a client is made: with defaults, but for what all contestants have alike, and
-// what the name of the work says.
+// clientConfig is the one place that says how a client is made: with defaults, but for what all contestants
+// have alike, and what the name of the work says.
 func clientConfig(o Options, client, localQueue int) lock.Config {
 	return lock.Config{
 		Servers: []string{o.server(client)}, SessionTimeout: o.Session, ConnectTimeout: time.Minute, LocalQueue: localQueue,

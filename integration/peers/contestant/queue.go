@@ -24,7 +24,9 @@ type queue struct {
 
 // newQueue sends the workers into the queue and returns at once.
 func newQueue(ctx context.Context, h house, turn Turn) (*queue, error) {
-	q := &queue{turns: make(chan struct{}, len(turn.Locks)), moved: make(chan struct{}, len(turn.Locks)), start: time.Now()}
+	q := &queue{
+		turns: make(chan struct{}, len(turn.Locks)), moved: make(chan struct{}, len(turn.Locks)), start: time.Now(),
+	}
 	clients := cmp.Or(turn.Clients, 1)
 	for i := range turn.Locks {
 		enter, err := h.door(ctx, i, i%clients, turn)

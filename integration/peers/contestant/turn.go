@@ -20,7 +20,8 @@ type Turn struct {
 	// Permits is how many may be inside at a time, for semaphores.
 	Permits int `json:"permits,omitempty"`
 
-	// LocalQueue asks ours for clients that pass the lock on inside so often in a row ([lock.Config]); others have no such thing.
+	// LocalQueue asks ours for clients that pass the lock on inside so often in a row ([lock.Config]); others
+	// have no such thing.
 	LocalQueue int `json:"local_queue,omitempty"`
 
 	// Shared asks for the lock in shared mode.
@@ -55,8 +56,8 @@ type Result struct {
 	// Seconds is how long that took.
 	Seconds float64 `json:"seconds"`
 
-	// P50Micros and P99Micros are of the time that acquire and release took together, the work left out; of hand-overs, the
-	// time from the call that releases to the return of the call that acquires.
+	// P50Micros and P99Micros are of the time that acquire and release took together, the work left out; of
+	// hand-overs, the time from the call that releases to the return of the call that acquires.
 	P50Micros float64 `json:"p50_us"`
 	P99Micros float64 `json:"p99_us"`
 

@@ -70,7 +70,8 @@ var licenceFile = regexp.MustCompile(`(?i)^(LICEN[CS]E|COPYING|NOTICE|PATENTS)([
 // write writes the texts, one module after the other.
 func write(w io.Writer, all []module) error {
 	var problems []error
-	if _, err := fmt.Fprintf(w, "Lockkeeper is under the Apache License 2.0 (LICENSE). Linked into it are:\n"); err != nil {
+	if _, err := fmt.Fprintf(w,
+		"Lockkeeper is under the Apache License 2.0 (LICENSE). Linked into it are:\n"); err != nil {
 		return err
 	}
 	for _, m := range all {
@@ -88,7 +89,8 @@ func write(w io.Writer, all []module) error {
 
 // withoutFile are modules that have no file about their licence, each with what is known.
 var withoutFile = map[string]string{
-	"github.com/nexus-rpc/nexus-proto-annotations": "This module has no file with a licence. Its authors are those of go.temporal.io/api,\n" +
+	"github.com/nexus-rpc/nexus-proto-annotations": "This module has no file with a licence. " +
+		"Its authors are those of go.temporal.io/api,\n" +
 		"which needs it, and is under the MIT License below.\n",
 }
 
@@ -118,7 +120,8 @@ func (m module) licence() (string, error) {
 	case len(texts) == 0:
 		return "", fmt.Errorf("%s %s has no file LICENSE; find out what may be done with it", m.path, m.version)
 	case !known:
-		return "", fmt.Errorf("%s %s has a licence of a kind that is not known here; read it, and add its kind", m.path, m.version)
+		return "",
+			fmt.Errorf("%s %s has a licence of a kind that is not known here; read it, and add its kind", m.path, m.version)
 	}
 	return strings.Join(texts, "\n"), nil
 }
@@ -128,7 +131,8 @@ var kinds = []struct{ name, words string }{
 	{"Apache-2.0", "Apache License Version 2.0, January 2004"},
 	{"MIT", "Permission is hereby granted, free of charge, to any person obtaining a copy"},
 	{"BSD", "Redistribution and use in source and binary forms, with or without modification, are permitted"},
-	{"ISC", "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is hereby granted"},
+	{"ISC", "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is " +
+		"hereby granted"},
 }
 
 // kindOf returns the kind of a licence, "" for one that is not known.

@@ -43,7 +43,8 @@ func All() []Bug { //nolint:funlen // a table: one entry for each bug
 		{
 			Name:   "readers-hand-over-without-version",
 			Places: 1,
-			What:   "T4 of a shared holder does not check the version of G: a reader that came in meanwhile is forgotten, and believes that it holds",
+			What: "T4 of a shared holder does not check the version of G: a reader that came in meanwhile is forgotten, " +
+				"and believes that it holds",
 		},
 		{
 			Name:   "one-reader-evicted",
@@ -64,7 +65,8 @@ func All() []Bug { //nolint:funlen // a table: one entry for each bug
 		{
 			Name:   "answer-is-a-touch",
 			Places: 1,
-			What:   "the deadline of the session counts from the last answer through the leader, of which a follower may not have told the leader",
+			What: "the deadline of the session counts from the last answer through the leader, " +
+				"of which a follower may not have told the leader",
 			// A tick as long as the session allows, and holds that last to the end of their session.
 			Quiet:   true,
 			Tempo:   10,
@@ -81,7 +83,8 @@ func All() []Bug { //nolint:funlen // a table: one entry for each bug
 		{
 			Name:   "token-of-the-place",
 			Places: 2,
-			What:   "the token is that of the place in the queue, as a sequence number is, and not of the grant: a more important request came later",
+			What: "the token is that of the place in the queue, as a sequence number is, and not of the grant: " +
+				"a more important request came later",
 		},
 		{
 			Name:   "dead-waiter-goes-on",
@@ -91,7 +94,10 @@ func All() []Bug { //nolint:funlen // a table: one entry for each bug
 			// Without the node in those transactions alone nothing follows: requests
 			// are never sent in another session than they were made for.
 			Quiet: true,
-			Kinds: []nemesis.Kind{nemesis.LinkBlackhole, nemesis.LinkMute, nemesis.LinkHalfOpen, nemesis.SessionExpire, nemesis.SessionsExpire, nemesis.ClientKill},
+			Kinds: []nemesis.Kind{
+				nemesis.LinkBlackhole, nemesis.LinkMute, nemesis.LinkHalfOpen, nemesis.SessionExpire, nemesis.SessionsExpire,
+				nemesis.ClientKill,
+			},
 			Extra: `
 // mark writes the own node apart.
 func (p *place) mark(ctx context.Context, r []zkclient.MultiResponse) []zkclient.MultiResponse {
@@ -130,9 +136,10 @@ func (p *place) formerPosition(children []child, holding func(child) bool) (pos 
 		{
 			Name:   "grant-of-another-session",
 			Places: 1,
-			What:   "a grant is not lost with the session under which it was made: its holder believes in it on while the client has the next one",
-			Quiet:  true,
-			Kinds:  []nemesis.Kind{nemesis.SessionExpire, nemesis.SessionsExpire},
+			What: "a grant is not lost with the session under which it was made: " +
+				"its holder believes in it on while the client has the next one",
+			Quiet: true,
+			Kinds: []nemesis.Kind{nemesis.SessionExpire, nemesis.SessionsExpire},
 		},
 		{
 			Name:   "queue-without-priority",
@@ -142,7 +149,8 @@ func (p *place) formerPosition(children []child, holding func(child) bool) (pos 
 		{
 			Name:   "late-creates-stay",
 			Places: 1,
-			What:   "a node whose creation was acknowledged after its caller had given up is not deleted: no client knows of it, and it keeps the lock for as long as the session lives",
+			What: "a node whose creation was acknowledged after its caller had given up is not deleted: " +
+				"no client knows of it, and it keeps the lock for as long as the session lives",
 			// The create arrives, its reply does not, and the connection is not back before
 			// the caller has given up.
 			Kinds: []nemesis.Kind{nemesis.LinkMute, nemesis.LinkMute, nemesis.LinkStall, nemesis.ReplyDrop},

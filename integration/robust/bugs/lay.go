@@ -84,7 +84,9 @@ func plant(b Bug) (changed map[string]string, err error) {
 		}
 	}
 	if places != b.Places {
-		return nil, fmt.Errorf("the product has %d markers of bug %s, and should have %d: see package integration/robust/bugs", places, b.Name, b.Places)
+		return nil,
+			fmt.Errorf("the product has %d markers of bug %s, and should have %d: see package integration/robust/bugs",
+				places, b.Name, b.Places)
 	}
 	return changed, nil
 }

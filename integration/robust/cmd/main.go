@@ -68,7 +68,8 @@ func settings(flags *flag.FlagSet) *robust.Options {
 		return nil
 	})
 	flags.DurationVar(&o.Session, "session", 3*time.Second, "session timeout of the clients")
-	flags.DurationVar(&o.Margin, "margin", 0, "how long before the end of a session its holds end (default a twelfth of the session)")
+	flags.DurationVar(&o.Margin, "margin", 0,
+		"how long before the end of a session its holds end (default a twelfth of the session)")
 	flags.DurationVar(&o.Tick, "tick", 500*time.Millisecond, "ZooKeeper's tick; a session lasts from 2 to 20")
 	return o
 }
@@ -78,7 +79,8 @@ func storm(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("run", flag.ExitOnError)
 	o := settings(flags)
 	flags.DurationVar(&o.Duration, "duration", 10*time.Minute, "for how long faults are made")
-	flags.IntVar(&o.Calm, "calm", 10, "percentage of requests that no other outranks, with a long lease: more holds last until their session ends")
+	flags.IntVar(&o.Calm, "calm", 10,
+		"percentage of requests that no other outranks, with a long lease: more holds last until their session ends")
 	out := flags.String("out", ".", "where the report goes, and the history of what was violated")
 	race := flags.Bool("race", true, "build the clients with the race detector")
 	if err := flags.Parse(args); err != nil {

@@ -85,7 +85,8 @@ const (
 	Slow    Kind = "slow"    // of no process: a server was slow to answer, from From to At
 	Skewed  Kind = "skewed"  // of no process: the servers' wall clocks disagreed, from From to At
 	Silent  Kind = "silent"  // it sent nothing to any server that gives a lock or a session up, from From to At
-	Faulty  Kind = "faulty"  // there was any fault of it or of its network, from From to At; without a Client: of the servers
+	// there was any fault of it or of its network, from From to At; without a Client: of the servers
+	Faulty Kind = "faulty"
 )
 
 // Answers are how a call can end, as the type of its error tells.

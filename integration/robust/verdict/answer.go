@@ -26,7 +26,8 @@ func (c *chronicle) answers(end time.Duration) (found []Violation) {
 			continue
 		}
 		fail := func(at time.Duration, format string, args ...any) {
-			found = append(found, Violation{Check: CheckAnswer, Scope: h.Scope, At: at, Holds: []*Hold{h}, Text: fmt.Sprintf(format, args...)})
+			found = append(found,
+				Violation{Check: CheckAnswer, Scope: h.Scope, At: at, Holds: []*Hold{h}, Text: fmt.Sprintf(format, args...)})
 		}
 		if why := h.unfounded(c); why != "" {
 			fail(h.answered, "%s failed, %s: %s", h, why, h.answer.Err)
@@ -41,11 +42,13 @@ func (c *chronicle) answers(end time.Duration) (found []Violation) {
 			fail(h.released.At, "%s was not released: %s", h, h.released.Err)
 		}
 		until, bounded := h.bound()
-		if h.Guarded && h.answer.Reason == history.AnswerLost { // granted in time; then the guard asks for the token for as long as the session lasts
+		// granted in time; then the guard asks for the token for as long as the session lasts
+		if h.Guarded && h.answer.Reason == history.AnswerLost {
 			bounded = false
 		}
 		got := cmp.Or(h.Granted, h.answered, c.killed[h.Client], end)
-		if late := got - until; bounded && late > promptness && !slices.ContainsFunc(h.spans, func(s span) bool { return s.from <= got && s.to >= h.Invoked }) {
+		if late := got - until; bounded && late > promptness &&
+			!slices.ContainsFunc(h.spans, func(s span) bool { return s.from <= got && s.to >= h.Invoked }) {
 			fail(got, "%s had no answer %s after its time was over", h, late)
 		}
 	}
@@ -71,11 +74,13 @@ func (h *Hold) unfounded(c *chronicle) string {
 		return before(*q.Waiting)
 	case h.answer.Reason == history.AnswerGaveUp && q.GiveUp > 0:
 		return before(q.GiveUp)
-	case h.answer.Reason == history.AnswerLost, h.answer.Reason == history.AnswerAsked && h.Guarded: // granted, and before the work began
+	case h.answer.Reason == history.AnswerLost, h.answer.Reason == history.AnswerAsked && h.Guarded:
+		// granted, and before the work began
 		return ""
 	case h.answer.Reason == history.AnswerEvicted && h.seized: // likewise
 		return ""
-	case h.answer.Reason == history.AnswerUnavailable && (!c.quiet(h, h.Invoked, h.answered) || q.GiveUp > 0 && took >= q.GiveUp):
+	case h.answer.Reason == history.AnswerUnavailable &&
+		(!c.quiet(h, h.Invoked, h.answered) || q.GiveUp > 0 && took >= q.GiveUp):
 		return ""
 	}
 	return "which it had no reason for"

@@ -31,7 +31,8 @@ func (h *Hold) early() (by time.Duration, told bool) {
 // servers' wall clocks: where these disagree, nothing follows.
 func graces(holds []*Hold, skews []span) (found []Violation) {
 	for _, h := range holds {
-		if h.taker == nil || slices.ContainsFunc(skews, func(s span) bool { return s.from <= h.taker.Granted && s.to >= h.Invoked }) {
+		if h.taker == nil ||
+			slices.ContainsFunc(skews, func(s span) bool { return s.from <= h.taker.Granted && s.to >= h.Invoked }) {
 			continue
 		}
 		if by, _ := h.early(); by > graceSlack {
@@ -50,7 +51,9 @@ func (c *chronicle) evicted(holds []*Hold) (found []Violation) {
 	for i, h := range holds {
 		by := h.taker
 		if by == nil && h.undone { // the next who was told that it holds
-			if n := slices.IndexFunc(holds[i+1:], func(o *Hold) bool { return h.excludes(o) && o.taker == nil && o.Excuse == None }); n >= 0 {
+			if n := slices.IndexFunc(holds[i+1:], func(o *Hold) bool {
+				return h.excludes(o) && o.taker == nil && o.Excuse == None
+			}); n >= 0 {
 				by = holds[i+1+n]
 			}
 		}
@@ -60,9 +63,11 @@ func (c *chronicle) evicted(holds []*Hold) (found []Violation) {
 		end := cmp.Or(h.Ended, h.Loose)
 		late, limit := end-by.Granted, h.window
 		if c.quiet(h, by.Granted, by.Granted+limit) {
-			limit = min(limit, h.reaction()+max(0, h.Granted-by.Granted)) // it may have been evicted before it heard that it held
+			// it may have been evicted before it heard that it held
+			limit = min(limit, h.reaction()+max(0, h.Granted-by.Granted))
 		}
-		if late <= limit || slices.ContainsFunc(h.spans, func(s span) bool { return s.from <= end && s.to >= by.Granted-h.window }) {
+		if late <= limit ||
+			slices.ContainsFunc(h.spans, func(s span) bool { return s.from <= end && s.to >= by.Granted-h.window }) {
 			continue
 		}
 		found = append(found, Violation{
@@ -138,5 +143,6 @@ func (c *chronicle) unasked(h, taker *Hold) bool {
 	told := slices.ContainsFunc(h.everAsks, func(e history.Event) bool { return e.By == taker.Who })
 	since := max(h.Granted, taker.Granted-h.grace(taker))
 	holding := h.Ended == 0 || h.Ended >= taker.Granted || h.Why != Released
-	return !told && holding && taker.Granted-since >= h.window/30 && c.quiet(h, since, taker.Granted) && c.quiet(taker, since, taker.Granted)
+	return !told && holding && taker.Granted-since >= h.window/30 && c.quiet(h, since, taker.Granted) &&
+		c.quiet(taker, since, taker.Granted)
 }

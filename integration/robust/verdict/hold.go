@@ -100,7 +100,10 @@ type chronicle struct {
 
 // read sorts events, which are in the order of their stamps, into holds.
 func read(events []history.Event, window time.Duration) *chronicle {
-	c := &chronicle{holds: make(map[string]*Hold), spans: make(map[string][]span), killed: make(map[string]time.Duration), faults: make(map[string][]span), silences: make(map[string][]span), losses: make(map[string]int)}
+	c := &chronicle{
+		holds: make(map[string]*Hold), spans: make(map[string][]span), killed: make(map[string]time.Duration),
+		faults: make(map[string][]span), silences: make(map[string][]span), losses: make(map[string]int),
+	}
 	for _, e := range events {
 		c.take(e)
 	}
@@ -115,7 +118,9 @@ func read(events []history.Event, window time.Duration) *chronicle {
 		}
 		h.excuse(events[len(events)-1].At)
 	}
-	slices.SortFunc(c.order, func(a, b *Hold) int { return cmp.Or(cmp.Compare(a.Granted, b.Granted), cmp.Compare(a.Who, b.Who)) })
+	slices.SortFunc(c.order, func(a, b *Hold) int {
+		return cmp.Or(cmp.Compare(a.Granted, b.Granted), cmp.Compare(a.Who, b.Who))
+	})
 	for _, h := range c.holds {
 		for _, e := range h.seizures {
 			for i, who := range e.Of {
@@ -285,7 +290,8 @@ func (c *chronicle) quiet(h *Hold, from, to time.Duration) bool {
 	}
 	from -= 2 * h.window
 	in := func(s span) bool { return s.from <= to && s.to >= from }
-	return !slices.ContainsFunc(c.faults[""], in) && !slices.ContainsFunc(c.faults[h.Client], in) && !slices.ContainsFunc(h.spans, in)
+	return !slices.ContainsFunc(c.faults[""], in) && !slices.ContainsFunc(c.faults[h.Client], in) &&
+		!slices.ContainsFunc(h.spans, in)
 }
 
 func (h *Hold) String() string {

@@ -187,7 +187,8 @@ func tokens(holds []*Hold) (found []Violation) {
 		}
 		if o := by[h.Token]; o != nil && (!o.Shared || !h.Shared) {
 			found = append(found, Violation{
-				Check: CheckToken, Scope: h.Scope, At: h.Granted, Text: fmt.Sprintf("%s has the token of %s", h, o), Holds: []*Hold{o, h},
+				Check: CheckToken, Scope: h.Scope, At: h.Granted, Text: fmt.Sprintf("%s has the token of %s", h, o),
+				Holds: []*Hold{o, h},
 			})
 		}
 		by[h.Token] = h
@@ -215,7 +216,8 @@ func fence(holds []*Hold) (found []Violation) {
 		if a, b := writes[i-1], writes[i]; b.Token < a.Token || a.Count == b.Count {
 			found = append(found, Violation{
 				Check: CheckFence, Scope: b.by.Scope, At: b.At, Holds: []*Hold{a.by, b.by},
-				Text: fmt.Sprintf("write %d with token %d was accepted after write %d with token %d", b.Count, b.Token, a.Count, a.Token),
+				Text: fmt.Sprintf("write %d with token %d was accepted after write %d with token %d",
+					b.Count, b.Token, a.Count, a.Token),
 			})
 		}
 	}
@@ -231,7 +233,8 @@ func stale(holds []*Hold) (found []Violation) {
 				continue
 			}
 			found = append(found, Violation{
-				Check: CheckStale, Scope: h.Scope, At: e.At, Text: fmt.Sprintf("%s was refused by the resource while it held the lock", h), Holds: []*Hold{h},
+				Check: CheckStale, Scope: h.Scope, At: e.At,
+				Text: fmt.Sprintf("%s was refused by the resource while it held the lock", h), Holds: []*Hold{h},
 			})
 			break
 		}
@@ -243,7 +246,9 @@ func stale(holds []*Hold) (found []Violation) {
 // sees one state of the resource, and a writer sees its own writes alone.
 func readers(holds []*Hold) (found []Violation) {
 	for _, h := range holds {
-		uses := slices.SortedFunc(slices.Values(h.uses), func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.Count, b.Count), cmp.Compare(a.At, b.At)) })
+		uses := slices.SortedFunc(slices.Values(h.uses), func(a, b history.Event) int {
+			return cmp.Or(cmp.Compare(a.Count, b.Count), cmp.Compare(a.At, b.At))
+		})
 		var last history.Event
 		for _, e := range uses {
 			if e.Kind != history.Read && e.Kind != history.Wrote {

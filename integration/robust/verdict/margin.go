@@ -46,7 +46,8 @@ func (c *chronicle) gap(h *Hold, later []*Hold) (Gap, bool) {
 		return Gap{}, false
 	}
 	return Gap{
-		Length: next.Granted - h.Ended, Who: h.Who, Next: next.Who, Client: h.Client, Scope: h.Scope, Told: h.Ended, Granted: next.Granted,
+		Length: next.Granted - h.Ended, Who: h.Who, Next: next.Who, Client: h.Client, Scope: h.Scope, Told: h.Ended,
+		Granted: next.Granted,
 	}, true
 }
 
@@ -65,7 +66,8 @@ func (c *chronicle) margins(holds []*Hold, s Settings) (found []Violation) {
 		next := h.next(holds[i+1:])
 		found = append(found, Violation{
 			Check: CheckMargin, Scope: h.Scope, At: next.Granted, Holds: []*Hold{h, next},
-			Text: fmt.Sprintf("%s was told that it lost the lock, and %s was granted it %s later: the margin is %s, and the machine may take %s of it", h, next, g.Length, s.Margin, s.Noise),
+			Text: fmt.Sprintf("%s was told that it lost the lock, and %s was granted it %s later: the margin is %s, "+
+				"and the machine may take %s of it", h, next, g.Length, s.Margin, s.Noise),
 		})
 	}
 	return found

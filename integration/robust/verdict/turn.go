@@ -20,7 +20,9 @@ const (
 
 // sorted returns all requests, granted or not, in the order of their calls.
 func (c *chronicle) sorted() []*Hold {
-	return slices.SortedFunc(maps.Values(c.holds), func(a, b *Hold) int { return cmp.Or(cmp.Compare(a.Invoked, b.Invoked), cmp.Compare(a.Who, b.Who)) })
+	return slices.SortedFunc(maps.Values(c.holds), func(a, b *Hold) int {
+		return cmp.Or(cmp.Compare(a.Invoked, b.Invoked), cmp.Compare(a.Who, b.Who))
+	})
 }
 
 // waiter is a request that certainly stood in the queue, from one time to another.
@@ -51,7 +53,8 @@ func (c *chronicle) turns(holds []*Hold, waiters []waiter) (found []Violation) {
 	for _, w := range waiters {
 		var first []*Hold
 		for _, h := range holds {
-			if h.Priority < w.Priority && h.Granted > w.from+settled && h.Granted < w.to-settled && c.quiet(h, h.Granted-settled, h.Granted) {
+			if h.Priority < w.Priority && h.Granted > w.from+settled && h.Granted < w.to-settled &&
+				c.quiet(h, h.Granted-settled, h.Granted) {
 				first = append(first, h)
 			}
 		}

@@ -13,8 +13,9 @@ import (
 // without a known type is given as its text.
 func answer(err error) string {
 	told := map[priority.Kind]string{
-		priority.KindLost: history.AnswerLost, priority.KindPreempted: history.AnswerAsked, priority.KindLeaseExpired: history.AnswerAsked,
-		priority.KindShutdown: history.AnswerAsked, priority.KindTimeout: history.AnswerTimeout,
+		priority.KindLost: history.AnswerLost, priority.KindPreempted: history.AnswerAsked,
+		priority.KindLeaseExpired: history.AnswerAsked,
+		priority.KindShutdown:     history.AnswerAsked, priority.KindTimeout: history.AnswerTimeout,
 		priority.KindCleanupPending: history.AnswerPending, priority.KindEvicted: history.AnswerEvicted,
 	}[priority.CauseOf(err).Kind]
 	switch {

@@ -102,7 +102,8 @@ func (w *worker) leftovers(ctx context.Context) error {
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
-			return fmt.Errorf("all calls have returned, and there are requests left (%v): %w", left, errors.Join(err, ctx.Err()))
+			return fmt.Errorf("all calls have returned, and there are requests left (%v): %w",
+				left, errors.Join(err, ctx.Err()))
 		}
 	}
 }

@@ -45,7 +45,10 @@ func (p *player) turn() {
 	}
 	v.wish.request.Owner = v.who
 	v.file = p.w.settings.file(v.scope)
-	v.tell(history.Event{Kind: history.Invoked, Shared: v.shared, Guarded: w.guarded, Priority: int32(w.request.Priority), Terms: w.String(), Request: w.asked()})
+	v.tell(history.Event{
+		Kind: history.Invoked, Shared: v.shared, Guarded: w.guarded, Priority: int32(w.request.Priority), Terms: w.String(),
+		Request: w.asked(),
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if w.giveUp > 0 {
@@ -125,17 +128,18 @@ func (v *visit) guarded(ctx context.Context) {
 	if v.wish.request.CleanupTimeout > 0 {
 		hooks = append(hooks, v.cleanUp)
 	}
-	err := v.w.guard.Do(context.WithValue(ctx, visitKey{}, v), v.wish.requirement(v.scope), func(ctx context.Context) error {
-		v.tell(history.Event{Kind: history.Granted})
-		granted = true
-		hold, _ := lockguard.FromContext(ctx)
-		v.hold, v.token, v.ctx = hold, int64(hold.Token()), ctx
-		v.tell(history.Event{Kind: history.Tokened, Token: v.token})
-		go v.awaitLoss(ctx, hold, over)
-		v.work(v.lost)
-		v.tell(history.Event{Kind: history.Done})
-		return nil
-	}, hooks...)
+	err := v.w.guard.Do(context.WithValue(ctx, visitKey{}, v), v.wish.requirement(v.scope),
+		func(ctx context.Context) error {
+			v.tell(history.Event{Kind: history.Granted})
+			granted = true
+			hold, _ := lockguard.FromContext(ctx)
+			v.hold, v.token, v.ctx = hold, int64(hold.Token()), ctx
+			v.tell(history.Event{Kind: history.Tokened, Token: v.token})
+			go v.awaitLoss(ctx, hold, over)
+			v.work(v.lost)
+			v.tell(history.Event{Kind: history.Done})
+			return nil
+		}, hooks...)
 	if !granted {
 		v.tell(history.Event{Kind: history.Failed, Reason: answer(err), Err: text(err)})
 		return

@@ -139,8 +139,8 @@ func (w *wish) requirement(scope string) lockguard.Requirement {
 func (w *wish) asked() *history.Request {
 	q := &w.request
 	return &history.Request{
-		Lease: q.LeaseTimeout, Cleanup: q.CleanupTimeout, MinRuntime: q.MinRuntime, Waiting: q.WaitingTimeout, Acquire: q.AcquireTimeout,
-		GiveUp: w.giveUp, Delta: q.PreemptDelta, Forceful: q.Forceful, Never: q.NeverPreempts,
+		Lease: q.LeaseTimeout, Cleanup: q.CleanupTimeout, MinRuntime: q.MinRuntime, Waiting: q.WaitingTimeout,
+		Acquire: q.AcquireTimeout, GiveUp: w.giveUp, Delta: q.PreemptDelta, Forceful: q.Forceful, Never: q.NeverPreempts,
 	}
 }
 
@@ -148,7 +148,8 @@ func (w *wish) asked() *history.Request {
 func (w *wish) String() string {
 	q := &w.request
 	var b strings.Builder
-	fmt.Fprintf(&b, "lease %s cleanup %s", q.LeaseTimeout.Round(time.Millisecond), q.CleanupTimeout.Round(time.Millisecond))
+	fmt.Fprintf(&b, "lease %s cleanup %s",
+		q.LeaseTimeout.Round(time.Millisecond), q.CleanupTimeout.Round(time.Millisecond))
 	optional := func(name string, d *time.Duration) {
 		if d != nil {
 			fmt.Fprintf(&b, " %s %s", name, d.Round(time.Millisecond))
@@ -159,7 +160,11 @@ func (w *wish) String() string {
 	for _, flag := range []struct {
 		set  bool
 		name string
-	}{{q.Forceful, "forceful"}, {q.NeverPreempts, "never-preempts"}, {q.PreemptDelta > 0, "delta"}, {q.MinRuntime > 0, "min-runtime"}, {w.soften, "softens"}, {w.extend, "extends"}, {w.hasty, "hasty"}, {w.clings, "clings"}} {
+	}{
+		{q.Forceful, "forceful"}, {q.NeverPreempts, "never-preempts"}, {q.PreemptDelta > 0, "delta"},
+		{q.MinRuntime > 0, "min-runtime"}, {w.soften, "softens"}, {w.extend, "extends"}, {w.hasty, "hasty"},
+		{w.clings, "clings"},
+	} {
 		if flag.set {
 			b.WriteString(" " + flag.name)
 		}
@@ -167,6 +172,7 @@ func (w *wish) String() string {
 	if w.giveUp > 0 {
 		fmt.Fprintf(&b, " gives up after %s", w.giveUp.Round(time.Millisecond))
 	}
-	fmt.Fprintf(&b, " stays %s, %s", w.stay.Round(time.Millisecond), [...]string{"prompt", "punctual", "stubborn"}[w.manner])
+	fmt.Fprintf(&b, " stays %s, %s",
+		w.stay.Round(time.Millisecond), [...]string{"prompt", "punctual", "stubborn"}[w.manner])
 	return b.String()
 }

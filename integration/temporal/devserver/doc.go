@@ -1,6 +1,6 @@
-// Package devserver runs real Temporal servers for tests, benchmarks and demonstrations: Temporal's development server, a
-// process of its own, on a free loopback port, with its data in memory or in a file. A server can be stopped, killed,
-// paused, resumed and started again on the same port.
+// Package devserver runs real Temporal servers for tests, benchmarks and demonstrations: Temporal's
+// development server, a process of its own, on a free loopback port, with its data in memory or in a file. A
+// server can be stopped, killed, paused, resumed and started again on the same port.
 //
 // The one idea is that of zkserver: every method is finished when it returns. A started server takes workflows, a
 // killed one is gone, a paused one does not answer. No test needs to sleep.

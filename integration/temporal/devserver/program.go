@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Version is that of Temporal's program, of which the server is a part. It is the one in integration/temporalserver/go.mod.
+// Version is that of Temporal's program, of which the server is a part. It is the one in
+// integration/temporalserver/go.mod.
 const Version = "1.5.1"
 
 // Find returns the path of Temporal's program: $TEMPORAL_CLI, and only when that is unset the one that `make setup`
@@ -17,7 +18,9 @@ func Find() (string, error) {
 	if named := os.Getenv("TEMPORAL_CLI"); named != "" {
 		path, err := exec.LookPath(named)
 		if err != nil {
-			return "", fmt.Errorf("devserver: TEMPORAL_CLI=%s cannot be run: correct it, or unset it to use what `make setup` builds: %w", named, err)
+			return "",
+				fmt.Errorf("devserver: TEMPORAL_CLI=%s cannot be run: correct it, or unset it to use what `make setup` builds: %w",
+					named, err)
 		}
 		return path, nil
 	}
@@ -27,7 +30,8 @@ func Find() (string, error) {
 	}
 	path, err := exec.LookPath(filepath.Join(cache, "lockkeeper", "temporal-"+Version))
 	if err != nil {
-		return "", fmt.Errorf("devserver: no Temporal server here: run `make setup`, or set TEMPORAL_CLI to Temporal's program `temporal`: %w", err)
+		return "", fmt.Errorf("devserver: no Temporal server here: run `make setup`, "+
+			"or set TEMPORAL_CLI to Temporal's program `temporal`: %w", err)
 	}
 	return path, nil
 }
@@ -39,7 +43,8 @@ func cacheDir() (string, error) {
 	}
 	home := os.Getenv("HOME")
 	if home == "" {
-		return "", errors.New("devserver: neither XDG_CACHE_HOME nor HOME is set: set TEMPORAL_CLI to Temporal's program `temporal`")
+		return "",
+			errors.New("devserver: neither XDG_CACHE_HOME nor HOME is set: set TEMPORAL_CLI to Temporal's program `temporal`")
 	}
 	return filepath.Join(home, ".cache"), nil
 }

@@ -48,9 +48,9 @@ type Server struct {
 	closed  bool
 }
 
-// Run starts a server and returns when it takes workflows. ctx and Settings.StartTimeout bound the start alone; on failure
-// the error holds the end of the server's log. The server ends with Close, and on Linux with the calling process, even when
-// that is killed.
+// Run starts a server and returns when it takes workflows. ctx and Settings.StartTimeout bound the start
+// alone; on failure the error holds the end of the server's log. The server ends with Close, and on Linux
+// with the calling process, even when that is killed.
 func Run(ctx context.Context, settings Settings) (*Server, error) {
 	if settings.StartTimeout == 0 {
 		settings.StartTimeout = time.Minute
@@ -172,8 +172,8 @@ func (s *Server) launch() error {
 	return nil
 }
 
-// Stop asks the process to end (SIGTERM) and returns when it has; after 10s it is killed. Stopping a stopped server does
-// nothing.
+// Stop asks the process to end (SIGTERM) and returns when it has; after 10s it is killed. Stopping a stopped
+// server does nothing.
 func (s *Server) Stop() error {
 	return s.with("stop", func(p *process.Process) error { return p.Terminate(10 * time.Second) })
 }

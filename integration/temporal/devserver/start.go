@@ -124,7 +124,8 @@ type Shared struct {
 	err    error
 }
 
-// Server returns the shared server. When the test fails, what the server wrote to its log meanwhile is printed with it.
+// Server returns the shared server. When the test fails, what the server wrote to its log meanwhile is
+// printed with it.
 func (s *Shared) Server(t testing.TB) *Server {
 	t.Helper()
 	server, err := s.start()
@@ -153,12 +154,12 @@ func (s *Shared) start() (*Server, error) {
 	return s.server, s.err
 }
 
-// isBroken reports whether the server can serve no more tests: its SQLite interrupts all that it is asked, for ever, when
-// a call was cancelled in a certain moment. Servers that are overloaded find it.
+// isBroken reports whether the server can serve no more tests: its SQLite interrupts all that it is asked,
+// for ever, when a call was cancelled in a certain moment. Servers that are overloaded find it.
 func (s *Server) isBroken() bool { return strings.Contains(s.journal.since(0, 20), "interrupted (9)") }
 
-// Main runs the tests, closes the server and returns the exit code for os.Exit. When the tests pass, the checks are made
-// after the server is gone; one that returns an error makes the code 1. For example:
+// Main runs the tests, closes the server and returns the exit code for os.Exit. When the tests pass, the
+// checks are made after the server is gone; one that returns an error makes the code 1. For example:
 //
 //	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
 func (s *Shared) Main(m interface{ Run() int }, checks ...func() error) int {

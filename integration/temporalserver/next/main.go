@@ -60,9 +60,10 @@ func run(args []string) error {
 	}
 
 	server := temporaltest.NewServer(temporaltest.WithBaseServerOptions(temporal.WithDynamicConfigClient(dynamic)))
-	_, err := server.GetDefaultClient().WorkflowService().RegisterNamespace(context.Background(), &workflowservice.RegisterNamespaceRequest{
-		Namespace: "default", WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
-	})
+	_, err := server.GetDefaultClient().WorkflowService().RegisterNamespace(context.Background(),
+		&workflowservice.RegisterNamespaceRequest{
+			Namespace: "default", WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+		})
 	if err != nil {
 		return err
 	}

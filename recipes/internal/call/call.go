@@ -32,8 +32,8 @@ type Call[G comparable] struct {
 	GiveBack func(G)
 }
 
-// Acquire carries out the call. It returns when that is done, or soon after ctx or the timeout ends: what is then left to
-// undo is undone in the background.
+// Acquire carries out the call. It returns when that is done, or soon after ctx or the timeout ends: what is
+// then left to undo is undone in the background.
 func (c Call[G]) Acquire(ctx context.Context) (G, error) {
 	start := time.Now()
 	c.Client.Requested(c.Scope, 1)
@@ -60,11 +60,12 @@ func (c Call[G]) Acquire(ctx context.Context) (G, error) {
 	}
 
 	var none G
-	g, left, err := zkclient.InBackground(limited, c.Client, zkclient.LeaveBudget, func() (G, error) { return c.Run(limited) }, func(g G, _ error) {
-		if g != none {
-			c.GiveBack(g)
-		}
-	})
+	g, left, err := zkclient.InBackground(limited, c.Client, zkclient.LeaveBudget,
+		func() (G, error) { return c.Run(limited) }, func(g G, _ error) {
+			if g != none {
+				c.GiveBack(g)
+			}
+		})
 	if !left {
 		return g, err
 	}

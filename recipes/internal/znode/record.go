@@ -29,7 +29,8 @@ func (e *RecordError) Error() string {
 		at = " at " + e.Node
 	}
 	if e.Format != 0 {
-		return fmt.Sprintf("lockkeeper: the record in ZooKeeper%s has format %d, this program knows %d; upgrade it", at, e.Format, max(e.knows, RecordFormat))
+		return fmt.Sprintf("lockkeeper: the record in ZooKeeper%s has format %d, this program knows %d; upgrade it",
+			at, e.Format, max(e.knows, RecordFormat))
 	}
 	return fmt.Sprintf("lockkeeper: unreadable record in ZooKeeper%s: %v; another program has written there: "+
 		"put it right, or delete the node if it is none of ours", at, e.Err)
@@ -146,7 +147,8 @@ const maxUnreadable = 200
 // Reason is what is wrong with a record, without where it stands.
 func (e *RecordError) Reason() string {
 	if e.Format != 0 {
-		return fmt.Sprintf("it has format %d, this program knows %d; upgrade this program", e.Format, max(e.knows, RecordFormat))
+		return fmt.Sprintf("it has format %d, this program knows %d; upgrade this program",
+			e.Format, max(e.knows, RecordFormat))
 	}
 	return fmt.Sprintf("it cannot be read: %s; another program has written there: "+
 		"put it right, or delete the node if it is none of ours", words.Clip(e.Err.Error(), maxUnreadable))

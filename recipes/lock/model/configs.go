@@ -70,7 +70,9 @@ func Bounded() []Config {
 		},
 		{
 			Name: "a writer that moves up", Lag: 0,
-			Requests: []Request{exclusive(0, 1), with(exclusive(1, 1), becomes(3)), with(exclusive(2, 2), forceful), exclusive(1, 2)},
+			Requests: []Request{
+				exclusive(0, 1), with(exclusive(1, 1), becomes(3)), with(exclusive(2, 2), forceful), exclusive(1, 2),
+			},
 		},
 		{
 			Name: "a reader that moves down", Lag: 0,
@@ -102,15 +104,21 @@ func Bounded() []Config {
 		},
 		{
 			Name: "a companion joins", Lag: 1, Expiries: 1,
-			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 2), forceful)},
+			Requests: []Request{
+				with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 2), forceful),
+			},
 		},
 		{
 			Name: "a companion joins for cleanup", Lag: 0, Expiries: 1, NoGiveUp: true,
-			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), cleans(0)), with(exclusive(2, 2), forceful)},
+			Requests: []Request{
+				with(exclusive(0, 1), outlives), with(exclusive(1, 1), cleans(0)), with(exclusive(2, 2), forceful),
+			},
 		},
 		{
 			Name: "a hold is adopted", Lag: 1, Expiries: 1, NoGiveUp: true,
-			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), adopts(0)), with(exclusive(2, 2), forceful)},
+			Requests: []Request{
+				with(exclusive(0, 1), outlives), with(exclusive(1, 1), adopts(0)), with(exclusive(2, 2), forceful),
+			},
 		},
 		{
 			Name: "a hold is adopted, late requests, lost replies", Lag: 1, Expiries: 1, LostReply: 1, Late: 1,
@@ -122,7 +130,9 @@ func Bounded() []Config {
 		},
 		{
 			Name: "a hold with a delay is resumed", Lag: 0, Expiries: 2, NoGiveUp: true,
-			Requests: []Request{with(exclusive(0, 1), outlives, delays), with(exclusive(1, 1), adopts(0), delays), exclusive(2, 2)},
+			Requests: []Request{
+				with(exclusive(0, 1), outlives, delays), with(exclusive(1, 1), adopts(0), delays), exclusive(2, 2),
+			},
 		},
 		{
 			Name: "a hold of readers", Lag: 0, Expiries: 1,
@@ -130,19 +140,23 @@ func Bounded() []Config {
 		},
 		{
 			Name: "a hold is broken", Lag: 1, Breaks: 1, Expiries: 1,
-			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), adopts(0))},
+			Requests: []Request{
+				with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), adopts(0)),
+			},
 		},
 		{
 			Name: "a hold is followed by another of its client", Lag: 1, Foresees: true, Knocks: true,
-			Requests: []Request{with(exclusive(0, 1), outlives), exclusive(0, 1), with(exclusive(1, 1), joins(0)), exclusive(1, 1)},
+			Requests: []Request{
+				with(exclusive(0, 1), outlives), exclusive(0, 1), with(exclusive(1, 1), joins(0)), exclusive(1, 1),
+			},
 		},
 		{
-			Name: "one that reads all at once, late requests, lost replies", Lag: 2, Expiries: 1, LostReply: 1, Late: 1, Scouts: true,
-			Requests: []Request{exclusive(0, 1), with(exclusive(1, 2), forceful)},
+			Name: "one that reads all at once, late requests, lost replies", Lag: 2, Expiries: 1, LostReply: 1, Late: 1,
+			Scouts: true, Requests: []Request{exclusive(0, 1), with(exclusive(1, 2), forceful)},
 		},
 		{
-			Name: "one that reads all at once comes to a client that comes again", Lag: 1, Expiries: 1, Foresees: true, Scouts: true,
-			Requests: []Request{exclusive(0, 1), exclusive(0, 1), with(exclusive(1, 2), forceful)},
+			Name: "one that reads all at once comes to a client that comes again", Lag: 1, Expiries: 1, Foresees: true,
+			Scouts: true, Requests: []Request{exclusive(0, 1), exclusive(0, 1), with(exclusive(1, 2), forceful)},
 		},
 		{
 			Name: "readers open a lock", Lag: 1, Opens: true,
@@ -153,12 +167,12 @@ func Bounded() []Config {
 			Requests: []Request{reader(0, 1), reader(1, 1), with(exclusive(2, 2), forceful)},
 		},
 		{
-			Name: "a reader walks in, late requests, lost replies", Lag: 1, Expiries: 1, LostReply: 1, Late: 1, Opens: true, Open: true,
-			Requests: []Request{reader(0, 1), with(exclusive(1, 2), forceful)},
+			Name: "a reader walks in, late requests, lost replies", Lag: 1, Expiries: 1, LostReply: 1, Late: 1, Opens: true,
+			Open: true, Requests: []Request{reader(0, 1), with(exclusive(1, 2), forceful)},
 		},
 		{
-			Name: "readers walk in, a lock that is broken, nodes that are deleted", Lag: 1, Breaks: 1, Deletes: 1, Opens: true, Open: true,
-			Requests: []Request{reader(0, 1), with(exclusive(1, 2), forceful)},
+			Name: "readers walk in, a lock that is broken, nodes that are deleted", Lag: 1, Breaks: 1, Deletes: 1, Opens: true,
+			Open: true, Requests: []Request{reader(0, 1), with(exclusive(1, 2), forceful)},
 		},
 		{
 			Name: "a reader with a delay finds the lock open", Lag: 0, Expiries: 1, Opens: true, Open: true, NoGiveUp: true,
@@ -237,16 +251,19 @@ func Narrow() []Config {
 			Requests: []Request{exclusive(0, 1), exclusive(1, 1), exclusive(2, 2)},
 		},
 		{
-			Name: "an end is noticed late, after a removal", Held: true, NoGiveUp: true, NoFastPath: true, Expiries: 2, Late: 1, Removals: 1,
-			Requests: []Request{with(exclusive(0, 1), delays), exclusive(1, 1), exclusive(2, 1), exclusive(2, 1)},
+			Name: "an end is noticed late, after a removal", Held: true, NoGiveUp: true, NoFastPath: true, Expiries: 2, Late: 1,
+			Removals: 1, Requests: []Request{with(exclusive(0, 1), delays), exclusive(1, 1), exclusive(2, 1), exclusive(2, 1)},
 		},
 		{
-			Name: "a knock comes late, after a removal", Held: true, NoGiveUp: true, Expiries: 1, Late: 1, Removals: 1, Knocks: true,
+			Name: "a knock comes late, after a removal", Held: true, NoGiveUp: true, Expiries: 1, Late: 1, Removals: 1,
+			Knocks:   true,
 			Requests: []Request{exclusive(0, 1), exclusive(1, 1), exclusive(0, 1), with(exclusive(1, 1), downgrades)},
 		},
 		{
 			Name: "two join a hold", Held: true, NoGiveUp: true,
-			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), joins(1)), exclusive(3, 2)},
+			Requests: []Request{
+				with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), joins(1)), exclusive(3, 2),
+			},
 		},
 		{
 			Name: "a hold is joined, or the lock removed", Held: true, NoGiveUp: true, NoFastPath: true, Removals: 1,
@@ -254,19 +271,26 @@ func Narrow() []Config {
 		},
 		{
 			Name: "a hold is joined after its agent died", Held: true, NoGiveUp: true, Expiries: 1,
-			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), joins(0)), with(exclusive(3, 1), adopts(0))},
+			Requests: []Request{
+				with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), joins(0)),
+				with(exclusive(3, 1), adopts(0)),
+			},
 		},
 		{
 			Name: "the agent of a hold with a delay dies", Held: true, NoGiveUp: true, Expiries: 1,
-			Requests: []Request{with(exclusive(0, 1), outlives, delays), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), adopts(0)), exclusive(3, 1)},
+			Requests: []Request{with(exclusive(0, 1),
+				outlives, delays), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), adopts(0)), exclusive(3, 1)},
 		},
 		{
 			Name: "a hold is granted again", Held: true, NoGiveUp: true,
-			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), outlives)},
+			Requests: []Request{
+				with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), outlives),
+			},
 		},
 		{
 			Name: "a hold is resumed by a new token", Held: true, NoGiveUp: true, Expiries: 3,
-			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1), adopts(0), blind), with(exclusive(3, 1), adopts(1))},
+			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), joins(0)), with(exclusive(2, 1),
+				adopts(0), blind), with(exclusive(3, 1), adopts(1))},
 		},
 		{
 			Name: "a hold that would share", Held: true, NoGiveUp: true, Expiries: 2,
@@ -277,8 +301,8 @@ func Narrow() []Config {
 			Requests: []Request{reader(0, 1), reader(1, 1), exclusive(2, 1)},
 		},
 		{
-			Name: "a reader walks in, or the lock is removed", Idle: 1, NoGiveUp: true, Opens: true, Open: true, Removals: 1, Lag: 1,
-			Requests: []Request{reader(0, 1), exclusive(1, 1), exclusive(2, 1)},
+			Name: "a reader walks in, or the lock is removed", Idle: 1, NoGiveUp: true, Opens: true, Open: true, Removals: 1,
+			Lag: 1, Requests: []Request{reader(0, 1), exclusive(1, 1), exclusive(2, 1)},
 		},
 		{
 			Name: "a line is preempted", Held: true, NoGiveUp: true, LostReply: 1,
@@ -286,7 +310,10 @@ func Narrow() []Config {
 		},
 		{
 			Name: "two adopt a hold", Lag: 0, Expiries: 1, NoGiveUp: true,
-			Requests: []Request{with(exclusive(0, 1), outlives), with(exclusive(1, 1), adopts(0)), with(exclusive(2, 1), adopts(0)), exclusive(3, 2)},
+			Requests: []Request{
+				with(exclusive(0, 1), outlives), with(exclusive(1, 1), adopts(0)), with(exclusive(2, 1), adopts(0)),
+				exclusive(3, 2),
+			},
 		},
 		{
 			Name: "a hold is resumed, or the lock removed", Lag: 1, Expiries: 1, Removals: 1, Late: 1,

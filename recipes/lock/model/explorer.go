@@ -160,7 +160,8 @@ func (x *explorer) request(s *state, i int) {
 		x.newcomer(s, i)
 	case seeksG, seeksList, seeksNode, seeks, stays:
 		x.seeker(s, i)
-	case joined, wantsG, wantsList, scoutsG, scoutsList, scoutsBoth, scoutsOwn, decides, leads, leadsReady, waits, marks, knocksG, knocks, movesIn:
+	case joined, wantsG, wantsList, scoutsG, scoutsList, scoutsBoth, scoutsOwn, decides, leads, leadsReady, waits, marks,
+		knocksG, knocks, movesIn:
 		x.waiter(s, i)
 	case holdsNew, holds, leavesG, leavesList, leaves, leavesUnseen, sharesG, sharesNode, shares, passes:
 		x.holder(s, i)
@@ -199,7 +200,9 @@ func (x *explorer) write(s *state, i int, o op) {
 	}
 	x.catchUp(&t, client)
 	x.reply(&t, i, o, ok)
-	x.give(&t, action{kind: actWrites, who: uint8(i), about: uint8(o), yes: ok, env: o == opT8 || o == opT7 || o == opT12 || o == opT13})
+	x.give(&t, action{
+		kind: actWrites, who: uint8(i), about: uint8(o), yes: ok, env: o == opT8 || o == opT7 || o == opT12 || o == opT13,
+	})
 	if s.lost > 0 && o != opEnsure && o != opUndo {
 		u := *s
 		u.lost--

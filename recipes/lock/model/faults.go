@@ -27,7 +27,8 @@ func (x *explorer) faults(s *state) {
 //go:norace
 func (x *explorer) lives(s *state, client int) bool {
 	for i, r := range x.c.Requests {
-		if pc := s.locals[i].pc; r.Client == client && pc > unborn && (pc < ended || s.head().nodes[i].there()) && s.locals[i].late == 0 {
+		if pc := s.locals[i].pc; r.Client == client && pc > unborn && (pc < ended || s.head().nodes[i].there()) &&
+			s.locals[i].late == 0 {
 			return true
 		}
 	}

@@ -143,7 +143,9 @@ func (x *explorer) rest(l *local, i int) {
 //go:norace
 func (x *explorer) letGo(l *local, i int) {
 	alone := !x.together(l, i)
-	next := local{pc: leavesG, flags: l.flags & sole, modes: l.modes & (1 << i), token: l.token, epoch: l.epoch, mine: l.mine}
+	next := local{
+		pc: leavesG, flags: l.flags & sole, modes: l.modes & (1 << i), token: l.token, epoch: l.epoch, mine: l.mine,
+	}
 	if alone {
 		next.pc, next.g = leavesList, 1<<i
 	}

@@ -60,7 +60,9 @@ func Mutations() []Mutation {
 		one(VersionInT7, "readers, and one that takes over"),
 		{Without: []Guard{VersionInT10}, Redundant: "only the holder changes a G that names one exclusive holder, " +
 			"and the version of its node says that it still is one"},
-		{Without: []Guard{OwnNodeInT10}, Redundant: "v says that the holder is the one that G was read with; a late T10 then writes what is there"},
+		{Without: []Guard{
+			OwnNodeInT10,
+		}, Redundant: "v says that the holder is the one that G was read with; a late T10 then writes what is there"},
 		{Without: []Guard{VersionInT10, OwnNodeInT10}, Config: shares},
 		one(VersionInBreak, breaking),
 		one(VersionBeforeList, again),
@@ -102,7 +104,8 @@ func Mutations() []Mutation {
 		one(DelayKeptByT7, delayDies),
 		one(DelayKeptByBreak, delayDies),
 		one(CleanEndVersion, delayRead),
-		{Without: []Guard{SameVersion}, Redundant: "who believes in an end writes L under v before it waits, and learns then that G has changed; this spares it the write"},
+		{Without: []Guard{SameVersion}, Redundant: "who believes in an end writes L under v before it waits, " +
+			"and learns then that G has changed; this spares it the write"},
 		{Without: []Guard{SameVersion, MarkBeforeWait}, Config: delay},
 		one(MarkBeforeWait, died),
 		one(VersionInMark, died),

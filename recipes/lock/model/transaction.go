@@ -32,8 +32,11 @@ const (
 )
 
 var opNames = [...]string{
-	"", "T1 fast acquire", "T1 beside others", "T2 join", "T3 self-grant", "T4 hand-over", "T5 release", "T5 release without a look", "T6 preempt", "T7 takeover", "T8 leave",
-	"T10 downgrade", "T12 move", "the second half of T12", "T13 revise", "T14 join", "T15 adopt", "T16 resume", "T17 pass on", "T18 walk in", "the shutting of an open lock", "knock", "the noticing of an unclean end", "the undoing of a creation", "creation of L",
+	"", "T1 fast acquire", "T1 beside others", "T2 join", "T3 self-grant", "T4 hand-over", "T5 release",
+	"T5 release without a look", "T6 preempt", "T7 takeover", "T8 leave",
+	"T10 downgrade", "T12 move", "the second half of T12", "T13 revise", "T14 join", "T15 adopt",
+	"T16 resume", "T17 pass on", "T18 walk in", "the shutting of an open lock", "knock", "the noticing of an unclean end",
+	"the undoing of a creation", "creation of L",
 }
 
 // own is the actor's node in its transaction.
@@ -154,7 +157,8 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 	case opT2:
 		x.create(t, h, i, 0)
 	case opT3:
-		if !x.own(h, i, OwnNodeInT3) || h.nodes[i].there() && h.nodes[i].version != l.versions[i] || x.on(VersionInT3) && h.v != l.v {
+		if !x.own(h, i, OwnNodeInT3) || h.nodes[i].there() && h.nodes[i].version != l.versions[i] ||
+			x.on(VersionInT3) && h.v != l.v {
 			return false
 		}
 		x.name(h, l.list&l.g|x.keep(l, DelayKeptByT3)&^x.foes(i)|me, me)
@@ -217,7 +221,8 @@ func (x *explorer) transact(t *state, h *snapshot, i int, o op) bool {
 		h.nodes[i] = node{}
 		t.spent |= me & x.sought
 	case opT10:
-		if !x.own(h, i, OwnNodeInT10) || h.nodes[i].there() && h.nodes[i].version != l.versions[i] || x.on(VersionInT10) && h.v != l.v {
+		if !x.own(h, i, OwnNodeInT10) || h.nodes[i].there() && h.nodes[i].version != l.versions[i] ||
+			x.on(VersionInT10) && h.v != l.v {
 			return false
 		}
 		if h.nodes[i].there() {
@@ -386,7 +391,8 @@ func (x *explorer) handOver(t *state, h *snapshot, i int) bool {
 func (x *explorer) takeOver(t *state, h *snapshot, i int) bool {
 	l, me := &t.locals[i], uint8(1)<<i
 	rivals := x.rivals(l, i)
-	if !x.own(h, i, OwnNodeInT7) || h.nodes[i].there() && h.nodes[i].version != l.versions[i] || x.on(VersionInT7) && h.v != l.v {
+	if !x.own(h, i, OwnNodeInT7) || h.nodes[i].there() && h.nodes[i].version != l.versions[i] ||
+		x.on(VersionInT7) && h.v != l.v {
 		return false
 	}
 	for s := rivals; s != 0; s &= s - 1 {

@@ -103,7 +103,8 @@ func (x *explorer) stuck(s *state) string {
 		switch {
 		case due == 0 && l.seen&^l.out&^s.unclean != 0:
 			return requestName(f) + " waits out a lock delay that is none"
-		case due == 0 && l.seen&^l.out != 0: // one who was more important took the lock at the end of the delay; its own timer is due as well
+		case due == 0 && l.seen&^l.out != 0:
+			// one who was more important took the lock at the end of the delay; its own timer is due as well
 		case due == 0:
 			return requestName(f) + " waits for a lock that is free, and nothing will wake it"
 		case due&^s.unclean != 0:

@@ -389,7 +389,8 @@ func (x *explorer) wake(s *state, i int) {
 		}
 		for d := l.seen &^ l.out; d != 0; d &= d - 1 {
 			j := lowest(d)
-			if bit := uint8(1) << j; (s.dueAlone|s.dueShared)&bit == 0 && s.unclean&bit != 0 || l.early&bit != 0 || !s.head().nodes[j].there() && s.unclean&bit == 0 {
+			if bit := uint8(1) << j; (s.dueAlone|s.dueShared)&bit == 0 && s.unclean&bit != 0 || l.early&bit != 0 ||
+				!s.head().nodes[j].there() && s.unclean&bit == 0 {
 				t := *s
 				n := &t.locals[i]
 				x.again(n, i, wantsG)

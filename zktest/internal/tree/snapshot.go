@@ -43,7 +43,8 @@ func (t *Tree) Save() Snapshot {
 		n := t.nodes[path]
 		s.Nodes = append(s.Nodes, SavedNode{
 			Path: path, Data: n.data, Null: n.data == nil, ACL: n.acl, Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid,
-			Ctime: n.ctime, Mtime: n.mtime, Version: n.version, Aversion: n.aversion, Creates: n.creates, Kind: n.kind, Owner: n.owner,
+			Ctime: n.ctime, Mtime: n.mtime, Version: n.version, Aversion: n.aversion, Creates: n.creates,
+			Kind: n.kind, Owner: n.owner,
 		})
 	}
 	return s

@@ -28,10 +28,12 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.Root, "root", ".", "`directory` of the repository")
 	flag.StringVar(&o.Version, "version", "0.0.0-devel", "of the program, such as 0.1.0")
 	flag.StringVar(&o.Revision, "revision", "unknown", "commit")
-	flag.StringVar(&o.Certificates, "certificates", "/etc/ssl/certs/ca-certificates.crt", "`file` with the certificates of public authorities")
+	flag.StringVar(&o.Certificates, "certificates", "/etc/ssl/certs/ca-certificates.crt",
+		"`file` with the certificates of public authorities")
 	architectures := flag.String("architectures", "amd64,arm64", "of Linux, separated by commas")
 	epoch := flag.Int64("time", 0, "of the image, in `seconds` since 1970; the same makes the same image")
-	out := flag.String("out", "", "`file` to write, an archive in the layout of OCI (default ROOT/dist/lockkeeper-VERSION.oci.tar)")
+	out := flag.String("out", "",
+		"`file` to write, an archive in the layout of OCI (default ROOT/dist/lockkeeper-VERSION.oci.tar)")
 	name := flag.String("name", "", "what the image is called when it is loaded (default lockkeeper:VERSION)")
 	flag.Parse()
 	if flag.NArg() > 0 {

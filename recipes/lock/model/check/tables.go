@@ -18,11 +18,13 @@ func (t *tables) redundant(p model.Protocol, why string) {
 }
 
 func (t *tables) missed(r model.Report) {
-	fmt.Fprintf(&t.guards, "| %s | %s | %s | %d | %s: %s |\n", r.Without, r.Kind, grouped(r.States), len(r.Trace), r.Config, r.Violation)
+	fmt.Fprintf(&t.guards, "| %s | %s | %s | %d | %s: %s |\n",
+		r.Without, r.Kind, grouped(r.States), len(r.Trace), r.Config, r.Violation)
 }
 
 func (t *tables) visited(r model.Report) {
-	fmt.Fprintf(&t.configurations, "| %s | %s | %d | %d |\n", r.Config, grouped(r.States), r.Depth, int(math.Round(r.Took.Seconds())))
+	fmt.Fprintf(&t.configurations, "| %s | %s | %d | %d |\n",
+		r.Config, grouped(r.States), r.Depth, int(math.Round(r.Took.Seconds())))
 }
 
 // write puts the rows into a file; "" is none.
