@@ -206,7 +206,7 @@ func (o Overlap) bounded() bool {
 
 // refusePolicies reports what is wrong with the policies of j.
 //
-//nolint:cyclop // one check for each thing that can be wrong
+//nolint:cyclop,funlen // one check for each thing that can be wrong
 func (j Job) refusePolicies(refuse func(field, format string, args ...any)) {
 	word := func(field, is string, of ...string) {
 		if is != "" && !slices.Contains(of, is) {

@@ -58,7 +58,7 @@ func describeSubject(s Subject) []slog.Attr {
 
 // describe is the one place that knows what to say about each event.
 //
-//nolint:cyclop // one case for each kind of notice
+//nolint:cyclop,funlen // one case for each kind of notice
 func describe(event Event) (slog.Level, string, []slog.Attr) {
 	switch e := event.Notice.(type) {
 	case Waiting:

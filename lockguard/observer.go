@@ -31,7 +31,7 @@ func (g *Guard) tellOne(ctx context.Context, observer Observer, event Event) {
 	defer func() {
 		if v := recover(); v != nil {
 			g.logger.LogAttrs(ctx, slog.LevelError, "an observer of lock events panicked; it missed this event",
-				slog.String("event", event.Notice.Kind()),
+				slog.String("event", event.Kind()),
 				slog.Any("panic", v),
 				slog.String("stack", string(debug.Stack())),
 			)

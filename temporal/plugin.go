@@ -193,7 +193,8 @@ func (p *Plugin) ConfigureWorkflowReplayer(_ context.Context, o worker.PluginCon
 // StartWorker starts the parts of the plugin, then the worker.
 func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOptions, next func(
 	context.Context, worker.PluginStartWorkerOptions,
-) error) error {
+) error,
+) error {
 	h := p.host(o.WorkerInstanceKey)
 	if h == nil || !h.enter() {
 		return next(ctx, o)

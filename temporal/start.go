@@ -113,7 +113,7 @@ func (w *StartWorkflow) String() string {
 // Validate returns everything that is wrong with w, joined (errors.Join); each
 // problem is a *lockguard.RequestError.
 //
-//nolint:cyclop // one check for each thing that can be wrong
+//nolint:cyclop,funlen // one check for each thing that can be wrong
 func (w *StartWorkflow) Validate() error {
 	if w == nil {
 		return &lockguard.RequestError{Field: "workflow", Reason: "is nil; give the workflow to start"}

@@ -25,7 +25,8 @@ func around(ctx workflow.Context, scope string) (scoped, bool) {
 // its own workflow, for ever. What interrupts the hold interrupts both.
 func (h *workflowHold) nest(ctx workflow.Context, requirement lockguard.Requirement, o lockOptions, body func(
 	ctx workflow.Context, hold WorkflowHold,
-) error) error {
+) error,
+) error {
 	if err := h.refuseNested(requirement, o); err != nil {
 		return failure(ErrTypeLockConfiguration, fmt.Sprintf("lock %q cannot be acquired", requirement.Scope),
 			err, forGood, loud)

@@ -44,7 +44,7 @@ const (
 	OpConnect Op = -10
 )
 
-//nolint:cyclop // one case for each operation
+//nolint:cyclop,funlen // one case for each operation
 func (o Op) String() string {
 	switch o {
 	case OpCreate:

@@ -142,8 +142,12 @@ func (p *program) firstConfig(f configInitFlags) (config.Template, error) {
 // sends, for example.
 func (p *program) unwritable(t config.Template) {
 	for _, one := range []struct{ flag, answer string }{
-		{"--zk", t.Servers}, {"--root", t.Root}, {"--job", t.Job}, {"--schedule", t.Schedule},
-		{"--command", strings.Join(t.Run, " ")}, {"--scope", t.Scope},
+		{"--zk", t.Servers},
+		{"--root", t.Root},
+		{"--job", t.Job},
+		{"--schedule", t.Schedule},
+		{"--command", strings.Join(t.Run, " ")},
+		{"--scope", t.Scope},
 	} {
 		bad := strings.IndexFunc(one.answer, func(r rune) bool {
 			return r == utf8.RuneError || unicode.IsControl(r) && (one.flag != "--command" || r != '\n' && r != '\t')

@@ -25,6 +25,7 @@ type groupJoinFlags struct {
 	timeout           duration
 }
 
+//nolint:funlen // the command and its flags
 func (p *program) groupJoin() *cobra.Command {
 	f := &groupJoinFlags{}
 	c := &cobra.Command{

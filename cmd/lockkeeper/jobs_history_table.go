@@ -130,7 +130,11 @@ func totals(c views.TickCounts, failures int) string {
 		n    int64
 		what string
 	}{
-		{c.Ran, "ran"}, {c.Failed, "failed"}, {c.Preempted, "preempted"}, {c.Lost, "lost"}, {c.Interrupted, "interrupted"},
+		{c.Ran, "ran"},
+		{c.Failed, "failed"},
+		{c.Preempted, "preempted"},
+		{c.Lost, "lost"},
+		{c.Interrupted, "interrupted"},
 		{c.AllSkipped(), "skipped"},
 	} {
 		if part.n > 0 {

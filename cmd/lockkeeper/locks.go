@@ -164,7 +164,8 @@ func (p *program) inspect(c *cobra.Command, file jobsFile, look func(context.Con
 // what is not on that.
 func (p *program) withLock(ctx context.Context, cfg *config.Config, client lock.Config, scope string, look func(
 	ctx context.Context, here *ensemble, home *lock.Client,
-) error) error {
+) error,
+) error {
 	all := ensemblesOf(cfg, client)
 	here := all.of(cfg, scope)
 	both := all[:1]

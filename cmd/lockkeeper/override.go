@@ -264,7 +264,9 @@ func overrideWhat(o override.Override) string {
 		name string
 		d    *time.Duration
 	}{
-		{"waiting", o.WaitingTimeout}, {"lease", o.LeaseTimeout}, {"cleanup", o.CleanupTimeout},
+		{"waiting", o.WaitingTimeout},
+		{"lease", o.LeaseTimeout},
+		{"cleanup", o.CleanupTimeout},
 		{"acquire", o.AcquireTimeout},
 	} {
 		if t.d != nil {

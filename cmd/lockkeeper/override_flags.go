@@ -103,7 +103,9 @@ func (p *program) addFlagsOf(f *overrideFlags, args []string) {
 		flag  *duration
 		value **time.Duration
 	}{
-		{&f.waiting, &probe.WaitingTimeout}, {&f.lease, &probe.LeaseTimeout}, {&f.cleanup, &probe.CleanupTimeout},
+		{&f.waiting, &probe.WaitingTimeout},
+		{&f.lease, &probe.LeaseTimeout},
+		{&f.cleanup, &probe.CleanupTimeout},
 		{&f.acquire, &probe.AcquireTimeout},
 	} {
 		if t.flag.bad != "" {

@@ -34,6 +34,8 @@ type runner interface {
 }
 
 // show runs the participants, stops the first one and tells what happens.
+//
+//nolint:funlen // the story of the demo
 func show(
 	ctx context.Context, cfg lock.Config, spec group.Spec, s settings, stdout io.Writer,
 ) (result outcome, err error) {

@@ -34,8 +34,10 @@ const Product = contestant.Product
 func Kinds() []Kind {
 	return []Kind{
 		{Product, ZooKeeper, "go", "lock.PriorityLock; classic.Semaphore where there are permits"},
-		{"raw", ZooKeeper, "go",
-			"create and delete of an ephemeral sequential node by go-zookeeper: the limit, does not exclude"},
+		{
+			"raw", ZooKeeper, "go",
+			"create and delete of an ephemeral sequential node by go-zookeeper: the limit, does not exclude",
+		},
 		{"zklock", ZooKeeper, "go", "go-zookeeper's zk.Lock"},
 		{"curator-mutex", ZooKeeper, "java", "Apache Curator's InterProcessMutex"},
 		{"curator-rw", ZooKeeper, "java", "Apache Curator's InterProcessReadWriteLock"},

@@ -224,16 +224,22 @@ func elsewhere() Table {
 		Title:   "Measured elsewhere",
 		Columns: []string{"what", "by"},
 		Rows: [][]string{
-			{"ten thousand locks held, ten thousand requests waiting, many scopes, a million cycles, in one process",
-				"make limits"},
+			{
+				"ten thousand locks held, ten thousand requests waiting, many scopes, a million cycles, in one process",
+				"make limits",
+			},
 			{"bytes for each held lock and each waiting request", "BENCH=Memory make bench"},
 			{"ten thousand jobs, a thousand ticks a second, against robfig/cron and gocron", "make bench-schedulers"},
 			{"traces and metrics on and off", "BENCH=Telemetry BENCHFLAGS='-benchtime 1x -v' make bench"},
 			{"locks of Temporal's activities and workflows against mutexes by Temporal's own means", "make bench-temporal"},
-			{"groups: the time of a plan of 10,000 locks for 100 members",
-				"go test -run '^$' -bench TenThousandLocks ./recipes/assignment"},
-			{"groups: moves, writes and seconds when somebody joins",
-				"go test -run '^$' -bench GroupThatGrows ./integration/groups"},
+			{
+				"groups: the time of a plan of 10,000 locks for 100 members",
+				"go test -run '^$' -bench TenThousandLocks ./recipes/assignment",
+			},
+			{
+				"groups: moves, writes and seconds when somebody joins",
+				"go test -run '^$' -bench GroupThatGrows ./integration/groups",
+			},
 			{"the speed of an installation of one's own", "lockkeeper bench"},
 		},
 	}

@@ -75,11 +75,15 @@ func unitParts() []*part {
 // testParts is what `make test` runs.
 func testParts() []*part {
 	return []*part{
-		{name: "embedded", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."}, without: servers,
-			atOnce: embeddedAtOnce},
+		{
+			name: "embedded", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."}, without: servers,
+			atOnce: embeddedAtOnce,
+		},
 		{name: "real", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(first), atOnce: realAtOnce},
-		{name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"},
-			packages: []string{"./integration/temporal"}, run: basic},
+		{
+			name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"},
+			packages: []string{"./integration/temporal"}, run: basic,
+		},
 	}
 }
 
@@ -90,8 +94,10 @@ func restParts() []*part {
 			name: "servers", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(servers, first)),
 			without: []string{"integration/temporal"}, atOnce: realAtOnce,
 		},
-		{name: "conformance", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(conformance, first)),
-			atOnce: realAtOnce},
+		{
+			name: "conformance", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(conformance, first)),
+			atOnce: realAtOnce,
+		},
 		{name: "limits", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/limits"}, run: large},
 		{
 			name: "local-queue", env: []string{"LOCKKEEPER_TEST_ZK=embedded", "LOCKKEEPER_TEST_LOCAL_QUEUE=4"},

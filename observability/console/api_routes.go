@@ -67,48 +67,78 @@ func (c *Console) routes() []route { //nolint:funlen // a table: one entry for e
 		},
 		{method: "POST", path: "/api/v1/locks/{scope}/preempt", summary: "Preempt the holders of a lock. Slashes in the " +
 			"scope have to be escaped (%2F).", body: "preempt", answer: Done{}, handler: c.apiDeed("preempt", "scope")},
-		{method: "POST", path: "/api/v1/locks/{scope}/break", summary: "Take a lock from its holder at once; " +
-			"confirm repeats the scope. Slashes in the scope have to be escaped (%2F).",
-			body: "break", answer: Done{}, handler: c.apiDeed("break", "scope")},
-		{method: "GET", path: "/api/v1/waits", summary: "Who waits for whom, and cycles.", answer: waitsAnswer{},
+		{
+			method: "POST", path: "/api/v1/locks/{scope}/break", summary: "Take a lock from its holder at once; " +
+				"confirm repeats the scope. Slashes in the scope have to be escaped (%2F).",
+			body: "break", answer: Done{}, handler: c.apiDeed("break", "scope"),
+		},
+		{
+			method: "GET", path: "/api/v1/waits", summary: "Who waits for whom, and cycles.", answer: waitsAnswer{},
 			handler: c.apiWaits, query: []queryParam{
 				{"limit", "integer", "How many requests at most, 200 unless told, 1000 at most: " +
 					"those of cycles in any case, then those that wait for each other over several locks, then the longest queues. " +
 					"hidden is how many are left out."},
-			}},
+			},
+		},
 		{
 			method: "GET", path: "/api/v1/heat", summary: "Time lost by waiting: by lock and slice of time.",
 			answer: live.Heat{}, handler: c.apiHeat,
 			query: []queryParam{rangeParam, {"columns", "integer", "How many slices."}},
 		},
-		{method: "GET", path: "/api/v1/jobs", summary: "All jobs, as lockkeeper jobs ls has them.", answer: []views.Job{},
-			names: true, handler: apiFact(c, c.jobs)},
-		{method: "GET", path: "/api/v1/jobs/{name}", summary: "One job: its history and its next ticks.",
-			answer: views.JobDetail{}, handler: c.apiJob},
-		{method: "POST", path: "/api/v1/jobs/{name}/pause", summary: "Keep a job from running.", body: "pause",
-			answer: Done{}, handler: c.apiDeed("pause", "name")},
-		{method: "POST", path: "/api/v1/jobs/{name}/resume", summary: "Let a paused job run again.", body: "resume",
-			answer: Done{}, handler: c.apiDeed("resume", "name")},
-		{method: "POST", path: "/api/v1/jobs/{name}/run", summary: "Have a job run now.", body: "run", answer: Done{},
-			handler: c.apiDeed("run", "name")},
-		{method: "GET", path: "/api/v1/groups", summary: "All lock groups, as lockkeeper group ls has them.",
-			answer: []views.Group{}, names: true, handler: apiFact(c, c.groups)},
-		{method: "GET", path: "/api/v1/groups/{name}", summary: "One lock group: who holds which of its locks.",
-			answer: views.Group{}, handler: c.apiGroup},
-		{method: "GET", path: "/api/v1/overrides", summary: "The overrides in force, as lockkeeper override ls has them.",
-			answer: []views.Override{}, names: true, handler: apiFact(c, c.overrides)},
-		{method: "POST", path: "/api/v1/overrides", summary: "Put an override in force.", body: "apply", answer: Done{},
-			handler: c.apiDeed("apply", "")},
-		{method: "POST", path: "/api/v1/overrides/{id}/clear", summary: "Clear an override.", body: "clear", answer: Done{},
-			handler: c.apiDeed("clear", "id")},
-		{method: "GET", path: "/api/v1/approvals", summary: "What waits for a decision, as lockkeeper approvals ls has it.",
-			answer: []views.Approval{}, names: true, handler: apiFact(c, c.approvals)},
+		{
+			method: "GET", path: "/api/v1/jobs", summary: "All jobs, as lockkeeper jobs ls has them.", answer: []views.Job{},
+			names: true, handler: apiFact(c, c.jobs),
+		},
+		{
+			method: "GET", path: "/api/v1/jobs/{name}", summary: "One job: its history and its next ticks.",
+			answer: views.JobDetail{}, handler: c.apiJob,
+		},
+		{
+			method: "POST", path: "/api/v1/jobs/{name}/pause", summary: "Keep a job from running.", body: "pause",
+			answer: Done{}, handler: c.apiDeed("pause", "name"),
+		},
+		{
+			method: "POST", path: "/api/v1/jobs/{name}/resume", summary: "Let a paused job run again.", body: "resume",
+			answer: Done{}, handler: c.apiDeed("resume", "name"),
+		},
+		{
+			method: "POST", path: "/api/v1/jobs/{name}/run", summary: "Have a job run now.", body: "run", answer: Done{},
+			handler: c.apiDeed("run", "name"),
+		},
+		{
+			method: "GET", path: "/api/v1/groups", summary: "All lock groups, as lockkeeper group ls has them.",
+			answer: []views.Group{}, names: true, handler: apiFact(c, c.groups),
+		},
+		{
+			method: "GET", path: "/api/v1/groups/{name}", summary: "One lock group: who holds which of its locks.",
+			answer: views.Group{}, handler: c.apiGroup,
+		},
+		{
+			method: "GET", path: "/api/v1/overrides", summary: "The overrides in force, as lockkeeper override ls has them.",
+			answer: []views.Override{}, names: true, handler: apiFact(c, c.overrides),
+		},
+		{
+			method: "POST", path: "/api/v1/overrides", summary: "Put an override in force.", body: "apply", answer: Done{},
+			handler: c.apiDeed("apply", ""),
+		},
+		{
+			method: "POST", path: "/api/v1/overrides/{id}/clear", summary: "Clear an override.", body: "clear", answer: Done{},
+			handler: c.apiDeed("clear", "id"),
+		},
+		{
+			method: "GET", path: "/api/v1/approvals", summary: "What waits for a decision, as lockkeeper approvals ls has it.",
+			answer: []views.Approval{}, names: true, handler: apiFact(c, c.approvals),
+		},
 		{method: "POST", path: "/api/v1/approvals/{id}/approve", summary: "Let a request take its lock when the grace of " +
 			"the holder is over.", body: "approve", answer: Done{}, handler: c.apiDeed("approve", "id")},
-		{method: "POST", path: "/api/v1/approvals/{id}/force", summary: "Let a request take its lock at once.",
-			body: "force", answer: Done{}, handler: c.apiDeed("force", "id")},
-		{method: "POST", path: "/api/v1/approvals/{id}/deny", summary: "Let a request fail.", body: "deny", answer: Done{},
-			handler: c.apiDeed("deny", "id")},
+		{
+			method: "POST", path: "/api/v1/approvals/{id}/force", summary: "Let a request take its lock at once.",
+			body: "force", answer: Done{}, handler: c.apiDeed("force", "id"),
+		},
+		{
+			method: "POST", path: "/api/v1/approvals/{id}/deny", summary: "Let a request fail.", body: "deny", answer: Done{},
+			handler: c.apiDeed("deny", "id"),
+		},
 		{
 			method: "GET", path: "/api/v1/audit",
 			summary: "Who did what to whose locks, the oldest first, as lockkeeper audit has it.",
@@ -125,8 +155,10 @@ func (c *Console) routes() []route { //nolint:funlen // a table: one entry for e
 				"all that happens from now on, an event of the name entry each.", answer: entriesPage{}, handler: c.apiEvents,
 			query: []queryParam{{"after", "integer", "The number of the last entry that is known."}, limitParam},
 		},
-		{method: "GET", path: "/api/v1/openapi.json", summary: "This description.", answer: map[string]any{},
-			handler: c.apiSpec},
+		{
+			method: "GET", path: "/api/v1/openapi.json", summary: "This description.", answer: map[string]any{},
+			handler: c.apiSpec,
+		},
 	}
 }
 

@@ -30,10 +30,14 @@ type eventRow struct {
 
 // kindGroups are what one looks for.
 var kindGroups = map[string][]live.EntryKind{
-	"trouble": {live.EntryTakeover, live.EntryBreak, live.EntryLost, live.EntryDamaged, live.EntryBlind,
-		live.EntryDeadlock, live.EntryAtRisk, live.EntryStuck, live.EntryRefused, live.EntryLeaseExpired},
-	"preemption": {live.EntryPreempted, live.EntryWithdrawn, live.EntryLeaseExpired, live.EntryTakeover, live.EntryBreak,
-		live.EntryCleanup, live.EntryApproval},
+	"trouble": {
+		live.EntryTakeover, live.EntryBreak, live.EntryLost, live.EntryDamaged, live.EntryBlind,
+		live.EntryDeadlock, live.EntryAtRisk, live.EntryStuck, live.EntryRefused, live.EntryLeaseExpired,
+	},
+	"preemption": {
+		live.EntryPreempted, live.EntryWithdrawn, live.EntryLeaseExpired, live.EntryTakeover, live.EntryBreak,
+		live.EntryCleanup, live.EntryApproval,
+	},
 	"operators": {live.EntryBreak, live.EntryOverride, live.EntryApproval},
 }
 

@@ -96,6 +96,7 @@ func (v *visit) timeRange() (time.Duration, string, []option) {
 	return is, name, options
 }
 
+//nolint:funlen // one field of the page after the other
 func drawLock(v *visit) (any, error) {
 	scope := v.r.PathValue("scope")
 	if _, err := lock.EscapeScope(scope); err != nil {

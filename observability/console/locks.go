@@ -104,8 +104,12 @@ func drawLocks(v *visit) (any, error) {
 		m.Rows = append(m.Rows, v.lockRow(l))
 	}
 	for _, s := range []struct{ key, title string }{
-		{"blocked", "who blocks most"}, {"oldest", "longest wait"}, {"waiters", "most waiters"}, {"since", "longest hold"},
-		{"lease", "lease"}, {"scope", "name"},
+		{"blocked", "who blocks most"},
+		{"oldest", "longest wait"},
+		{"waiters", "most waiters"},
+		{"since", "longest hold"},
+		{"lease", "lease"},
+		{"scope", "name"},
 	} {
 		m.Sorts = append(m.Sorts, option{s.title, v.With("sort", unless(s.key, "blocked"), "from", ""), s.key == sorting})
 	}

@@ -114,7 +114,9 @@ func effect(o override.Override) string {
 		name string
 		d    *time.Duration
 	}{
-		{"waiting", o.WaitingTimeout}, {"lease", o.LeaseTimeout}, {"cleanup", o.CleanupTimeout},
+		{"waiting", o.WaitingTimeout},
+		{"lease", o.LeaseTimeout},
+		{"cleanup", o.CleanupTimeout},
 		{"acquire", o.AcquireTimeout},
 	} {
 		if t.d != nil {

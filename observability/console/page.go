@@ -40,10 +40,14 @@ func (c *Console) pages(mux *http.ServeMux) {
 		{pattern: "/jobs/{name...}", name: "job", menu: "jobs", every: factsEvery, draw: drawJob, act: actOnJob},
 		{pattern: "/groups", name: "groups", menu: "groups", every: factsEvery, draw: drawGroups},
 		{pattern: "/groups/{name...}", name: "group", menu: "groups", every: factsEvery, draw: drawGroup},
-		{pattern: "/overrides", name: "overrides", menu: "overrides", every: factsEvery, draw: drawOverrides,
-			act: actOnOverrides},
-		{pattern: "/approvals", name: "approvals", menu: "approvals", every: factsEvery, draw: drawApprovals,
-			act: actOnApprovals},
+		{
+			pattern: "/overrides", name: "overrides", menu: "overrides", every: factsEvery, draw: drawOverrides,
+			act: actOnOverrides,
+		},
+		{
+			pattern: "/approvals", name: "approvals", menu: "approvals", every: factsEvery, draw: drawApprovals,
+			act: actOnApprovals,
+		},
 		{pattern: "/audit", name: "audit", menu: "audit", every: factsEvery, draw: drawAudit},
 		{pattern: "/events", name: "events", menu: "events", draw: drawEvents},
 	} {

@@ -67,8 +67,8 @@ func problemOf(err error) *problem {
 	case is[*lock.IdentityError](err), is[*lock.UntrustedError](err), is[*lock.AccessError](err),
 		is[*lock.EmergencyError](err):
 		p.Status, p.Title = http.StatusForbidden, "The daemon lacks the permission"
-		p.Next =
-			"give the daemon the credentials of an operator: zookeeper: {auth: ..., operators: [...]} in its configuration"
+		p.Next = "give the daemon the credentials of an operator: " +
+			"zookeeper: {auth: ..., operators: [...]} in its configuration"
 	case is[*lock.RequestError](err):
 		p.Status, p.Title = http.StatusUnprocessableEntity, "Invalid input"
 		p.Next = "correct that, and send it again"

@@ -22,8 +22,10 @@ func contention() Dashboard {
 				}},
 				{Title: "Oldest hold", Kind: Stat, Queries: []Query{oldestHoldNow()}},
 				{Title: "Overlaps", Kind: Stat, Queries: []Query{overlapsSeen()}, limits: []float64{1}, noValue: "0"},
-				{Title: "Forced preemptions", Kind: Stat, Queries: []Query{forcedRatio()},
-					limits: []float64{forcedShare, 2 * forcedShare}, noValue: "none"},
+				{
+					Title: "Forced preemptions", Kind: Stat, Queries: []Query{forcedRatio()},
+					limits: []float64{forcedShare, 2 * forcedShare}, noValue: "none",
+				},
 			}},
 			{Title: "Where time is lost", Panels: []Panel{
 				{Title: "Lock-seconds lost per second", Kind: Timeseries, Queries: []Query{secondsLost()}, stacked: true},
@@ -73,16 +75,24 @@ func class() Dashboard {
 				{Title: "Asked for by", Kind: Timeseries, Queries: []Query{waitsBySource()}, stacked: true, narrow: true},
 				{Title: "Held by", Kind: Timeseries, Queries: []Query{heldBySource()}, stacked: true, narrow: true},
 				{Title: "Outcomes", Kind: Timeseries, Queries: []Query{waitsByOutcome()}, stacked: true, narrow: true},
-				{Title: "Without the lock", Kind: Timeseries, Queries: []Query{failureRatio()},
-					limits: []float64{failedShare}, narrow: true},
+				{
+					Title: "Without the lock", Kind: Timeseries, Queries: []Query{failureRatio()},
+					limits: []float64{failedShare}, narrow: true,
+				},
 				{Title: "Ends of holds", Kind: Timeseries, Queries: []Query{holdsByEnd()}, stacked: true, narrow: true},
 				{Title: "Leases that are over", Kind: Timeseries, Queries: []Query{leasesOver()}, narrow: true},
-				{Title: "Preemptions", Kind: Timeseries,
-					Queries: []Query{preemptionsOfClass(), preemptionsByClass()}, narrow: true},
-				{Title: "From preemption to free", Kind: Timeseries,
-					Queries: []Query{freedQuantile(0.5), freedQuantile(0.99)}, narrow: true},
-				{Title: "How holders ended", Kind: Timeseries, Queries: []Query{preemptionsByResult()},
-					stacked: true, narrow: true},
+				{
+					Title: "Preemptions", Kind: Timeseries,
+					Queries: []Query{preemptionsOfClass(), preemptionsByClass()}, narrow: true,
+				},
+				{
+					Title: "From preemption to free", Kind: Timeseries,
+					Queries: []Query{freedQuantile(0.5), freedQuantile(0.99)}, narrow: true,
+				},
+				{
+					Title: "How holders ended", Kind: Timeseries, Queries: []Query{preemptionsByResult()},
+					stacked: true, narrow: true,
+				},
 				{Title: "Cleanup", Kind: Timeseries, Queries: []Query{cleanupQuantile(0.5), cleanupQuantile(0.99)}, narrow: true},
 				{Title: "How cleanups ended", Kind: Timeseries, Queries: []Query{cleanupsByResult()}, stacked: true, narrow: true},
 			}},
@@ -104,8 +114,10 @@ func preemption() Dashboard {
 			{Title: "Until the lock is free", Panels: []Panel{
 				{Title: "From preemption to free", Kind: Timeseries, Queries: []Query{freedQuantile(0.5), freedQuantile(0.99)}},
 				{Title: "How holders ended", Kind: Timeseries, Queries: []Query{preemptionsByResult()}, stacked: true},
-				{Title: "Forced", Kind: Stat, Queries: []Query{forcedRatio()},
-					limits: []float64{forcedShare, 2 * forcedShare}, noValue: "none"},
+				{
+					Title: "Forced", Kind: Stat, Queries: []Query{forcedRatio()},
+					limits: []float64{forcedShare, 2 * forcedShare}, noValue: "none",
+				},
 			}},
 			{Title: "Cleanup", Panels: []Panel{
 				{Title: "Cleanup", Kind: Timeseries, Queries: []Query{cleanupQuantile(0.5), cleanupQuantile(0.99)}},
@@ -128,11 +140,15 @@ func zookeeper() Dashboard {
 			{Title: "Sessions", Panels: []Panel{
 				{Title: "Without a session", Kind: Stat, Queries: []Query{sessionsDown()}, limits: []float64{1}},
 				{Title: "Expired", Kind: Stat, Queries: []Query{sessionsExpired()}, limits: []float64{1}},
-				{Title: "Sessions", Kind: StateTimeline, Queries: []Query{sessionStates()}, states: connected("none", "has one"),
-					limits: []float64{1}, below: true, wide: true},
+				{
+					Title: "Sessions", Kind: StateTimeline, Queries: []Query{sessionStates()}, states: connected("none", "has one"),
+					limits: []float64{1}, below: true, wide: true,
+				},
 				{Title: "Time left", Kind: Timeseries, Queries: []Query{deadlineMargins()}, narrow: true},
-				{Title: "Least left of the session timeout", Kind: Timeseries, Queries: []Query{deadlineShares()},
-					limits: []float64{deadlineShare}, below: true, narrow: true},
+				{
+					Title: "Least left of the session timeout", Kind: Timeseries, Queries: []Query{deadlineShares()},
+					limits: []float64{deadlineShare}, below: true, narrow: true,
+				},
 				{Title: "Reconnects", Kind: Timeseries, Queries: []Query{sessionReconnects()}, stacked: true, narrow: true},
 			}},
 			{Title: "Looking at all locks", Panels: []Panel{
@@ -142,10 +158,14 @@ func zookeeper() Dashboard {
 			}},
 			{Title: "Requests", Panels: []Panel{
 				{Title: "Requests", Kind: Timeseries, Queries: []Query{operationRate()}, stacked: true, narrow: true},
-				{Title: "Time to answer", Kind: Timeseries,
-					Queries: []Query{operationQuantile(0.5), operationQuantile(0.99)}, narrow: true},
-				{Title: "Not answered", Kind: Timeseries, Queries: []Query{operationFailures()}, stacked: true,
-					narrow: true, noValue: "none"},
+				{
+					Title: "Time to answer", Kind: Timeseries,
+					Queries: []Query{operationQuantile(0.5), operationQuantile(0.99)}, narrow: true,
+				},
+				{
+					Title: "Not answered", Kind: Timeseries, Queries: []Query{operationFailures()}, stacked: true,
+					narrow: true, noValue: "none",
+				},
 			}},
 		},
 	}
@@ -162,29 +182,37 @@ func jobs() Dashboard {
 				{Title: "Runs", Kind: Timeseries, Queries: []Query{runsNow()}, stacked: true},
 				{Title: "Failed", Kind: Timeseries, Queries: []Query{failuresOfJobs()}, narrow: true},
 				{Title: "Missed", Kind: Timeseries, Queries: []Query{ticksMissed()}, narrow: true},
-				{Title: "Did not run", Kind: Timeseries, Queries: []Query{ticksSkipped()}, stacked: true,
-					narrow: true, noValue: "none"},
+				{
+					Title: "Did not run", Kind: Timeseries, Queries: []Query{ticksSkipped()}, stacked: true,
+					narrow: true, noValue: "none",
+				},
 				{Title: "Retried", Kind: Timeseries, Queries: []Query{runsRetried()}, narrow: true},
 				{Title: "Preempted", Kind: Timeseries, Queries: []Query{runsPreempted()}, narrow: true},
 				{Title: "Stuck", Kind: Timeseries, Queries: []Query{stuckNow()}, limits: []float64{1}, narrow: true},
 			}},
 			{Title: "Daemons", Panels: []Panel{
 				{Title: "Versions", Kind: Table, Queries: []Query{builds()}},
-				{Title: "Configuration", Kind: StateTimeline, Queries: []Query{configInForce()}, states: inForce,
-					limits: []float64{1}, below: true},
+				{
+					Title: "Configuration", Kind: StateTimeline, Queries: []Query{configInForce()}, states: inForce,
+					limits: []float64{1}, below: true,
+				},
 				{Title: "Read last", Kind: Stat, Queries: []Query{configRead()}},
 				{Title: "Configurations since the start", Kind: Stat, Queries: []Query{configGenerations()}},
 				{Title: "Runs that stuck", Kind: Stat, Queries: []Query{runsStuck()}, limits: []float64{1}},
-				{Title: "Jobs of two definitions", Kind: Stat, Queries: []Query{definitionsThatDiffer()},
-					limits: []float64{1}, noValue: "none"},
+				{
+					Title: "Jobs of two definitions", Kind: Stat, Queries: []Query{definitionsThatDiffer()},
+					limits: []float64{1}, noValue: "none",
+				},
 				{Title: "Clock steps", Kind: Stat, Queries: []Query{clockJumps()}, limits: []float64{1}},
 				{Title: "Clock off by", Kind: Stat, Queries: []Query{clockOffsets()}, limits: []float64{1}},
 				{Title: "Too many series", Kind: Stat, Queries: []Query{overflowing()}, limits: []float64{1}, noValue: "none"},
 			}},
 			{Title: "Overrides", Panels: []Panel{
 				{Title: "In force", Kind: Timeseries, Queries: []Query{overridesInForce()}, stacked: true, noValue: "none"},
-				{Title: "Known", Kind: StateTimeline, Queries: []Query{overridesFileRead(), overridesTreeRead()}, states: inForce,
-					limits: []float64{1}, below: true},
+				{
+					Title: "Known", Kind: StateTimeline, Queries: []Query{overridesFileRead(), overridesTreeRead()}, states: inForce,
+					limits: []float64{1}, below: true,
+				},
 			}},
 		},
 	}

@@ -128,16 +128,22 @@ var (
 
 // Instruments returns everything that is measured, in the order of the names in
 // Prometheus.
+//
+//nolint:funlen // a table: one row for each instrument
 func Instruments() []Instrument {
 	all := []Instrument{
 		{
 			waitDuration, Histogram, "s", keys(lockClass, lockMode, outcome, source),
 			"How long requests waited for their lock, until they were granted it or had to go without.", waitBuckets,
 		},
-		{holdDuration, Histogram, "s", keys(lockClass, lockMode, end, source),
-			"How long locks were held, cleanup included.", holdBuckets},
-		{cleanupDuration, Histogram, "s", keys(lockClass, result),
-			"How long the cleanup hooks of an interrupted holder took together.", cleanupBuckets},
+		{
+			holdDuration, Histogram, "s", keys(lockClass, lockMode, end, source),
+			"How long locks were held, cleanup included.", holdBuckets,
+		},
+		{
+			cleanupDuration, Histogram, "s", keys(lockClass, result),
+			"How long the cleanup hooks of an interrupted holder took together.", cleanupBuckets,
+		},
 		{
 			preemptionDuration, Histogram, "s", keys(lockClass, result),
 			"How long it took from the first preemption of a holder until the preemptor had the lock, or gave up.",
@@ -152,52 +158,83 @@ func Instruments() []Instrument {
 
 		{holderCount, Gauge, "{holder}", keys(lockClass, lockMode), "Who holds locks now, in the whole cluster.", nil},
 		{waiterCount, Gauge, "{waiter}", keys(lockClass, lockMode), "Who waits for locks now, in the whole cluster.", nil},
-		{overdueHolders, Gauge, "{holder}", keys(lockClass),
-			"Holders whose lease is over now, and that keep it because no other request asks for the lock.", nil},
+		{
+			overdueHolders, Gauge, "{holder}", keys(lockClass),
+			"Holders whose lease is over now, and that keep it because no other request asks for the lock.", nil,
+		},
 		{oldestWait, Gauge, "s", keys(lockClass), "How long the oldest waiter has waited; 0: no waiter.", nil},
 		{oldestHold, Gauge, "s", keys(lockClass), "How long the oldest holder has held; 0: no holder.", nil},
 		{clusterVisible, Gauge, "", nil, "1 when what is said of holders and waiters is true now; " +
 			"0 when ZooKeeper is not seen, and then nothing is said of them.", nil},
 
-		{sessionState, Gauge, "", keys(state),
-			"1 for the state in which the ZooKeeper session of this process is, 0 for the others.", nil},
-		{sessionExpirations, Counter, "{session}", nil,
-			"ZooKeeper sessions that have ended against the will of this process: what it held is lost.", nil},
+		{
+			sessionState, Gauge, "", keys(state),
+			"1 for the state in which the ZooKeeper session of this process is, 0 for the others.", nil,
+		},
+		{
+			sessionExpirations, Counter, "{session}", nil,
+			"ZooKeeper sessions that have ended against the will of this process: what it held is lost.", nil,
+		},
 		{sessionReconnects, Counter, "{connection}", nil, "How often this process has connected to ZooKeeper again.", nil},
-		{sessionTimeout, Gauge, "s", nil,
-			"How long ZooKeeper waits for a sign of life before it frees what this process holds.", nil},
-		{deadlineMargin, Gauge, "s", nil,
-			"How long what this process holds is safe if ZooKeeper is silent from now on; not there without a session.", nil},
+		{
+			sessionTimeout, Gauge, "s", nil,
+			"How long ZooKeeper waits for a sign of life before it frees what this process holds.", nil,
+		},
+		{
+			deadlineMargin, Gauge, "s", nil,
+			"How long what this process holds is safe if ZooKeeper is silent from now on; not there without a session.", nil,
+		},
 		{operationDuration, Histogram, "s", keys(operation, result), "How long ZooKeeper took to answer.", operationBuckets},
 
-		{ticks, Counter, "{tick}", keys(jobName, outcome, reason),
-			"Ticks and runs by hand that have ended here, by their outcome.", nil},
-		{preemptions, Counter, "{preemption}", keys(jobName),
-			"Preemptions after which a run waited for its locks again.", nil},
+		{
+			ticks, Counter, "{tick}", keys(jobName, outcome, reason),
+			"Ticks and runs by hand that have ended here, by their outcome.", nil,
+		},
+		{
+			preemptions, Counter, "{preemption}", keys(jobName),
+			"Preemptions after which a run waited for its locks again.", nil,
+		},
 		{retries, Counter, "{retry}", keys(jobName), "Attempts that failed and were followed by another one.", nil},
 		{stuckRuns, Counter, "{run}", keys(jobName), "Runs whose work went on long after it was cancelled.", nil},
 		{jobRunning, Gauge, "{run}", keys(jobName), "Runs that go on here, or wait for their locks.", nil},
-		{jobDiffering, Gauge, "{definition}", keys(jobName),
-			"Other definitions of the job that daemons use now. More than 0 for long: two teams have a job of one name.", nil},
+		{
+			jobDiffering, Gauge, "{definition}", keys(jobName),
+			"Other definitions of the job that daemons use now. More than 0 for long: two teams have a job of one name.", nil,
+		},
 		{jobStuck, Gauge, "{run}", keys(jobName), "Runs that go on here long after their work was cancelled.", nil},
 
-		{lastReloadOK, Gauge, "", nil,
-			"1 when what the configuration file says is in force, 0 when the file was refused.", nil},
-		{configGeneration, Gauge, "", nil,
-			"How many configurations were in force since the start, the present one included.", nil},
-		{lastReloadTime, Gauge, "s", nil,
-			"When the configuration file was read last, whether it was refused or not, in seconds since 1970.", nil},
+		{
+			lastReloadOK, Gauge, "", nil,
+			"1 when what the configuration file says is in force, 0 when the file was refused.", nil,
+		},
+		{
+			configGeneration, Gauge, "", nil,
+			"How many configurations were in force since the start, the present one included.", nil,
+		},
+		{
+			lastReloadTime, Gauge, "s", nil,
+			"When the configuration file was read last, whether it was refused or not, in seconds since 1970.", nil,
+		},
 		{clockOffset, Gauge, "s", nil, "How far the machine's clock is ahead of ZooKeeper's, in seconds; negative: " +
 			"behind it; 0: no difference can be told.", nil},
 		{clockSteps, Counter, "{step}", nil, "How often the clock has jumped, or the machine was suspended.", nil},
-		{buildInfo, Gauge, "", []string{"commit", "go.version", "version"},
-			"Always 1; the labels say which version this is.", nil},
-		{overridesActive, Gauge, "{override}", keys(overrideKind, overrideSource),
-			"Operators' overrides in force here, by their kind and where they were said.", nil},
-		{overridesFileOK, Gauge, "", nil,
-			"1 when what the overrides file says is in force, 0 when the file was refused.", nil},
-		{overridesServerOK, Gauge, "", nil,
-			"1 when the overrides in ZooKeeper could be read and trusted, 0 when those before stay in force.", nil},
+		{
+			buildInfo, Gauge, "",
+			[]string{"commit", "go.version", "version"},
+			"Always 1; the labels say which version this is.", nil,
+		},
+		{
+			overridesActive, Gauge, "{override}", keys(overrideKind, overrideSource),
+			"Operators' overrides in force here, by their kind and where they were said.", nil,
+		},
+		{
+			overridesFileOK, Gauge, "", nil,
+			"1 when what the overrides file says is in force, 0 when the file was refused.", nil,
+		},
+		{
+			overridesServerOK, Gauge, "", nil,
+			"1 when the overrides in ZooKeeper could be read and trusted, 0 when those before stay in force.", nil,
+		},
 	}
 	slices.SortFunc(all, func(a, b Instrument) int { return strings.Compare(a.Prometheus(), b.Prometheus()) })
 	return all

@@ -42,8 +42,10 @@ func (v View) columns(long bool) []column {
 		{title: "HOLDER", value: holderOf, least: 8, drop: 1},
 		{title: "SINCE", value: v.heldFor, width: 6, right: true, drop: 2},
 		{title: lease, value: leaseLeft, width: max(6, len(lease)), right: true, drop: 3},
-		{title: wait, value: func(l *live.Lock) string { return fmt.Sprint(len(l.Waiters)) }, width: max(5, len(wait)),
-			right: true, snug: true},
+		{
+			title: wait, value: func(l *live.Lock) string { return fmt.Sprint(len(l.Waiters)) }, width: max(5, len(wait)),
+			right: true, snug: true,
+		},
 		{title: oldest, value: v.oldestWait, width: max(6, len(oldest)), right: true},
 		{title: "ROOT BLOCKER", value: rootOf, least: 12, drop: 4},
 	}

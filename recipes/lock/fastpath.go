@@ -13,7 +13,7 @@ import (
 // fast takes an idle lock in one transaction. It returns errCrowded when
 // another request is there.
 //
-//nolint:cyclop // all that an attempt can meet before it queues stands in one place, as in the model
+//nolint:cyclop,funlen // all that an attempt can meet before it queues stands in one place, as in the model
 func (a *attempt) fast(ctx context.Context, s *zkclient.Session) (*Grant, error) {
 	l := a.l
 	a.seen = nil // in another session, others may be there
@@ -187,7 +187,7 @@ func (a *attempt) deserted(ctx context.Context, s *zkclient.Session) *taking {
 // version, and so are the modes of those in it. Like T3 it may pass a request
 // that has joined since the list was read.
 //
-//nolint:cyclop // the guards of T2 and T3 stand in one place, as in the model
+//nolint:cyclop,funlen // the guards of T2 and T3 stand in one place, as in the model
 func (a *attempt) accompany(ctx context.Context, s *zkclient.Session) (*Grant, error) {
 	l := a.l
 	if a.req.Mode != priority.Shared {

@@ -16,7 +16,7 @@ import (
 // may come to hold beside them. As long as any other holder is exclusive, G
 // cannot change without a change of the holder's node or of this one's.
 //
-//nolint:cyclop // the whole decision of a request at its turn stands in one place, as in the model
+//nolint:cyclop,funlen // the whole decision of a request at its turn stands in one place, as in the model
 func (p *place) lead(
 	ctx context.Context, stat *zkclient.Stat, g lockRecord, children, alive []child,
 ) (*Grant, time.Duration, error) {

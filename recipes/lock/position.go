@@ -62,7 +62,7 @@ func (p *place) glance(ctx context.Context) (*Grant, time.Duration, error) {
 
 // weigh is steps 2 to 5 of the protocol.
 //
-//nolint:cyclop // the whole look at the queue stands in one place, as in the model
+//nolint:cyclop,funlen // the whole look at the queue stands in one place, as in the model
 func (p *place) weigh(ctx context.Context) (*Grant, time.Duration, error) {
 	l, s := p.a.l, p.s
 	p.follows, p.front = "", ""

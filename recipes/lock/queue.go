@@ -128,7 +128,7 @@ func (p *place) block(ctx context.Context, after time.Duration) error {
 // decide looks at the lock and does what is to be done: it returns the grant,
 // or how long to wait before the next look unless something happens.
 //
-//nolint:cyclop // the whole decision of a waiter stands in one place, as in the model
+//nolint:cyclop,funlen // the whole decision of a waiter stands in one place, as in the model
 func (p *place) decide(ctx context.Context) (*Grant, time.Duration, error) {
 	if p.granted.Load() {
 		g, err := p.handedOver(ctx, 0)

@@ -21,7 +21,7 @@ import (
 // When ctx ends first, Release returns an error and goes on in the background
 // until the lock is free.
 //
-//nolint:cyclop // all ways in which a release can go stand in one place, as in the model
+//nolint:cyclop,funlen // all ways in which a release can go stand in one place, as in the model
 func (g *Grant) Release(ctx context.Context) error {
 	g.mu.Lock()
 	switch g.state {
@@ -130,7 +130,7 @@ func (g *Grant) known(next *heir) succession {
 // With next at hand, or without look, it does not look first; known was the
 // first waiter a while ago. What was sent already, see leaveAtOnce, is first.
 //
-//nolint:cyclop // all that a release can meet stands in one place, as in the model
+//nolint:cyclop,funlen // all that a release can meet stands in one place, as in the model
 func (g *Grant) depart(ctx context.Context, look bool, next, known *heir, first *zkclient.Parcel) error {
 	l := g.lock
 	g.mu.Lock()

@@ -144,7 +144,8 @@ func (cfg *Config) checkAccess(bad func(field, format string, args ...any)) {
 		names []string
 		parse func(string) (aclID, error)
 	}{
-		{"operators", cfg.Operators, parseOperator}, {"contenders", cfg.Contenders, parseContender},
+		{"operators", cfg.Operators, parseOperator},
+		{"contenders", cfg.Contenders, parseContender},
 		{"readers", cfg.Readers, parseOperator},
 	}
 	sound := true

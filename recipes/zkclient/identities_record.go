@@ -51,7 +51,8 @@ func decodeIdentities(data []byte) (a access, err error) {
 		parse func(string) (aclID, error)
 		into  *[]aclID
 	}{
-		{rec.Operators, parseOperator, &a.operators}, {rec.Contenders, parseContender, &a.contenders},
+		{rec.Operators, parseOperator, &a.operators},
+		{rec.Contenders, parseContender, &a.contenders},
 		{rec.Readers, parseOperator, &a.readers},
 	} {
 		for _, text := range list.texts {

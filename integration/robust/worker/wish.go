@@ -161,8 +161,13 @@ func (w *wish) String() string {
 		set  bool
 		name string
 	}{
-		{q.Forceful, "forceful"}, {q.NeverPreempts, "never-preempts"}, {q.PreemptDelta > 0, "delta"},
-		{q.MinRuntime > 0, "min-runtime"}, {w.soften, "softens"}, {w.extend, "extends"}, {w.hasty, "hasty"},
+		{q.Forceful, "forceful"},
+		{q.NeverPreempts, "never-preempts"},
+		{q.PreemptDelta > 0, "delta"},
+		{q.MinRuntime > 0, "min-runtime"},
+		{w.soften, "softens"},
+		{w.extend, "extends"},
+		{w.hasty, "hasty"},
 		{w.clings, "clings"},
 	} {
 		if flag.set {

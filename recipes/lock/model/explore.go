@@ -33,6 +33,7 @@ func (c *Config) Explore(limits Limits) Report { return c.ExploreAs(Protocol{}, 
 // States are distinguished by a hash of 64 bits: of ten million, two are taken
 // for one with a probability of three in a million.
 //
+//nolint:funlen // the search loop
 //go:norace
 func (c *Config) ExploreAs(p Protocol, limits Limits) Report {
 	begin := time.Now()

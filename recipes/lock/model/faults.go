@@ -127,7 +127,7 @@ func (x *explorer) mishaps(s *state, i int) {
 // operator is the step in which an operator breaks the lock of a holder.
 //
 //go:norace
-//nolint:cyclop // one case for each step of an operator
+//nolint:cyclop,funlen // one case for each step of an operator
 func (x *explorer) operator(s *state) {
 	b, h := &s.operator, s.head()
 	t := *s

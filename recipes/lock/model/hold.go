@@ -69,7 +69,7 @@ func (x *explorer) comesBy(l *local, i int) op {
 // accompany is T14, T15 or T16.
 //
 //go:norace
-//nolint:cyclop // T14, T15 and T16 share their guards
+//nolint:cyclop,funlen // T14, T15 and T16 share their guards
 func (x *explorer) accompany(t *state, h *snapshot, i int, o op) bool {
 	l, r, me := &t.locals[i], x.c.Requests[i], uint8(1)<<i
 	m := r.Of
