@@ -60,9 +60,9 @@ func (r Run) Lines() []Line {
 	return lines
 }
 
-func (r Run) line(s Site, w Work, kind string) (Line, bool) {
-	ours := map[int]float64{}
-	var own []Sample
+// samples are those of a kind, and what the product did in the same rounds.
+func (r Run) samples(s Site, w Work, kind string) (own []Sample, ours map[int]float64) {
+	ours = map[int]float64{}
 	for _, sample := range r.Samples {
 		if sample.Site != s.Name || sample.Work != w.Name || sample.Group != w.Group {
 			continue
@@ -74,6 +74,11 @@ func (r Run) line(s Site, w Work, kind string) (Line, bool) {
 			own = append(own, sample)
 		}
 	}
+	return own, ours
+}
+
+func (r Run) line(s Site, w Work, kind string) (Line, bool) {
+	own, ours := r.samples(s, w, kind)
 	if len(own) == 0 {
 		return Line{}, false
 	}
