@@ -60,8 +60,8 @@ func (r Run) Lines() []Line {
 	return lines
 }
 
-// samples are those of a kind, and what the product did in the same rounds.
-func (r Run) samples(s Site, w Work, kind string) (own []Sample, ours map[int]float64) {
+// besides returns the samples of a kind, and what the product did in the same rounds.
+func (r Run) besides(s Site, w Work, kind string) (own []Sample, ours map[int]float64) {
 	ours = map[int]float64{}
 	for _, sample := range r.Samples {
 		if sample.Site != s.Name || sample.Work != w.Name || sample.Group != w.Group {
@@ -78,7 +78,7 @@ func (r Run) samples(s Site, w Work, kind string) (own []Sample, ours map[int]fl
 }
 
 func (r Run) line(s Site, w Work, kind string) (Line, bool) {
-	own, ours := r.samples(s, w, kind)
+	own, ours := r.besides(s, w, kind)
 	if len(own) == 0 {
 		return Line{}, false
 	}
