@@ -35,7 +35,7 @@ func TestMessagesOfTroubleshootingAreInTheCode(t *testing.T) {
 	require.Empty(t, missing, strings.Join(missing, "\n"))
 }
 
-// stringsOfTheCode are the literals outside of tests and examples.
+// stringsOfTheCode are the literals outside of tests and examples; those that are added to each other are one.
 func stringsOfTheCode(t *testing.T) (all []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
@@ -45,10 +45,16 @@ func stringsOfTheCode(t *testing.T) (all []string) {
 		var s scanner.Scanner
 		source := []byte(read(t, path))
 		s.Init(token.NewFileSet().AddFile(path, -1, len(source)), source, nil, 0)
+		before, last := token.ILLEGAL, token.ILLEGAL
 		for _, tok, lit := s.Scan(); tok != token.EOF; _, tok, lit = s.Scan() {
-			if text, err := strconv.Unquote(lit); tok == token.STRING && err == nil {
+			switch text, err := strconv.Unquote(lit); {
+			case tok != token.STRING || err != nil:
+			case last == token.ADD && before == token.STRING:
+				all[len(all)-1] += text
+			default:
 				all = append(all, text)
 			}
+			before, last = last, tok
 		}
 		return nil
 	}))
