@@ -45,7 +45,7 @@ var lockKeys = []key{
 		"Takes the lock when the holder's grace is over.", func(s *lockSettings) *setting[bool] { return &s.forceful }),
 	inherits("min_runtime", aTerm, "0s", "How long the holder is not preempted for a higher priority.",
 		func(s *lockSettings) *setting[time.Duration] { return &s.minimum }),
-	inherits(lockDelay, aTerm, "0s", "How long the lock is not granted after a holder ended without releasing it; "+
+	inherits(lockDelay, aTerm, "0s", "How long the lock is not granted after a hold that ended without a release; "+
 		words.Duration(priority.MaxLockDelay)+" at most.",
 		func(s *lockSettings) *setting[time.Duration] { return &s.delay }),
 }

@@ -26,7 +26,7 @@ var scopeShape = shape{
 	example: "write it like cluster/orders: {owner: team-orders}",
 	keys: []key{
 		by("mode", aMode.kind, "", "exclusive: its locks cannot be shared.", (*reader).scopeMode),
-		by(lockDelay, aDuration, "", "How long its lock is not granted after a holder ended without releasing it, "+
+		by(lockDelay, aDuration, "", "How long its lock is not granted after a hold that ended without a release, "+
 			"unless the lock of a job says otherwise.", (*reader).scopeDelay),
 		to("owner", text("write a name, for people"), "",
 			"Who looks after what the scope protects, for people.", func(s *Scope) *string { return &s.Owner }),

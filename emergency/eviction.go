@@ -139,7 +139,7 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state lock.State, 
 	}
 	r := p.Request(state, mark)
 	asking, taking := o.deeds(p, r.Owner, r.Priority, mark)
-	took := p.watch(&r, taking)
+	evicted := p.recordTakeover(&r, taking)
 	l, err := o.client.PriorityLock(p.Scope)
 	if err != nil {
 		return done, err
@@ -170,7 +170,7 @@ func (o *Operator) Preempt(ctx context.Context, p Preemption, state lock.State, 
 	}
 	done.After = WhatIsNext(ctx, o.client, p.Scope, mine...)
 	outcome := PreemptedGone
-	if took.Load() || slices.ContainsFunc(done.After.Evicted, func(e lock.Eviction) bool {
+	if evicted.Load() || slices.ContainsFunc(done.After.Evicted, func(e lock.Eviction) bool {
 		return e.Override != nil && e.Override.ID == mark.ID
 	}) {
 		outcome = PreemptedTaken
@@ -203,22 +203,22 @@ func (o *Operator) deeds(p Preemption, owner string, level priority.Level, mark 
 	return asking, taking
 }
 
-// watch has the request put a takeover on record before it is done, and returns whether
+// recordTakeover has the request put a takeover on record before it is done, and returns whether
 // one was.
-func (p Preemption) watch(r *lock.Request, taking *deed) (took *atomic.Bool) {
+func (p Preemption) recordTakeover(r *lock.Request, taking *deed) (evicted *atomic.Bool) {
 	r.Authorize = func(ctx context.Context, holders []lock.Contender) error {
 		if err := p.meant(holders); err != nil {
 			return err
 		}
 		return taking.intend(ctx, holders...)
 	}
-	took = new(atomic.Bool)
+	evicted = new(atomic.Bool)
 	r.Notify = func(n lock.Notice) {
 		if _, ok := n.(lock.TakenOver); ok {
-			took.Store(true)
+			evicted.Store(true)
 		}
 	}
-	return took
+	return evicted
 }
 
 // meant says why the holder that is meant is not among these; nil if it is.

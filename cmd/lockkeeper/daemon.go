@@ -22,8 +22,8 @@ type daemon struct {
 	exports        *telemetry
 	manager        *serviceManager
 	hangup         chan os.Signal
-	exposed        *metricsServer
-	pages          *consoleServer
+	metrics        *metricsServer
+	console        *consoleServer
 	client         *lock.Client
 	operators      *operations
 	closeEnsembles func()
@@ -31,30 +31,30 @@ type daemon struct {
 	// From start on.
 	schedule *scheduler.Scheduler
 	reloaded *reloads
-	shown    *consoleRoom // nil: not yet
+	views    *consoleRoom // nil: not yet
 }
 
 // start makes the scheduler, and begins all that goes on beside it. measured may be
 // nil.
 func (d *daemon) start(ctx context.Context, router *lock.Router, measured lockguard.Observer) error {
-	more := slices.Concat(d.exposed.options(), d.pages.options())
+	more := slices.Concat(d.metrics.options(), d.console.options())
 	guard, schedule, err := newScheduler(router, d.cfg, d.logger, d.exports.tracer(d.logger), measured,
 		d.operators, more...)
 	if err != nil {
 		return err
 	}
 	d.schedule = schedule
-	d.reloaded, err = d.program.reload(ctx, d.cfg, schedule, d.operators, d.exposed, d.hangup, d.manager, d.logger)
+	d.reloaded, err = d.program.reload(ctx, d.cfg, schedule, d.operators, d.metrics, d.hangup, d.manager, d.logger)
 	if err != nil {
 		return err
 	}
-	if err := d.exposed.serve(ctx, d.cfg, d.client, schedule, d.reloaded.Reloader, d.operators); err != nil {
+	if err := d.metrics.serve(ctx, d.cfg, d.client, schedule, d.reloaded.Reloader, d.operators); err != nil {
 		return err
 	}
 	if err := d.operators.start(ctx, guard); err != nil {
 		return err
 	}
-	d.shown, err = d.pages.open(ctx, d.cfg, d.client, d.reloaded.Reloader, d.operators, d.exposed)
+	d.views, err = d.console.open(ctx, d.cfg, d.client, d.reloaded.Reloader, d.operators, d.metrics)
 	return err
 }
 
@@ -104,7 +104,7 @@ func (d *daemon) run(ctx context.Context, again <-chan syscall.Signal, stop func
 
 // end ends all that went on beside the scheduler, and the sessions at last.
 func (d *daemon) end() {
-	d.shown.end()
+	d.views.end()
 	d.reloaded.end()
 	d.operators.end()
 	d.closeEnsembles()

@@ -216,11 +216,11 @@ func manner(c lock.Contender) string {
 
 // demand says who preempts a holder, why, until when, and what then.
 func demand(s lock.State, by lock.Preemptor) string {
-	why := "outranks it"
+	why := "which outranks it"
 	if by.Reason == priority.LeaseExpired {
-		why = "asks, and its lease is over"
+		why = "because its lease is over"
 	}
-	return fmt.Sprintf("preempted: %s (%s) %s; %s; %s",
+	return fmt.Sprintf("preempted by %s (%s), %s; %s; %s",
 		by.Owner, live.LevelWords(by.Priority), why, grace(s, by), patience(s, by))
 }
 
@@ -239,12 +239,18 @@ func grace(s lock.State, by lock.Preemptor) string {
 // patience is what happens after the grace.
 func patience(s lock.State, by lock.Preemptor) string {
 	if by.Forceful || by.Reason == priority.LeaseExpired {
-		return "then the lock is taken"
+		return "evicted after that, unless it releases first"
 	}
 	i := slices.IndexFunc(s.Waiters, func(c lock.Contender) bool { return c.ID == by.ID })
-	if i < 0 || s.Waiters[i].WaitingTimeout == nil {
-		return "polite: the waiter waits for the release"
+	switch {
+	case i < 0:
+		return "polite: " + by.Owner + " no longer waits"
+	case s.Waiters[i].WaitingTimeout == nil:
+		return "polite: " + by.Owner + " waits for the release"
 	}
 	end := by.At.Add(*s.Waiters[i].WaitingTimeout)
-	return fmt.Sprintf("polite: the waiter waits for the release until %s, %s more", clock(end), human(end.Sub(s.At)))
+	if left := end.Sub(s.At); left > 0 {
+		return fmt.Sprintf("polite: %s waits for the release until %s, %s more", by.Owner, clock(end), human(left))
+	}
+	return fmt.Sprintf("polite: the waiting timeout of %s ended %s ago", by.Owner, human(s.At.Sub(end)))
 }

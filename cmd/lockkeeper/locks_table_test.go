@@ -50,8 +50,8 @@ holder  reindex  priority 40  host h3  pid 811
         token 7301444
         it is cleaning up
         message: nightly
-        preempted: hotfix (priority 90) outranks it; its grace period ends at 2026-11-21 12:00:19 UTC, 19s more; then the lock is taken
-        preempted: rollup (priority 50) outranks it; its grace period of 1m ended 11s ago; polite: the waiter waits for the release until 2026-11-21 12:03:49 UTC, 3m49s more
+        preempted by hotfix (priority 90), which outranks it; its grace period ends at 2026-11-21 12:00:19 UTC, 19s more; evicted after that, unless it releases first
+        preempted by rollup (priority 50), which outranks it; its grace period of 1m ended 11s ago; polite: rollup waits for the release until 2026-11-21 12:03:49 UTC, 3m49s more
 
 waiter  1. hotfix  priority 90  host h1  pid 12
         waiting since 2026-11-21 11:59:18 UTC, 42s ago; forceful
@@ -95,7 +95,7 @@ holder  reindex  priority 40  host h3  pid 811
         it is cleaning up
         message: nightly
         id aaa, session 0x1f, cleanup timeout 1m
-        preempted: next (priority 0) asks, and its lease is over; it has no grace period; then the lock is taken
+        preempted by next (priority 0), because its lease is over; it has no grace period; evicted after that, unless it releases first
 `, out.String())
 }
 

@@ -212,7 +212,7 @@ func TestWhatIsNoConsoleIsToldFromOneThatIsSilent(t *testing.T) {
 		"other JSON":        {answer(200, asJSON, `{"hello": "world"}`), exitConfig, `it answers about ""`},
 		"no JSON":           {answer(200, asJSON, `{"scope": `), exitConfig, "its answer cannot be read: "},
 		"a page to sign in": {answer(302, html, ""), exitConfig, "sends us to https://login.example/, perhaps to sign in; "},
-		"behind a proxy":    {answer(401, trouble, `{"detail": "this page needs a sign-in", "next": "come by the proxy"}`), exitConfig, "refuses: this page needs a sign-in; come by the proxy"},
+		"behind a proxy":    {answer(401, trouble, `{"detail": "sign-in required", "next": "come by the proxy"}`), exitConfig, "refuses: sign-in required; come by the proxy"},
 		"another name":      {answer(421, trouble, `{"detail": "the console does not go by the name x", "next": "use its address"}`), exitConfig, "refuses: the console does not go by the name x; use its address"},
 		"not now":           {answer(503, html, ""), exitNotAcquired, "cannot answer now: 503 Service Unavailable"},
 		"ZooKeeper":         {answer(503, trouble, `{"detail": "ZooKeeper does not answer", "next": "try again"}`), exitNotAcquired, "cannot answer now: ZooKeeper does not answer; try again"},

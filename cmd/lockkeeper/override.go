@@ -286,8 +286,8 @@ func (p *program) overrideClear() *cobra.Command {
 	)
 	c := p.command(&cobra.Command{
 		Use:   "clear ID",
-		Short: "Take an override back before it ends by itself",
-		Long: `Take an override back before it ends by itself: in force nowhere within a second.
+		Short: "Clear an override before it ends by itself",
+		Long: `Clear an override before it ends by itself: in force nowhere within a second.
 What it kept out of queues comes back, and a lock that it held is given away.
 
 One of the overrides file is taken back by writing the file.

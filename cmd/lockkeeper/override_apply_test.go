@@ -81,7 +81,7 @@ func TestOverrideForEverythingIsAppliedWhenThatIsSaid(t *testing.T) {
 		require.Zero(t, code, errs)
 		code, _, errs = f.lockkeeper(t, append([]string{"override", "apply", "X", "--for", "10s", "-r", "x", "--kind", "freeze", "--all"}, whom...)...)
 		require.Equal(t, exitConfig, code)
-		require.Contains(t, errs, "lockkeeper: --all: --scope, --job or --label says that it concerns less; leave that out, or --all\n")
+		require.Contains(t, errs, "lockkeeper: --all: --scope, --job or --label says that it matches less; leave that out, or --all\n")
 	}
 	require.Empty(t, f.records(t))
 

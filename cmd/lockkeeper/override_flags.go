@@ -118,7 +118,7 @@ func (p *program) addFlagsOf(f *overrideFlags, args []string) {
 		p.problems.add(fmt.Sprintf("--all is missing: neither --scope nor --job nor --label limits this %s, "+
 			"and it would match everything; give one of them, or --all", probe.Kind))
 	case !forAll && f.all.is && (f.scope != "" || f.job != "" || len(f.labels.is) > 0):
-		p.problems.add("--all: --scope, --job or --label says that it concerns less; leave that out, or --all")
+		p.problems.add("--all: --scope, --job or --label says that it matches less; leave that out, or --all")
 	}
 	probe.Until, probe.Reason = now.Add(time.Minute), cmp.Or(probe.Reason, "said already")
 	if !p.unclear {

@@ -116,14 +116,14 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	}, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	var err error
-	if d.exposed, err = listenForMetrics(ctx, cfg, exports, logger); err != nil {
+	if d.metrics, err = listenForMetrics(ctx, cfg, exports, logger); err != nil {
 		return err
 	}
-	defer d.exposed.close()
-	if d.pages, err = listenForConsole(ctx, cfg, logger); err != nil {
+	defer d.metrics.close()
+	if d.console, err = listenForConsole(ctx, cfg, logger); err != nil {
 		return err
 	}
-	defer d.pages.close()
+	defer d.console.close()
 	cfg.Client.Logger = logger
 	if d.client, err = lock.NewClient(cfg.Client); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	}
 	d.closeEnsembles = closeEnsembles
 	err = d.start(ctx, router, measured)
-	defer d.shown.end()
+	defer d.views.end()
 	if err != nil {
 		d.operators.end()
 		closeEnsembles()

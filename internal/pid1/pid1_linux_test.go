@@ -117,9 +117,9 @@ func playSignals() int {
 }
 
 func playStopped() int {
-	fmt.Println("ready")
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, unix.SIGCONT)
+	fmt.Println("ready")
 	<-continued
 	return 0
 }

@@ -185,7 +185,7 @@ func TestDeedThatMayHaveBeenDoneAllTheSameSaysSo(t *testing.T) {
 		{"nothing was begun", "", silent, http.StatusServiceUnavailable, "ZooKeeper does not answer", "try again"},
 		{"no answer", "act-9", silent, http.StatusServiceUnavailable, "Perhaps done", "it is on record as act-9"},
 		{"out of time", "act-9", fmt.Errorf("clearing: %w", context.DeadlineExceeded), http.StatusServiceUnavailable, "Perhaps done", "it is on record as act-9"},
-		{"ZooKeeper has said no", "act-9", &opstore.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, "Gone", ""},
+		{"ZooKeeper has said no", "act-9", &opstore.NoOverrideError{ID: "INC-1"}, http.StatusNotFound, "No such override or approval", ""},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			c, o := signedIn(t)

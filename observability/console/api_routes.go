@@ -145,7 +145,7 @@ func (c *Console) routes() []route { //nolint:funlen // a table: one entry for e
 			answer:  []opstore.AuditRecord{}, names: true, handler: c.apiAudit,
 			query: []queryParam{
 				{"scope", "string", "Only scopes that fit the pattern."},
-				{"by", "string", "Only actions of persons with this in the name or identity."},
+				{"by", "string", "Only records whose author has this in the name or identity."},
 				{"within", "string", "Only what is not older, for example 2h."},
 				limitParam,
 			},

@@ -218,7 +218,7 @@ func stillKnown(ctx context.Context) bool {
 // demandSignIn says that one has to sign in to see anything.
 func (c *Console) demandSignIn(w http.ResponseWriter, r *http.Request) {
 	p := problem{
-		Status: http.StatusUnauthorized, Title: "Sign in", Detail: "this page needs a sign-in", Next: c.howToSignIn(),
+		Status: http.StatusUnauthorized, Title: "Sign in", Detail: "sign-in required", Next: c.howToSignIn(),
 	}
 	if c.o.Users != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		!strings.HasPrefix(r.URL.Path, "/api/") && r.URL.Query().Get("live") == "" {

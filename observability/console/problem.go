@@ -63,7 +63,7 @@ func problemOf(err error) *problem {
 	case is[*NotKnownError](err):
 		p.Status, p.Title = http.StatusNotFound, "Not found"
 	case is[*opstore.NoOverrideError](err), is[*opstore.NoApprovalError](err):
-		p.Status, p.Title = http.StatusNotFound, "Gone"
+		p.Status, p.Title = http.StatusNotFound, "No such override or approval"
 	case is[*lock.IdentityError](err), is[*lock.UntrustedError](err), is[*lock.AccessError](err),
 		is[*lock.EmergencyError](err):
 		p.Status, p.Title = http.StatusForbidden, "The daemon lacks the permission"

@@ -237,12 +237,12 @@ func (u *Users) check(ctx context.Context, from, name, password string) (proof s
 			Next: "try again, or ask who keeps the file of users",
 		}
 	}
-	u.prove(mac, hash, tried)
+	u.rememberPassword(mac, hash, tried)
 	return hash, nil
 }
 
-// prove remembers that a password fits a hash, and forgives what was tried before.
-func (u *Users) prove(mac, hash string, tried [3]*guesses) {
+// rememberPassword remembers that a password fits a hash, and forgives what was tried before.
+func (u *Users) rememberPassword(mac, hash string, tried [3]*guesses) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	tried[0].n = 0

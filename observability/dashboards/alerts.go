@@ -39,7 +39,7 @@ func lockAlerts() []Alert { //nolint:funlen // a table: one entry for each alert
 		{
 			Name: "LockkeeperLockStarvedLong", Query: oldestWaits(), Is: fmt.Sprint("> ", starvedLong), For: 5 * time.Minute,
 			Severity: Critical, Section: sectionStarved,
-			Summary: "{{ $labels.lock_class }}: somebody has waited for {{ $value | humanizeDuration }}",
+			Summary: "{{ $labels.lock_class }}: a request has waited for {{ $value | humanizeDuration }}",
 			Description: "Nothing moves here any more. lockkeeper locks ls shows the root blocker, " +
 				"lockkeeper locks why says what happens next and when.",
 			proof: proof{
@@ -51,7 +51,7 @@ func lockAlerts() []Alert { //nolint:funlen // a table: one entry for each alert
 		{
 			Name: "LockkeeperLockStarved", Query: oldestWaits(), Is: fmt.Sprint("> ", starvedSeconds), For: 5 * time.Minute,
 			Severity: Warning, Section: sectionStarved,
-			Summary: "{{ $labels.lock_class }}: somebody has waited for {{ $value | humanizeDuration }}",
+			Summary: "{{ $labels.lock_class }}: a request has waited for {{ $value | humanizeDuration }}",
 			Description: "lockkeeper locks ls shows who waits and who is the root blocker, " +
 				"lockkeeper locks why says what happens next and when.",
 			proof: proof{
@@ -175,7 +175,7 @@ func daemonAlerts() []Alert { //nolint:funlen // a table: one entry for each ale
 	return []Alert{
 		{
 			Name: "LockkeeperNoDaemon", Query: noDaemon(), For: 5 * time.Minute, Severity: Critical, Section: sectionBlind,
-			Summary: "No daemon is to be seen",
+			Summary: "No daemon reports metrics",
 			Description: "Prometheus scrapes no lockkeeper run: none is running, or it is not among the targets. " +
 				"No daemon runs the jobs, or Prometheus does not see it.",
 			proof: proof{

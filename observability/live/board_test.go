@@ -71,14 +71,14 @@ func TestTimelineOfHandOverPreemptionAndTakeover(t *testing.T) {
 		require.Equal(t, []string{
 			"1s granted users ann has the lock",
 			"2s waiting users bob waits, priority 1",
-			"3s released users ann has released it, after 2s",
+			"3s released users ann has released it; held for 2s",
 			"3s granted users bob has the lock after 1s",
 			"4s waiting users cid waits, priority 5",
-			"5s preempted users bob is preempted by cid (priority 5) at 00:00:05; its grace period ends at 00:00:07; polite: it is not evicted",
-			"6s released users bob released it, preempted by cid, after 3s",
+			"5s preempted users bob is preempted by cid (priority 5) at 00:00:05; its grace period ends at 00:00:07; polite: cid waits for the release",
+			"6s released users bob released it, preempted by cid; held for 3s",
 			"6s granted users cid has the lock after 2s",
 			"7s waiting users dan waits, priority 9",
-			"7s preempted users cid is preempted by dan (priority 9) at 00:00:07; its grace period ends at 00:00:08; then it is evicted",
+			"7s preempted users cid is preempted by dan (priority 9) at 00:00:07; its grace period ends at 00:00:08; evicted after that, unless it releases first",
 			"8s takeover users cid lost it at 00:00:08, to dan, who outranked it, after its grace period",
 			"8s granted users dan has the lock after 1s",
 			"9s waiting users eve waits, priority 0",
@@ -125,9 +125,9 @@ func TestTimelineOfALocalQueue(t *testing.T) {
 		), s.story(users))
 		require.Equal(t, []string{
 			"1s granted users ann has the lock",
-			"2s released users ann has released it, after 1s",
+			"2s released users ann has released it; held for 1s",
 			"2s granted users ben has the lock",
-			"3s released users ben has released it, after 1s",
+			"3s released users ben has released it; held for 1s",
 			"3s granted users cat has the lock",
 		}, s.events()[:5])
 		require.Equal(t, "cat", s.board.Timeline(users, time.Time{}, time.Time{}).Rows[2].Owner)
@@ -263,7 +263,7 @@ func TestSnapshotSaysWhoWaitsForWhomAndWhy(t *testing.T) {
 		require.False(t, a.InCircle)
 		require.Equal(t, []string{"ann"}, a.Waiters[0].Blockers)
 		require.Equal(t, []string{"bob"}, b.Waiters[0].Blockers)
-		require.Equal(t, "held by bob; preempts bob now; will preempt bob at 01:00:00 (end of its lease), then evicts it; takes it at 01:00:00, unless it is released before", b.Waiters[0].Why)
+		require.Equal(t, "held by bob; preempts bob now; will preempt bob at 01:00:00 (end of its lease), then evict it; takes the lock at 01:00:00, unless it is released before", b.Waiters[0].Why)
 		require.Contains(t, a.Waiters[0].Why, "does not preempt ann: its priority 0 is not above 0")
 		require.Equal(t, s.start.Add(time.Second), a.OldestWait.Local())
 		require.Equal(t, Totals{Locks: 2, Held: 2, Holders: 2, Waiters: 2, OldestWait: a.OldestWait, OldestHold: n.Totals.OldestHold}, n.Totals)

@@ -260,7 +260,7 @@ func TestHoldsWithAnUnseenEndEndBeforeTheNext(t *testing.T) {
 			s.second(3)
 			s.tell(users)
 			require.Equal(t, lines("ann: holding 1s-2s gone;", "bob: holding 2s-…;"), s.story(users))
-			require.Equal(t, "2s gone users ann no longer holds it: it released it, or its session ended, after 1s", s.events()[1])
+			require.Equal(t, "2s gone users ann no longer holds it: it released it, or its session ended; held for 1s", s.events()[1])
 		})
 	})
 	t.Run("in a later one", func(t *testing.T) {

@@ -39,7 +39,7 @@ const (
 	EntryRevised      EntryKind = "revised"       // a waiter has changed its terms
 	EntryTakeover     EntryKind = "takeover"      // a request has taken the lock from a holder
 	EntryBreak        EntryKind = "break"         // an operator has taken the lock from a holder
-	EntryLost         EntryKind = "lost"          // a holder ended without releasing the lock
+	EntryLost         EntryKind = "lost"          // a hold ended without a release
 	// a holder has gone: ZooKeeper does not tell whether it has released the lock
 	EntryGone      EntryKind = "gone"
 	EntryCollected EntryKind = "collected" // the lock was not used for long and is listed no more

@@ -170,7 +170,7 @@ func (t *turn) passedOn(e *entrant, h lock.Contender) {
 	})
 	t.say(e, Entry{
 		At: at, Kind: EntryReleased, By: next.row.Owner, ByID: next.row.ID,
-		Text: fmt.Sprintf("%s has released it, after %s", e.row.Owner, Human(at.Sub(e.contender.Since))),
+		Text: fmt.Sprintf("%s has released it; held for %s", e.row.Owner, Human(at.Sub(e.contender.Since))),
 	})
 	t.b.keep(e)
 	t.k.present[h.ID] = next
@@ -257,7 +257,7 @@ func (t *turn) waiter(w lock.Contender) {
 		e.open(SpellWaiting, e.waited, 0)
 	case !sameRequest(e.contender, w):
 		t.sayLater(e, Entry{
-			At: t.now, Kind: EntryRevised, Text: fmt.Sprintf("%s has changed its terms%s", w.Owner, markWords(w.Override)),
+			At: t.now, Kind: EntryRevised, Text: fmt.Sprintf("%s has new terms%s", w.Owner, markWords(w.Override)),
 		})
 	}
 	e.contender, e.seenAt = w, t.seen()

@@ -166,7 +166,7 @@ func (t *turn) holderGone(e *entrant) {
 		kind = EntryGone
 	case EndGranted, EndLeft, EndReleased, EndPreempted, EndLeaseExpired, EndTaken:
 	}
-	x := Entry{At: at, Kind: kind, Text: fmt.Sprintf("%s %s, after %s",
+	x := Entry{At: at, Kind: kind, Text: fmt.Sprintf("%s %s; held for %s",
 		e.row.Owner, why, Human(at.Sub(e.contender.Since)))}
 	if handed {
 		e.mark(Mark{At: at, Kind: MarkHandover, From: e.row.ID, To: heir.ID, Text: fmt.Sprintf("%s hands over to %s",

@@ -148,9 +148,9 @@ func (v Words) Asked(h lock.Contender, by lock.Preemptor) string {
 		text += fmt.Sprintf("; its grace period of %s ended at %s", Human(by.Grace), v.when(end))
 	}
 	if by.Forceful || by.Reason == priority.LeaseExpired {
-		return text + "; then it is evicted"
+		return text + "; evicted after that, unless it releases first"
 	}
-	return text + "; polite: it is not evicted"
+	return text + "; polite: " + by.Owner + " waits for the release"
 }
 
 // MannerOf is how a waiter deals with those in its way.
@@ -241,9 +241,10 @@ func (v Words) behind(w lock.Contender) string {
 }
 
 func (v Words) asking(p inspect.Prospect, ask inspect.ProspectAsk) string {
-	text := fmt.Sprintf("preempts %s now", ask.Holder.Owner)
+	text, evict := fmt.Sprintf("preempts %s now", ask.Holder.Owner), "evicts"
 	if ask.After > 0 {
 		text = fmt.Sprintf("will preempt %s at %s", ask.Holder.Owner, v.when(v.State.At.Add(ask.After)))
+		evict = "evict"
 	}
 	if ask.Reason == priority.LeaseExpired {
 		text += " (end of its lease)"
@@ -252,7 +253,7 @@ func (v Words) asking(p inspect.Prospect, ask inspect.ProspectAsk) string {
 		text += " (end of its min_runtime)"
 	}
 	if p.Waiter.Forceful || ask.Reason == priority.LeaseExpired {
-		text += ", then evicts it"
+		text += ", then " + evict + " it"
 	}
 	return text
 }
@@ -267,9 +268,9 @@ func (v Words) end(p inspect.Prospect) string {
 		return "gets it at " + at + " at the latest"
 	case inspect.OutcomeTakesOver:
 		if p.After <= 0 {
-			return "takes it now"
+			return "takes the lock now"
 		}
-		return "takes it at " + at + ", unless it is released before"
+		return "takes the lock at " + at + ", unless it is released before"
 	case inspect.OutcomeGivesUp:
 		return "gives up at " + at + ", unless it is released before (waiting_timeout)"
 	case inspect.OutcomeTimesOut:

@@ -234,7 +234,7 @@ func (s *story) words(a act) string {
 	}
 	switch {
 	case a.gone.IsZero() && a.to >= 0:
-		return text + " · still holds after " + span(s.now.Sub(a.At))
+		return text + " · " + to + " still holds after " + span(s.now.Sub(a.At))
 	case a.to < 0:
 		return text
 	}

@@ -240,7 +240,7 @@ func (p *printout) legend() {
 	}
 	p.line(line)
 	if p.Known.After(p.From) && p.column(p.Known) > 0 {
-		p.fold("", "Before "+clock(p.Known)+" there is no history, but for the requests of that time.")
+		p.fold("", "Before "+clock(p.Known)+" there is no history, except of requests that were there then.")
 	}
 }
 

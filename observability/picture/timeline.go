@@ -182,7 +182,7 @@ func (g *gantt) unknown() {
 		return
 	}
 	end := g.at(g.Known)
-	g.titled("no history before "+clock(g.Known)+" UTC, but for the requests of that time", "rect",
+	g.titled("no history before "+clock(g.Known)+" UTC, except of requests that were there then", "rect",
 		"fill", "url(#"+g.id+"u)", "x", g.left, "y", g.top, "width", end-g.left, "height", g.bottom-g.top)
 }
 

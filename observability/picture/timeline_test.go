@@ -80,7 +80,7 @@ func TestDeltasOfAPreemption(t *testing.T) {
 	require.NoError(t, picture.TimelineText(&b, line, picture.TextOptions{Width: 200}))
 	require.Contains(t, b.String(), "12:00:04.000  hotfix preempts compact (priority 90 over 20) · noticed after 250ms · released after 1.2s · hotfix holds 300ms later\n")
 	require.Contains(t, b.String(), "migration preempts compact (priority 90 over 20) · evicted after 2s · migration holds at once\n")
-	require.Contains(t, b.String(), "ana preempts migration (priority emergency over 90) · still holds after 1.5s\n")
+	require.Contains(t, b.String(), "ana preempts migration (priority emergency over 90) · migration still holds after 1.5s\n")
 }
 
 func TestTimelineOfThousandsIsBounded(t *testing.T) {

@@ -203,9 +203,9 @@ func (v View) asked(by live.Preemptor) string {
 		words += "; its grace period ended " + live.Relative(by.Until, v.seen.At)
 	}
 	if by.Forceful || by.Reason == priority.LeaseExpired {
-		return words + "; then it is evicted"
+		return words + "; evicted after that, unless it releases first"
 	}
-	return words + "; polite: it is not evicted"
+	return words + "; polite: " + by.Owner + " waits for the release"
 }
 
 func (v View) queue(t *text, l *live.Lock) {

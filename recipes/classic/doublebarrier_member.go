@@ -64,7 +64,7 @@ func (m *BarrierMember) depart(ctx context.Context) error {
 	}
 	d := departure{m: m, bell: zkclient.NewBell(), blind: true}
 	for {
-		if over, err := d.try(ctx); over {
+		if over, err := d.step(ctx); over {
 			return err
 		}
 	}
@@ -79,8 +79,8 @@ type departure struct {
 	others []string // the other members, when they were listed last
 }
 
-// try does what there is to do now. It reports whether the departure is over.
-func (d *departure) try(ctx context.Context) (over bool, err error) {
+// step does what there is to do now. It reports whether the departure is over.
+func (d *departure) step(ctx context.Context) (over bool, err error) {
 	m, b, s := d.m, d.m.b, d.m.s
 	own := path.Base(m.path)
 	names, dir, err := barrierMembers(ctx, s, b.path)

@@ -48,9 +48,9 @@ func (s *Session) watchdog() {
 			}
 		}
 		switch {
-		case seen.news && seen.atRisk:
+		case seen.changed && seen.atRisk:
 			s.warn(end)
-		case seen.news:
+		case seen.changed:
 			s.reassure()
 		}
 		if now >= end { // planted-bug no-session-deadline: if false {
@@ -93,7 +93,7 @@ type checkup struct {
 	link    *link         // nil: there is none
 	greeted bool          // on this link
 	atRisk  bool          // the holders are
-	news    bool          // atRisk is other than it was
+	changed bool          // atRisk is other than it was
 	exposed bool
 	stuck   bool // the library is
 }
@@ -104,7 +104,7 @@ func (s *Session) checkUp(now Instant) checkup {
 	defer s.mu.Unlock()
 	l, long, end := s.link, 2*s.timeout, s.deadlineLocked()
 	atRisk := s.atRiskLocked(now)
-	news := atRisk != s.risk
+	changed := atRisk != s.risk
 	s.risk = atRisk
 	return checkup{
 		step:    max(s.timeout/32, 5*time.Millisecond),
@@ -113,7 +113,7 @@ func (s *Session) checkUp(now Instant) checkup {
 		link:    l,
 		greeted: s.epoch > 0 && s.id != 0 && l != nil && s.lastAck >= l.born,
 		atRisk:  atRisk,
-		news:    news,
+		changed: changed,
 		exposed: s.down || atRisk,
 		stuck: s.id != 0 && now.Sub(s.lastAck) > long && now.Sub(s.downFrom) > long &&
 			(l == nil || now.Sub(l.born) > long),
