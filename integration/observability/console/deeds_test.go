@@ -113,7 +113,7 @@ func TestSomebodyAsksAHolderToGo(t *testing.T) {
 	b.until("how that went", `document.querySelector("#preemptions tbody tr")?.innerText.includes("crane-driver")`)
 }
 
-func TestSomebodyAppliesAnOverrideAndTakesItBack(t *testing.T) {
+func TestSomebodyAppliesAnOverrideAndClearsIt(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
 	b := open(t, w.url)
@@ -145,7 +145,7 @@ func TestSomebodyAppliesAnOverrideAndTakesItBack(t *testing.T) {
 
 	b.click("Clear…")
 	b.write("Reason", "the disk is larger")
-	b.click("Take it back")
+	b.click("Clear it")
 	b.shows("INC-4411 is taken back.")
 	b.shows("No override is in force")
 	w.done(opstore.AuditOverrideClear, "the disk is larger")

@@ -97,7 +97,7 @@ func TestHalfTypedTextSurvivesUpdates(t *testing.T) {
 	}
 	b.press("\x1b")
 	holder.leave()
-	b.shows("has the lock no longer") // the form says that it is about somebody who has gone
+	b.shows("no longer holds the lock") // the form says that it is about somebody who has gone
 	same()
 	b.press("ship")
 	require.Equal(t, "its ship is bur", ask[string](b, `document.getElementById("reason").value`), "one can go on writing where one was")
