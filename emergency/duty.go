@@ -284,7 +284,8 @@ func (w *watch) preempt(ctx context.Context, a Active, changed <-chan struct{}) 
 	})
 	switch {
 	case taken:
-		w.e.log.Warn("the holders of a lock no longer hold it, preempted for an operator", append(a.words(), "holders", owners(meant))...)
+		w.e.log.Warn("the holders of a lock no longer hold it, preempted for an operator",
+			append(a.words(), "holders", owners(meant))...)
 		w.note.Result = gone
 		return w.write(ctx)
 	case asking.Err() != nil:

@@ -1,5 +1,5 @@
-// Package interleavings plays the nastiest interleavings of the lock protocol. Each is one test that always goes the same
-// way: rules of package zktest hold, drop and release exactly the transaction that matters.
+// Package interleavings plays the nastiest interleavings of the lock protocol. Each is one test that always goes
+// the same way: rules of package zktest hold, drop and release exactly the transaction that matters.
 //
 // The one idea: a test reads like its line in the protocol. T1 to T18 name the transactions of
 // docs/protocol.md as they look on the wire, users ask and hold under their clients' names, and a referee
