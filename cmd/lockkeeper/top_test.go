@@ -71,7 +71,7 @@ func TestTopShowsWhatChangesAsItChanges(t *testing.T) {
 func TestTopFindsAndOpensALock(t *testing.T) {
 	t.Parallel()
 	r := newRush(t)
-	s := r.watch(t, 80, 24)
+	s := r.watch(t, 80, 32) // both waiters are in sight, however their lines are broken, and not all of the timeline
 	s.shows(t, "> db/orders", "db/users")
 
 	// when it is filtered, then the rest is out of sight
@@ -83,9 +83,13 @@ func TestTopFindsAndOpensALock(t *testing.T) {
 
 	// and Enter opens what is left
 	s.press(t, "\r")
-	s.shows(t, "preempting, exclusive, 2 waiting", "HELD BY", "nightly-reindex (priority 40)", "message: rebuilds all of the indexes", "preempted by hotfix-migrate (priority 90)")
+	s.shows(t, "preempting, exclusive, 2 waiting", "HELD BY", "nightly-reindex (priority 40)", "message: rebuilds all of the indexes", "preempted by hotfix-migrate (priority 90)",
+		"2. stats-rollup (priority 30)", "why: waits behind 1", "waits for: nightly-reindex, hotfix-migrate")
 	s.press(t, "\x1b[6~")
-	s.shows(t, "2. stats-rollup (priority 30)", "why: waits behind 1", "waits for: nightly-reindex, hotfix-migrate")
+	s.shows(t, "TIMELINE", "nightly-reinde", "preempts nightly-reindex")
+	s.hides(t, "root blocker:")
+	s.press(t, "g")
+	s.shows(t, "root blocker:")
 	s.press(t, "G")
 	s.shows(t, "TIMELINE", "nightly-reinde", "preempts nightly-reindex")
 
