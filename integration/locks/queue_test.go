@@ -136,18 +136,24 @@ func TestAcquireTimeoutEndsNotEarlierThanItSays(t *testing.T) {
 			holder := h.Hold(l, "holder")
 
 			// when it, or another client, acquires with a timeout
-			const patience = 300 * time.Millisecond
 			if !itself {
 				l = h.lock(h.Client())
 			}
-			start := time.Now()
-			err := h.Acquire(l, "waiter", harness.Within(patience)).Refused()
-
-			// then it fails then, not earlier, and says who was in the way
 			var busy *lock.NotAcquiredError
-			require.ErrorAs(t, err, &busy)
-			require.GreaterOrEqual(t, time.Since(start), patience)
-			require.GreaterOrEqual(t, busy.Waited, patience)
+			for patience := 300 * time.Millisecond; patience < time.Minute; patience *= 2 {
+				start := time.Now()
+				err := h.Acquire(l, "waiter", harness.Within(patience)).Refused()
+
+				// then it fails then, not earlier
+				require.ErrorAs(t, err, &busy)
+				require.GreaterOrEqual(t, time.Since(start), patience)
+				require.GreaterOrEqual(t, busy.Waited, patience)
+				if len(busy.Holders) > 0 { // else ZooKeeper has not answered by then, which is longer on a busy machine
+					break
+				}
+			}
+
+			// and says who was in the way
 			require.Equal(t, []string{"holder"}, harness.Owners(busy.Holders))
 
 			// and the holder still holds, until it releases

@@ -138,7 +138,9 @@ func (s *Session) settle(epoch int) {
 	conn, l := s.conn, s.link
 	s.mu.Unlock()
 	if _, err := conn.Sync("/"); err != nil {
-		_ = l.Close() // most likely it is closed already; the next connection settles
+		if !s.IsOver() { // else the request that closes the session is under way over it, and finish closes it
+			_ = l.Close() // most likely it is closed already; the next connection settles
+		}
 		return
 	}
 	s.mu.Lock()

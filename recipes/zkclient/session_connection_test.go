@@ -59,6 +59,30 @@ func TestAServerThatHangsUpAfterItsGreetingIsLeftInPeace(t *testing.T) {
 	}
 }
 
+// What a client holds is free as soon as it is closed, also while it connects again.
+func TestAClientThatIsClosedWhileItConnectsAgainEndsItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.RunT(t, zktest.Pipe(), zktest.TickTime(2*time.Second))
+		c, err := NewClient(Config{Servers: []string{server.Addr()}, SessionTimeout: 10 * time.Second, Dialer: server.Dial})
+		require.NoError(t, err)
+		require.NoError(t, c.Ready(t.Context()))
+		s, err := c.Usable(t.Context())
+		require.NoError(t, err)
+		require.Len(t, server.Sessions(), 1)
+
+		settles := server.On(zktest.Op(zktest.Sync)).HoldReply()
+		breakOff(s)
+		<-settles.Reached()
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close(context.Background()) }()
+		synctest.Wait()
+		settles.Release()
+
+		require.NoError(t, <-closed)
+		require.Empty(t, server.Sessions())
+	})
+}
+
 // A blockingLog is one without a reader.
 type blockingLog struct {
 	slog.Handler
