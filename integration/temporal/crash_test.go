@@ -93,8 +93,8 @@ func TestNextAttemptAfterAKilledWorkerRunsElsewhereUnderALargerToken(t *testing.
 	killed := f.process("killed", 10*time.Second)
 	patient := func(o *workflow.ActivityOptions) { o.HeartbeatTimeout = 15 * time.Second } // the attempts must not end before the worker is killed
 	run := f.start("linger", retrying(patient))
-	only := f.start("labour", retrying(once, patient)) // waits for the same lock, and has no other attempt
 	first := f.awaits("write")
+	only := f.start("labour", retrying(once, patient)) // waits for the same lock, and has no other attempt
 	f.waiters(1)
 
 	// when the worker is killed that holds the lock
