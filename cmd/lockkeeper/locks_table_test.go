@@ -61,6 +61,20 @@ waiter  2. rollup  priority 50  host h2  pid 13
 `, out.String())
 }
 
+func TestShowSaysWhatAPolitePreemptorWaitsFor(t *testing.T) {
+	for want, change := range map[string]func(*lock.State){
+		"polite: rollup waits for the release until 2026-11-21 12:03:49 UTC, 3m49s more": func(*lock.State) {},
+		"polite: rollup waits for the release":                                           func(s *lock.State) { s.Waiters[1].WaitingTimeout = nil },
+		"polite: the waiting timeout of rollup ended 11s ago":                            func(s *lock.State) { s.Waiters[1].WaitingTimeout = new(time.Minute) },
+		"polite: rollup no longer waits":                                                 func(s *lock.State) { s.Waiters = s.Waiters[:1] },
+		"evicted after that, unless it releases first":                                   func(s *lock.State) { s.Holders[0].PreemptedBy[1].Forceful = true },
+	} {
+		s := contended()
+		change(&s)
+		require.Equal(t, want, patience(s, s.Holders[0].PreemptedBy[1]))
+	}
+}
+
 func TestShowNamesTheFrozenAndTheDelayed(t *testing.T) {
 	s := lock.State{
 		Scope: "db/orders", At: at(0), Waiters: []lock.Contender{hotfix()},
