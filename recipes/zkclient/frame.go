@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// frameReader cuts a byte stream into frames and shows the first bytes of each.
+// frameReader cuts a byte stream into frames, shows the first bytes of each, and
+// blanks the zxid of each reply.
 type frameReader struct {
 	greeting bool // the next frame is the connect response
 	head     [40]byte
@@ -34,6 +35,9 @@ func (f *frameReader) feed(b []byte, show func(head []byte, greeting bool)) erro
 		}
 		n := min(want-f.have, len(b))
 		copy(f.head[f.have:], b[:n])
+		if !f.greeting {
+			f.blankZxid(b[:n])
+		}
 		f.have += n
 		b = b[n:]
 		if f.have < want {
@@ -55,6 +59,12 @@ func (f *frameReader) feed(b []byte, show func(head []byte, greeting bool)) erro
 		f.have = 0
 	}
 	return nil
+}
+
+// blankZxid clears what of the zxid is in b, which continues the head.
+func (f *frameReader) blankZxid(b []byte) {
+	const from, till = 8, 16 // behind length and xid
+	clear(b[min(max(from-f.have, 0), len(b)):min(max(till-f.have, 0), len(b))])
 }
 
 // check refuses a frame that is too short for the library, which would panic, or so long that none is.

@@ -21,6 +21,11 @@ import (
 // negotiated timeout, when each acknowledged request was sent, that a server
 // accepts connections and then says nothing. It reads frame headers only.
 //
+// The link keeps the latest zxid, and the library never learns one: what that
+// reads of its own while it builds the request that sets its watches again, it
+// writes at the same time with a reply (a data race of 1.0.4). Replies reach it
+// with zxid 0, which it ignores; its requests get the right one here.
+//
 // go-zookeeper's deadlines are ignored; the session's watchdog closes a link
 // that is late.
 type link struct {
@@ -48,9 +53,8 @@ type link struct {
 	closed     bool
 	mute       bool // given up without a greeting
 
-	resent chan struct{} // closed when the library has sent its watches again
-	held   bool          // what comes in waits for that or for a moment; used by Read alone
-	frame  frameReader
+	base  int64 // the latest zxid when the connect request was sent; used by Write alone
+	frame frameReader
 }
 
 // sentRequest is a request that was not answered yet.
@@ -87,10 +91,9 @@ func newLink(conn net.Conn, s *Session) *link {
 	now := s.clock.now()
 	l := &link{
 		Conn: conn, s: s, born: now, received: now,
-		in:     bufio.NewReaderSize(conn, 16<<10),
-		sent:   make(map[int32]sentRequest),
-		resent: make(chan struct{}),
-		out:    make(chan struct{}, 1),
+		in:   bufio.NewReaderSize(conn, 16<<10),
+		sent: make(map[int32]sentRequest),
+		out:  make(chan struct{}, 1),
 	}
 	l.frame.greeting = true
 	return l
@@ -139,9 +142,6 @@ func (l *link) Write(b []byte) (int, error) {
 	if len(b) < 12 || int(binary.BigEndian.Uint32(b)) != len(b)-4 {
 		return 0, fmt.Errorf("lockkeeper: unexpected framing from the ZooKeeper client library (%d bytes)", len(b))
 	}
-	if l.isGreeted() && zkwire.Op(binary.BigEndian.Uint32(b[8:])) == zkwire.OpSetWatches {
-		l.watchesSent() // they are read, though another frame may keep them from being written
-	}
 	l.out <- struct{}{}
 	defer func() { <-l.out }()
 	now := l.s.clock.now()
@@ -165,7 +165,7 @@ func (l *link) Write(b []byte) (int, error) {
 	l.mu.Unlock()
 
 	if !first {
-		if _, err := l.Conn.Write(b); err != nil {
+		if _, err := l.Conn.Write(l.dated(b)); err != nil {
 			l.broken(err)
 		}
 		return len(b), nil
@@ -178,9 +178,8 @@ func (l *link) Write(b []byte) (int, error) {
 		return 0, errSecondSession
 	}
 	out := slices.Clone(b)
-	// What the library has not seen itself: no server may answer that knows less.
-	zxid := max(int64(binary.BigEndian.Uint64(b[8:])), l.s.zxid.Load())
-	binary.BigEndian.PutUint64(out[8:], uint64(zxid))
+	l.base = l.s.zxid.Load() // no server may answer that knows less
+	binary.BigEndian.PutUint64(out[8:], uint64(l.base))
 	if auth := l.s.c.cfg.Auth; auth != nil {
 		// With the greeting, and not through AddAuth: its resend can block the
 		// library for ever.
@@ -213,41 +212,16 @@ func (l *link) garbled(err error) error {
 	return err
 }
 
-func (l *link) isGreeted() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.greeted
-}
-
-// watchesSent is called by Write, and so by one goroutine at a time.
-func (l *link) watchesSent() {
-	select {
-	case <-l.resent:
-	default:
-		close(l.resent)
+// dated returns a request of the library's. The one that sets its watches again says up
+// to which transaction their events have come: all that the connection before had answered.
+func (l *link) dated(b []byte) []byte {
+	const at = 12 // behind length, xid and type
+	if zkwire.Op(binary.BigEndian.Uint32(b[8:])) != zkwire.OpSetWatches || len(b) < at+8 {
+		return b
 	}
-}
-
-// awaitWatches keeps the first answer back until the library has sent its
-// watches again. It reads its last zxid while it builds that request: an answer
-// before that, also to a request that was left over from the connection before,
-// would be a data race, and could set the watches relative to too new a zxid.
-// Without watches it sends nothing; then it gets the moment that it needs to
-// find that out, before an answer makes one.
-func (l *link) awaitWatches() {
-	l.held = false
-	patience := time.Millisecond
-	if l.s.watches.resends() {
-		patience = min(l.s.TimeoutNow()/6, time.Second)
-	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-l.resent:
-	case <-timer.C:
-		l.s.watches.resendsNothing()
-	case <-l.s.over:
-	}
+	b = slices.Clone(b)
+	binary.BigEndian.PutUint64(b[at:], uint64(l.base))
+	return b
 }
 
 func (l *link) isMute(now Instant) bool {

@@ -15,9 +15,6 @@ import (
 // before it asks for the next. If it read on, it would get replies to parcels as well: then Read ends the
 // connection, and the outcome of those requests is unknown.
 func (l *link) Read(b []byte) (int, error) {
-	if l.held && l.frame.rest == 0 {
-		l.awaitWatches()
-	}
 	if l.frame.between() {
 		if err := l.receive(); err != nil {
 			return 0, err
@@ -68,7 +65,6 @@ func (l *link) header(h []byte, greeting bool) *Parcel {
 		l.mu.Lock()
 		l.welcome = true
 		l.mu.Unlock()
-		l.held = true
 		l.s.greeted(l.born, id, timeout, append([]byte(nil), h[20:36]...))
 		return nil
 	}
@@ -91,6 +87,10 @@ func (l *link) header(h []byte, greeting bool) *Parcel {
 	now := l.received
 	l.mu.Unlock()
 	code := zkwire.Code(binary.BigEndian.Uint32(h[12:]))
+	zxid := int64(binary.BigEndian.Uint64(h[4:]))
+	if xid > 0 { // a ping's answer may be ahead of the events on their way
+		l.s.zxid.Store(max(l.s.zxid.Load(), zxid))
+	}
 	if known {
 		result := OperationOK
 		if code != zkwire.OK {
@@ -100,7 +100,6 @@ func (l *link) header(h []byte, greeting bool) *Parcel {
 	}
 	switch {
 	case request.led && saysLeader(code):
-		zxid := int64(binary.BigEndian.Uint64(h[4:]))
 		l.s.acked(l, leaderReply{sent: request.at, answered: now, zxid: zxid}, request.op != zkwire.OpSync)
 	case xid == zkwire.XidAuth:
 		if code != zkwire.OK {

@@ -3,6 +3,7 @@ package zkclient
 import (
 	"bytes"
 	"encoding/binary"
+	"io"
 	"log/slog"
 	"net"
 	"testing"
@@ -19,6 +20,7 @@ func TestFrameHeadersAreSeenHoweverTheStreamIsCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var stream bytes.Buffer
 		var want [][]byte
+		var passed []byte // to the library
 		frame := func(body []byte) {
 			_ = binary.Write(&stream, binary.BigEndian, uint32(len(body)))
 			stream.Write(body)
@@ -27,15 +29,20 @@ func TestFrameHeadersAreSeenHoweverTheStreamIsCut(t *testing.T) {
 		greeting[4], greeting[7] = greeting[4]&0x7f, greeting[7]|1 // a timeout
 		frame(greeting)
 		want = append(want, greeting[:36])
+		passed = bytes.Clone(stream.Bytes())
 		for range rapid.IntRange(0, 8).Draw(t, "frames") {
 			body := rapid.SliceOfN(rapid.Byte(), 16, 80).Draw(t, "body")
+			begin := stream.Len()
 			frame(body)
 			want = append(want, body[:16])
+			passed = append(passed, stream.Bytes()[begin:]...)
+			clear(passed[begin+8 : begin+16]) // the zxid
 		}
 
 		var got [][]byte
 		reader := frameReader{greeting: true}
-		rest := stream.Bytes()
+		rest := bytes.Clone(stream.Bytes())
+		all := rest
 		for len(rest) > 0 {
 			n := rapid.IntRange(1, min(len(rest), 50)).Draw(t, "cut")
 			require.NoError(t, reader.feed(rest[:n], func(head []byte, greeting bool) {
@@ -45,6 +52,51 @@ func TestFrameHeadersAreSeenHoweverTheStreamIsCut(t *testing.T) {
 			rest = rest[n:]
 		}
 		require.Equal(t, want, got)
+		require.Equal(t, passed, all)
+	})
+}
+
+// The library builds the request that sets its watches again while answers come in already. Those must not
+// decide from where on the server looks for changes: one that came between would be taken for known.
+func TestWatchesAreSetAgainFromTheLastAnswerOfTheConnectionBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before, far := connected(t)
+		s := before.s
+		receives := func(l *link, far net.Conn, xid int32, zxid int64) {
+			l.sent[xid] = sentRequest{op: zkwire.OpGetData}
+			reply := answerTo(xid)
+			binary.BigEndian.PutUint64(reply[8:], uint64(zxid))
+			go func() { _, _ = far.Write(reply) }()
+			for read := 0; read < len(reply); {
+				n, err := l.Read(reply[read:])
+				require.NoError(t, err)
+				read += n
+			}
+			require.Zero(t, binary.BigEndian.Uint64(reply[8:]), "the library must learn none")
+		}
+		sends := func(l *link, far net.Conn, frame []byte) []byte {
+			go func() { _, _ = l.Write(frame) }()
+			got := make([]byte, len(frame))
+			_, err := io.ReadFull(far, got)
+			require.NoError(t, err)
+			return got
+		}
+		receives(before, far, 1, 41)
+		receives(before, far, zkwire.XidPing, 50) // which may be ahead of the events
+
+		near, far := net.Pipe()
+		t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+		l := newLink(near, s)
+		greeting := zkwire.EndFrame(append(zkwire.BeginFrame(nil), make([]byte, 44)...), 0)
+		require.EqualValues(t, 41, binary.BigEndian.Uint64(sends(l, far, greeting)[8:]), "no server that knows less")
+		l.welcome, l.frame.greeting = true, false
+
+		receives(l, far, 2, 60)
+		again := zkwire.Int32(zkwire.Int32(zkwire.BeginFrame(nil), 3), int32(zkwire.OpSetWatches))
+		again = zkwire.EndFrame(append(again, make([]byte, 20)...), 0)
+		require.EqualValues(t, 41, binary.BigEndian.Uint64(sends(l, far, again)[12:]))
+		require.Zero(t, binary.BigEndian.Uint64(again[12:]), "the library's own bytes are left alone")
+		require.EqualValues(t, 60, s.zxid.Load())
 	})
 }
 

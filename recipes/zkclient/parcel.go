@@ -323,7 +323,6 @@ func (l *link) receiveParcel(size int) error {
 	l.received = l.s.clock.now()
 	l.mu.Unlock()
 	if p := l.header(frame[4:], false); p != nil {
-		l.s.zxid.Store(max(l.s.zxid.Load(), int64(binary.BigEndian.Uint64(frame[8:]))))
 		if err := p.deliver(frame[4:]); err != nil {
 			defer p.fail(zk.ErrConnectionClosed) // not before the connection is closed, see Close
 			return l.garbled(err)

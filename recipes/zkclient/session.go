@@ -50,7 +50,7 @@ type Session struct {
 
 	verifying bool // tenants are about to look whether they hold still
 
-	zxid atomic.Int64 // the latest that a reply to a parcel told of
+	zxid atomic.Int64 // the latest that a reply told of
 
 	watches  watchTable
 	attached attachments
