@@ -96,7 +96,7 @@ func (h *consoleHand) Clear(ctx context.Context, id string, by console.By) (cons
 	if err != nil {
 		return console.Done{Act: act}, err
 	}
-	return console.Done{Text: fmt.Sprintf("%s is taken back; it was %s.", id, was), Act: act}, nil
+	return console.Done{Text: fmt.Sprintf("%s is cleared; it was %s.", id, was), Act: act}, nil
 }
 
 func (h *consoleHand) Concerns(ctx context.Context, o override.Override) (int, error) {

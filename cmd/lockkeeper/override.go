@@ -290,13 +290,13 @@ func (p *program) overrideClear() *cobra.Command {
 		Long: `Clear an override before it ends by itself: in force nowhere within a second.
 What it kept out of queues comes back, and a lock that it held is given away.
 
-One of the overrides file is taken back by writing the file.
+One of the overrides file is cleared by writing the file.
 
 Exit code 75 if ZooKeeper does not answer; 78 for wrong flags, an ID that no
 override has, or without the credentials of an operator.`,
 		Example: `  lockkeeper override clear INC-4411 --reason 'disk has room again'`,
 	}, []string{"ID"}, func(c *cobra.Command, args []string) error { return p.clearOverride(c, file, by, args) })
-	by.add(c, "it is taken back")
+	by.add(c, "it is cleared")
 	file.add(c)
 	return c
 }
@@ -324,5 +324,5 @@ func (p *program) clearOverride(c *cobra.Command, file jobsFile, by operatorFlag
 	if err != nil {
 		return err
 	}
-	return p.writePage(was, func(pg page) { pg.paragraph("", "%s: taken back; it was %s", id, was) })
+	return p.writePage(was, func(pg page) { pg.paragraph("", "%s: cleared; it was %s", id, was) })
 }

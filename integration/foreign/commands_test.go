@@ -238,7 +238,7 @@ func (v *spoiled) uses(served string) map[string]use {
 		"locks timeline":   {args: "good/lock --for 0s", says: "holder"},
 		"locks why":        {args: "good/lock", says: "holder", names: slices.Concat(locks, v.in("approvals"))},
 		"override apply":   {args: "stop --kind freeze -s elsewhere/* --for 1h -r test", says: "in force until", names: locks},
-		"override clear":   {args: "stop -r test", says: "taken back"},
+		"override clear":   {args: "stop -r test", says: "cleared"},
 		"override ls":      {says: "stop"},
 		"run":              {ends: true},
 		"top":              {args: "--once", says: "good/lock", names: locks},

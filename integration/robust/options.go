@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/integration/nemesis"
@@ -99,16 +98,9 @@ func Build(ctx context.Context, dir string, race bool, overlay string) (program 
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./worker")...)
-	cmd.Dir = here()
+	cmd := exec.CommandContext(ctx, "go", append(args, "github.com/lockkeeper/lockkeeper/integration/robust/worker")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("robust: build the worker: %w\n%s", err, out)
 	}
 	return program, nil
-}
-
-// here is the directory of this package.
-func here() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(file)
 }

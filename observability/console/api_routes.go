@@ -26,7 +26,7 @@ type queryParam struct {
 }
 
 var (
-	limitParam = queryParam{"limit", "integer", "How many at most, 100 unless told, 1000 at most."}
+	limitParam = queryParam{"limit", "integer", "How many at most, 100 by default, at most 1000."}
 	rangeParam = queryParam{"range", "10m|1h|6h|24h", "How far to go back from now."}
 )
 
@@ -40,11 +40,11 @@ func (c *Console) routes() []route { //nolint:funlen // a table: one entry for e
 				{"q", "string", "Part of a scope, or of the name or host of a holder or waiter."},
 				{"state", "all|waiting|held|free|trouble", "Which locks."},
 				{"sort", "scope|blocked|waiters|oldest|since|lease", "What comes first."},
-				{"waiters", "integer", "How many of each queue to list, 1 unless told, 1000 at most: " +
+				{"waiters", "integer", "How many of each queue to list, 1 by default, at most 1000: " +
 					"waiters_more are there besides, waiter_count are there in all."},
-				{"holders", "integer", "How many holders of each lock to list, 10 unless told, 1000 at most: holders_more are " +
+				{"holders", "integer", "How many holders of each lock to list, 10 by default, at most 1000: holders_more are " +
 					"there besides, holder_count are there in all. An answer lists 5000 holders and waiters at most."},
-				{"limit", "integer", "How many locks at most, 100 unless told, 1000 at most."},
+				{"limit", "integer", "How many locks at most, 100 by default, at most 1000."},
 				{"offset", "integer", "How many locks to leave out at the beginning; total is how many fit."},
 			},
 		},
@@ -53,10 +53,10 @@ func (c *Console) routes() []route { //nolint:funlen // a table: one entry for e
 				"and the requests that overrides keep out of it. Slashes in the scope may be escaped (%2F).",
 			answer: lockAnswer{}, handler: c.apiLock,
 			query: []queryParam{
-				{"waiters", "integer", "How many of its queue to list, 100 unless told, 1000 at most: " +
+				{"waiters", "integer", "How many of its queue to list, 100 by default, at most 1000: " +
 					"waiters_more are there behind them, waiter_count are there in all."},
 				{"offset", "integer", "How many of its queue to leave out at the beginning."},
-				{"holders", "integer", "How many of its holders to list, 100 unless told, 1000 at most: " +
+				{"holders", "integer", "How many of its holders to list, 100 by default, at most 1000: " +
 					"holders_more are there besides, holder_count are there in all."},
 			},
 		},
@@ -75,7 +75,7 @@ func (c *Console) routes() []route { //nolint:funlen // a table: one entry for e
 		{
 			method: "GET", path: "/api/v1/waits", summary: "Who waits for whom, and cycles.", answer: waitsAnswer{},
 			handler: c.apiWaits, query: []queryParam{
-				{"limit", "integer", "How many requests at most, 200 unless told, 1000 at most: " +
+				{"limit", "integer", "How many requests at most, 200 by default, at most 1000: " +
 					"those of cycles in any case, then those that wait for each other over several locks, then the longest queues. " +
 					"hidden is how many are left out."},
 			},

@@ -33,7 +33,7 @@ type overrideRow struct {
 	Match string
 	Until template.HTML
 	Clear string // where its form is
-	File  bool   // it is taken back by writing the file
+	File  bool   // it is cleared by writing the file
 	Kept  []keptRow
 	Rest  int // of those whom it keeps out, that are not listed
 }

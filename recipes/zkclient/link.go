@@ -21,10 +21,10 @@ import (
 // negotiated timeout, when each acknowledged request was sent, that a server
 // accepts connections and then says nothing. It reads frame headers only.
 //
-// The link keeps the latest zxid, and the library never learns one: what that
-// reads of its own while it builds the request that sets its watches again, it
-// writes at the same time with a reply (a data race of 1.0.4). Replies reach it
-// with zxid 0, which it ignores; its requests get the right one here.
+// The link keeps the latest zxid, and the library never learns one: go-zookeeper
+// 1.0.4 reads its own while it builds the request that sets its watches again, and
+// a reply that arrives meanwhile writes it, which is a data race. Replies reach it
+// with zxid 0, which it ignores; Write puts the right one into its requests.
 //
 // go-zookeeper's deadlines are ignored; the session's watchdog closes a link
 // that is late.

@@ -146,7 +146,7 @@ func TestSomebodyAppliesAnOverrideAndClearsIt(t *testing.T) {
 	b.click("Clear…")
 	b.write("Reason", "the disk is larger")
 	b.click("Clear it")
-	b.shows("INC-4411 is taken back.")
+	b.shows("INC-4411 is cleared.")
 	b.shows("No override is in force")
 	w.done(opstore.AuditOverrideClear, "the disk is larger")
 	posted, err = w.client.Overrides().List(t.Context())

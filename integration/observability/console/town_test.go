@@ -273,7 +273,7 @@ func (h hand) Break(ctx context.Context, scope string, token lock.Token, by cons
 
 func (h hand) Clear(ctx context.Context, id string, by console.By) (console.Done, error) {
 	_, act, err := h.does.Clear(ctx, id, emergency.By(by))
-	return console.Done{Text: id + " is taken back.", Act: act}, err
+	return console.Done{Text: id + " is cleared.", Act: act}, err
 }
 
 func (hand) Concerns(context.Context, override.Override) (int, error) { return 0, nil }

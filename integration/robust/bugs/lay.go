@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -103,7 +103,11 @@ func extra(neighbour string, b Bug) string {
 
 // markedFiles returns the product's files that have markers, by path.
 func markedFiles() (map[string]string, error) {
-	root, files := Root(), make(map[string]string)
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]string)
 	return files, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -122,8 +126,11 @@ func markedFiles() (map[string]string, error) {
 	})
 }
 
-// Root is the root of the repository that this package was built from.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Clean(filepath.Join(filepath.Dir(file), "..", "..", ".."))
+// Root is the root of the repository: of the module that the working directory is in.
+func Root() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/lockkeeper/lockkeeper").Output()
+	if err != nil {
+		return "", fmt.Errorf("bugs: find the repository: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
 }

@@ -89,8 +89,10 @@ func newCompiler(t *testing.T) *compiler {
 			arguments = append(arguments, dir)
 		}
 	}
+	root, err := Root()
+	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), "go", arguments...)
-	cmd.Dir = Root()
+	cmd.Dir = root
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	c := &compiler{set: token.NewFileSet(), packages: make(map[string]listed), outlines: make(map[string]*ast.File)}
