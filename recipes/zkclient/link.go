@@ -24,7 +24,8 @@ import (
 // The link keeps the latest zxid, and the library never learns one: go-zookeeper
 // 1.0.4 reads its own while it builds the request that sets its watches again, and
 // a reply that arrives meanwhile writes it, which is a data race. Replies reach it
-// with zxid 0, which it ignores; Write puts the right one into its requests.
+// with zxid 0, which it ignores; its connect request and the watches that it sets
+// again get the right one on their way out.
 //
 // go-zookeeper's deadlines are ignored; the session's watchdog closes a link
 // that is late.
@@ -53,8 +54,10 @@ type link struct {
 	closed     bool
 	mute       bool // given up without a greeting
 
-	base  int64 // the latest zxid when the connect request was sent; used by Write alone
-	frame frameReader
+	gone   chan struct{} // closed with the link
+	resent chan struct{} // closed when the library has sent its watches again
+	held   bool          // what comes in waits for that; used by Read alone
+	frame  frameReader
 }
 
 // sentRequest is a request that was not answered yet.
@@ -91,9 +94,11 @@ func newLink(conn net.Conn, s *Session) *link {
 	now := s.clock.now()
 	l := &link{
 		Conn: conn, s: s, born: now, received: now,
-		in:   bufio.NewReaderSize(conn, 16<<10),
-		sent: make(map[int32]sentRequest),
-		out:  make(chan struct{}, 1),
+		in:     bufio.NewReaderSize(conn, 16<<10),
+		sent:   make(map[int32]sentRequest),
+		gone:   make(chan struct{}),
+		resent: make(chan struct{}),
+		out:    make(chan struct{}, 1),
 	}
 	l.frame.greeting = true
 	return l
@@ -110,6 +115,9 @@ func (l *link) SetWriteDeadline(time.Time) error { return nil }
 func (l *link) Close() error {
 	l.mu.Lock()
 	was := l.closed
+	if !was {
+		close(l.gone)
+	}
 	l.closed = true
 	unanswered := slices.Collect(maps.Values(l.sent))
 	clear(l.sent)
@@ -142,6 +150,9 @@ func (l *link) Write(b []byte) (int, error) {
 	if len(b) < 12 || int(binary.BigEndian.Uint32(b)) != len(b)-4 {
 		return 0, fmt.Errorf("lockkeeper: unexpected framing from the ZooKeeper client library (%d bytes)", len(b))
 	}
+	if zkwire.Op(binary.BigEndian.Uint32(b[8:])) == zkwire.OpSetWatches && l.isGreeted() {
+		b = l.watchesAgain(b)
+	}
 	l.out <- struct{}{}
 	defer func() { <-l.out }()
 	now := l.s.clock.now()
@@ -165,7 +176,7 @@ func (l *link) Write(b []byte) (int, error) {
 	l.mu.Unlock()
 
 	if !first {
-		if _, err := l.Conn.Write(l.dated(b)); err != nil {
+		if _, err := l.Conn.Write(b); err != nil {
 			l.broken(err)
 		}
 		return len(b), nil
@@ -178,8 +189,7 @@ func (l *link) Write(b []byte) (int, error) {
 		return 0, errSecondSession
 	}
 	out := slices.Clone(b)
-	l.base = l.s.zxid.Load() // no server may answer that knows less
-	binary.BigEndian.PutUint64(out[8:], uint64(l.base))
+	binary.BigEndian.PutUint64(out[8:], uint64(l.s.zxid.Load())) // no server may answer that knows less
 	if auth := l.s.c.cfg.Auth; auth != nil {
 		// With the greeting, and not through AddAuth: its resend can block the
 		// library for ever.
@@ -212,16 +222,45 @@ func (l *link) garbled(err error) error {
 	return err
 }
 
-// dated returns a request of the library's. The one that sets its watches again says up
-// to which transaction their events have come: all that the connection before had answered.
-func (l *link) dated(b []byte) []byte {
+func (l *link) isGreeted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.greeted
+}
+
+// watchesAgain returns the request that sets the library's watches again, with the
+// zxid up to which their events have come. It must not be older than the answer to
+// any read that set one of them: a waiter takes a change of its node for its grant,
+// and the server tells of every change that is newer. Write calls it before another
+// frame can keep the request from being written, and one goroutine at a time.
+func (l *link) watchesAgain(b []byte) []byte {
 	const at = 12 // behind length, xid and type
-	if zkwire.Op(binary.BigEndian.Uint32(b[8:])) != zkwire.OpSetWatches || len(b) < at+8 {
+	if len(b) < at+8 {
 		return b
 	}
 	b = slices.Clone(b)
-	binary.BigEndian.PutUint64(b[at:], uint64(l.base))
+	binary.BigEndian.PutUint64(b[at:], uint64(l.s.zxid.Load()))
+	select {
+	case <-l.resent: // the next of several
+	default:
+		close(l.resent)
+	}
 	return b
+}
+
+// awaitWatches keeps the first answer back until the library has sent its watches
+// again, so that their zxid is that of the connection before. With a later one, watches
+// that nobody waits for any more would miss a change, and stay at the server.
+func (l *link) awaitWatches() {
+	l.held = false
+	timer := time.NewTimer(min(l.s.TimeoutNow()/6, time.Second))
+	defer timer.Stop()
+	select {
+	case <-l.resent:
+	case <-timer.C:
+	case <-l.gone:
+	case <-l.s.over:
+	}
 }
 
 func (l *link) isMute(now Instant) bool {

@@ -15,6 +15,9 @@ import (
 // before it asks for the next. If it read on, it would get replies to parcels as well: then Read ends the
 // connection, and the outcome of those requests is unknown.
 func (l *link) Read(b []byte) (int, error) {
+	if l.held && l.frame.rest == 0 {
+		l.awaitWatches()
+	}
 	if l.frame.between() {
 		if err := l.receive(); err != nil {
 			return 0, err
@@ -65,6 +68,7 @@ func (l *link) header(h []byte, greeting bool) *Parcel {
 		l.mu.Lock()
 		l.welcome = true
 		l.mu.Unlock()
+		l.held = l.s.watches.resends()
 		l.s.greeted(l.born, id, timeout, append([]byte(nil), h[20:36]...))
 		return nil
 	}

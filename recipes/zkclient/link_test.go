@@ -56,47 +56,136 @@ func TestFrameHeadersAreSeenHoweverTheStreamIsCut(t *testing.T) {
 	})
 }
 
-// The library builds the request that sets its watches again while answers come in already. Those must not
-// decide from where on the server looks for changes: one that came between would be taken for known.
+// again is a link that has connected to the next server after a reply with zxid 41, and its other end.
+type again struct {
+	*link
+	t   *testing.T
+	far net.Conn
+}
+
+func newAgain(t *testing.T, watches ...watchKey) again {
+	t.Helper()
+	before, far := connected(t)
+	for _, key := range watches {
+		before.s.watches.library[key] = struct{}{}
+	}
+	first := again{before, t, far}
+	first.answers(1, 41)
+	first.receives()
+	first.answers(zkwire.XidPing, 50) // which may be ahead of the events
+	first.receives()
+
+	near, far := net.Pipe()
+	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+	l := again{newLink(near, before.s), t, far}
+	before.s.link = l.link
+	greeting := zkwire.EndFrame(append(zkwire.BeginFrame(nil), make([]byte, 44)...), 0)
+	require.EqualValues(t, 41, binary.BigEndian.Uint64(l.sends(greeting)[8:]), "no server that knows less")
+	reply := zkwire.Int32(zkwire.Int32(zkwire.BeginFrame(nil), 0), 6000)                           // version, timeout
+	reply = zkwire.EndFrame(append(append(reply, 0, 0, 0, 0, 0, 0, 0, 1), make([]byte, 21)...), 0) // session, password
+	go func() { _, _ = far.Write(reply) }()
+	l.reads(make([]byte, len(reply)))
+	return l
+}
+
+// answers has the server answer.
+func (l again) answers(xid int32, zxid int64) {
+	l.sent[xid] = sentRequest{op: zkwire.OpGetData}
+	reply := answerTo(xid)
+	binary.BigEndian.PutUint64(reply[8:], uint64(zxid))
+	go func() { _, _ = l.far.Write(reply) }()
+}
+
+// receives has the library read the answer.
+func (l again) receives() {
+	l.t.Helper()
+	reply := make([]byte, setReply)
+	l.reads(reply)
+	require.Zero(l.t, binary.BigEndian.Uint64(reply[8:]), "the library must learn no zxid")
+}
+
+func (l again) reads(b []byte) {
+	l.t.Helper()
+	for read := 0; read < len(b); {
+		n, err := l.Read(b[read:])
+		require.NoError(l.t, err)
+		read += n
+	}
+}
+
+// sends returns what comes of a request of the library's.
+func (l again) sends(frame []byte) []byte {
+	l.t.Helper()
+	was := bytes.Clone(frame)
+	go func() { _, _ = l.Write(frame) }()
+	got := make([]byte, len(frame))
+	_, err := io.ReadFull(l.far, got)
+	require.NoError(l.t, err)
+	require.Equal(l.t, was, frame, "the library's own bytes are left alone")
+	return got
+}
+
+// setsWatches returns the zxid from which on the server tells of changes.
+func (l again) setsWatches() int64 {
+	l.t.Helper()
+	frame := zkwire.Int32(zkwire.Int32(zkwire.BeginFrame(nil), 3), int32(zkwire.OpSetWatches))
+	frame = zkwire.EndFrame(append(frame, make([]byte, 20)...), 0)
+	return int64(binary.BigEndian.Uint64(l.sends(frame)[12:]))
+}
+
+// The first answer waits for the request that sets the watches again: a later zxid would hide from them what changed
+// while there was no connection.
 func TestWatchesAreSetAgainFromTheLastAnswerOfTheConnectionBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		before, far := connected(t)
-		s := before.s
-		receives := func(l *link, far net.Conn, xid int32, zxid int64) {
-			l.sent[xid] = sentRequest{op: zkwire.OpGetData}
-			reply := answerTo(xid)
-			binary.BigEndian.PutUint64(reply[8:], uint64(zxid))
-			go func() { _, _ = far.Write(reply) }()
-			for read := 0; read < len(reply); {
-				n, err := l.Read(reply[read:])
-				require.NoError(t, err)
-				read += n
-			}
-			require.Zero(t, binary.BigEndian.Uint64(reply[8:]), "the library must learn none")
-		}
-		sends := func(l *link, far net.Conn, frame []byte) []byte {
-			go func() { _, _ = l.Write(frame) }()
-			got := make([]byte, len(frame))
-			_, err := io.ReadFull(far, got)
-			require.NoError(t, err)
-			return got
-		}
-		receives(before, far, 1, 41)
-		receives(before, far, zkwire.XidPing, 50) // which may be ahead of the events
+		l := newAgain(t, watchKey{path: "/a"})
+		begun := time.Now()
+		l.answers(2, 60)
+		read := make(chan struct{})
+		go func() { defer close(read); l.receives() }()
+		synctest.Wait()
+		require.EqualValues(t, 41, l.setsWatches())
+		<-read
+		require.Equal(t, begun, time.Now())
+		require.EqualValues(t, 60, l.s.zxid.Load())
+		require.EqualValues(t, 60, l.setsWatches(), "the second of two")
+	})
+}
 
-		near, far := net.Pipe()
-		t.Cleanup(func() { _, _ = near.Close(), far.Close() })
-		l := newLink(near, s)
-		greeting := zkwire.EndFrame(append(zkwire.BeginFrame(nil), make([]byte, 44)...), 0)
-		require.EqualValues(t, 41, binary.BigEndian.Uint64(sends(l, far, greeting)[8:]), "no server that knows less")
-		l.welcome, l.frame.greeting = true, false
+// A waiter takes a change of its node for its grant: the server must not tell of one that was known when the node was read.
+func TestWatchesThatAreSetAgainLateAreNotToldWhatWasRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newAgain(t, watchKey{path: "/a"})
+		l.answers(2, 60)
+		begun := time.Now()
+		l.receives() // after a second: the library comes to nothing
+		require.Equal(t, time.Second, time.Since(begun))
+		require.EqualValues(t, 60, l.setsWatches())
+	})
+}
 
-		receives(l, far, 2, 60)
-		again := zkwire.Int32(zkwire.Int32(zkwire.BeginFrame(nil), 3), int32(zkwire.OpSetWatches))
-		again = zkwire.EndFrame(append(again, make([]byte, 20)...), 0)
-		require.EqualValues(t, 41, binary.BigEndian.Uint64(sends(l, far, again)[12:]))
-		require.Zero(t, binary.BigEndian.Uint64(again[12:]), "the library's own bytes are left alone")
-		require.EqualValues(t, 60, s.zxid.Load())
+func TestAConnectionThatBreaksBeforeTheWatchesAreSetAgainEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newAgain(t, watchKey{path: "/a"})
+		begun := time.Now()
+		read := make(chan error)
+		go func() {
+			_, err := l.Read(make([]byte, 1))
+			read <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, l.Close())
+		require.Error(t, <-read)
+		require.Equal(t, begun, time.Now())
+	})
+}
+
+func TestAClientWithoutWatchesWaitsForNoneAfterAReconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newAgain(t)
+		begun := time.Now()
+		l.answers(2, 60)
+		l.receives()
+		require.Equal(t, begun, time.Now())
 	})
 }
 

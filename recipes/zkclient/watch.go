@@ -252,3 +252,10 @@ func (t *watchTable) idle(key watchKey) bool {
 
 // WatchIdle reports whether a watch on a node stands without a watcher.
 func (s *Session) WatchIdle(path string) bool { return s.watches.idle(watchKey{path: path}) }
+
+// resends reports whether the library has watches to register again.
+func (t *watchTable) resends() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.library) > 0
+}

@@ -86,6 +86,8 @@ func TestHistoriesInWhichAllDoTheirDuty(t *testing.T) {
 			fail("b/1", 0, 600, history.AnswerGaveUp).want("b/1", 0, history.Request{GiveUp: 20 * ms}),
 		"preempted, but clocks disagree": new(book).grant("a/1", 0, 1, 5).ask("a/1", 10, "b/1", 60).why("lease").fail("b/1", 0, 20, history.AnswerGaveUp).
 			span(history.Skewed, "", 5, 6).want("a/1", 10, lease).want("b/1", 10, history.Request{GiveUp: 20 * ms}),
+		"preempted by one that queued while clocks disagreed": new(book).grant("a/1", 10, 11, 5).ask("a/1", 20, "b/1", 60).why("lease").
+			fail("b/1", 0, 30, history.AnswerGaveUp).span(history.Skewed, "", 5, 6).want("a/1", 10, lease).want("b/1", 10, history.Request{GiveUp: 20 * ms}),
 		"evicted after the grace":                         evict(force, 20).ask("a/1", 140, "b/1", 190).why("outranked"),
 		"evicted when it was cut off from the asking":     evict(force, 20).span(history.Faulty, "a", 100, 120),
 		"evicted when the evictor's own network was slow": evict(force, 20).span(history.Faulty, "b", 100, 120),
@@ -167,6 +169,10 @@ func TestHistoriesInWhichSomebodyNeglectsADuty(t *testing.T) {
 			want("a/1", 10, lease).want("b/1", 20, history.Request{GiveUp: 20 * ms}), CheckRight},
 		"preempted in its minimum runtime": {new(book).grant("a/1", 0, 1, 5).ask("a/1", 60, "b/1", 90).why("outranked").fail("b/1", 0, 80, history.AnswerGaveUp).
 			want("a/1", 10, history.Request{Lease: time.Second, MinRuntime: 70 * ms}).want("b/1", 20, history.Request{GiveUp: 20 * ms}), CheckRight},
+		"preempted by an equal that queued while clocks disagreed": {new(book).grant("a/1", 10, 11, 5).ask("a/1", 20, "b/1", 60).why("outranked").
+			fail("b/1", 0, 30, history.AnswerGaveUp).span(history.Skewed, "", 5, 6).want("a/1", 10, lease).want("b/1", 10, history.Request{GiveUp: 20 * ms}), CheckRight},
+		"preempted for its lease by one that queued after clocks disagreed": {new(book).grant("a/1", 10, 11, 5).ask("a/1", 20, "b/1", 60).why("lease").
+			fail("b/1", 7, 30, history.AnswerGaveUp).span(history.Skewed, "", 5, 6).want("a/1", 10, lease).want("b/1", 10, history.Request{GiveUp: 20 * ms}), CheckRight},
 		"evicted by an equal":             {evict(force, 10).ask("a/1", 140, "b/1", 190), CheckRight},
 		"evicted by an equal, unheard":    {evict(force, 10).span(history.Faulty, "a", 100, 120), CheckRight},
 		"evicted by a polite one":         {evict(history.Request{}, 20).ask("a/1", 140, "b/1", 190).why("outranked"), CheckRight},

@@ -93,10 +93,14 @@ func (h *Hold) grace(by *Hold) time.Duration {
 
 // rights checks that no holder is preempted, or evicted, by one that may not:
 // that is not more important, while the lease runs. Leases are counted by the
-// servers' wall clocks, and begin no earlier than the call.
+// servers' wall clocks, and begin no earlier than the call. A request reads that
+// clock when it queues, and goes by it for as long as it waits.
 func (c *chronicle) rights(holds []*Hold) (found []Violation) {
+	skewed := func(h *Hold) bool {
+		return slices.ContainsFunc(c.skews, func(s span) bool { return s.to >= h.Invoked })
+	}
 	for _, h := range holds {
-		if h.request == nil || slices.ContainsFunc(c.skews, func(s span) bool { return s.to >= h.Invoked }) {
+		if h.request == nil || skewed(h) {
 			continue
 		}
 		fail := func(at time.Duration, by *Hold, what string) {
@@ -104,7 +108,7 @@ func (c *chronicle) rights(holds []*Hold) (found []Violation) {
 		}
 		for _, ask := range h.everAsks {
 			if by := c.holds[ask.By]; by != nil && by.request != nil {
-				if what := h.wrongAsk(ask, by); what != "" {
+				if what := h.wrongAsk(ask, by, skewed(by)); what != "" {
 					fail(ask.At, by, what)
 				}
 			}
@@ -113,7 +117,7 @@ func (c *chronicle) rights(holds []*Hold) (found []Violation) {
 		if t == nil || t.request == nil {
 			continue
 		}
-		if (!t.request.Forceful || !t.outranks(h)) && t.Granted < h.leaseEnd-graceSlack {
+		if !skewed(t) && (!t.request.Forceful || !t.outranks(h)) && t.Granted < h.leaseEnd-graceSlack {
 			fail(t.Granted, t, fmt.Sprintf("%s was evicted by %s, which may not", h, t))
 		}
 		if c.unasked(h, t) {
@@ -123,15 +127,16 @@ func (c *chronicle) rights(holds []*Hold) (found []Violation) {
 	return found
 }
 
-// wrongAsk says why a request may not preempt a holder then; "" if it may.
-func (h *Hold) wrongAsk(ask history.Event, by *Hold) string {
+// wrongAsk says why a request may not preempt a holder then; "" if it may. With
+// skewed, the clock that it goes by was wrong.
+func (h *Hold) wrongAsk(ask history.Event, by *Hold, skewed bool) string {
 	switch lease := ask.Reason == string(priority.LeaseExpired); {
-	case lease && ask.At < h.leaseEnd-graceSlack:
+	case lease && !skewed && ask.At < h.leaseEnd-graceSlack:
 		return fmt.Sprintf("%s was preempted by %s for its lease, which had %s left", h, by, h.leaseEnd-ask.At)
 	case lease:
 	case !by.outranks(h):
 		return fmt.Sprintf("%s was preempted by %s, which is not more important", h, by)
-	case ask.At < h.Invoked+h.request.MinRuntime-graceSlack:
+	case !skewed && ask.At < h.Invoked+h.request.MinRuntime-graceSlack:
 		return fmt.Sprintf("%s was preempted by %s within its minimum runtime", h, by)
 	}
 	return ""
