@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes sure that the tests can start real ZooKeeper servers: $ZOOKEEPER_HOME if set, else Debian's package, which is
-# installed when it is missing. So are Kazoo and Curator, the other people's clients that integration/clients plays on
-# real servers and on ours: with ZooKeeper there they take 3 MB to fetch, 9 MB of disk, and 7 seconds. And libfaketime, by
-# which integration/nemesis steps the servers' clocks. And Prometheus and Chromium, with which integration/observability
-# looks at dashboards, rules and the console: they are started by tests alone, no service runs afterwards. And systemd, which
-# integration/packages starts in namespaces of its own.
+# installed when it is missing. So is a C compiler, which links the race detector. So are Kazoo and Curator, the other
+# people's clients that integration/clients plays on real servers and on ours: with ZooKeeper there they take 3 MB to fetch,
+# 9 MB of disk, and 7 seconds. And libfaketime, by which integration/nemesis steps the servers' clocks. And Prometheus and
+# Chromium, with which integration/observability looks at dashboards, rules and the console: they are started by tests
+# alone, no service runs afterwards. And systemd, which integration/packages starts in namespaces of its own.
 # Says nothing when there is nothing to do. Run it as `make setup`. With "packages" it installs, and with "temporal" it
 # builds: the tests need the servers first, and Temporal, which takes minutes to build, last.
 set -euo pipefail
@@ -54,6 +54,12 @@ curator_found() {
 # Debian's ZooKeeper brings this compiler with it.
 compiler_found() {
   [[ -e $debian_compiler || -x ${JAVA_HOME:-}/bin/javac ]] || command -v javac >/dev/null
+}
+
+# What the go command looks for before it links the race detector.
+c_compiler_found() {
+  local cc=${CC:-gcc}
+  command -v "${cc%% *}" >/dev/null
 }
 
 # The same place as integration/zkserver looks in.
@@ -127,6 +133,7 @@ find_packages() {
   java_found || packages+=(default-jre-headless)
 
   clients=()
+  c_compiler_found || clients+=(gcc libc6-dev)
   kazoo_found || clients+=(python3-kazoo)
   curator_found || clients+=(libcurator-recipes-java)
   compiler_found || clients+=(libeclipse-jdt-core-java)
@@ -140,7 +147,8 @@ find_packages() {
     else
       # Most of the tests, the benchmarks and the demonstration do without.
       printf 'setup: %s\n' "${clients[*]} not found, and this system has no apt-get to install it with: the tests in" \
-        "integration/clients, zkserver, nemesis, observability and packages that need it will fail, and say so." >&2
+        "integration/clients, zkserver, nemesis, observability and packages that need it will fail, and say so." \
+        "The race detector needs gcc in all tests; \`make test RACE=\` does without it." >&2
     fi
   fi
 
@@ -154,6 +162,7 @@ find_packages() {
     install_packages "${packages[@]}" || fail "apt-get could not install ${packages[*]}, see above." "$what_to_do"
     zookeeper_found || fail "the package zookeeper is installed, but there is no $debian_jar." "$what_to_do"
     java_found || fail "still no java on PATH." "$what_to_do"
+    c_compiler_found || fail "the package gcc is installed, but there is no ${CC:-gcc} on PATH."
     kazoo_found || fail "the package python3-kazoo is installed, but there is no $debian_kazoo."
     curator_found || fail "the package libcurator-recipes-java is installed, but there is no $debian_curator."
     faketime_found || fail "the package libfaketime is installed, but there is no /usr/lib/*/faketime/libfaketimeMT.so.1."
