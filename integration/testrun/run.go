@@ -88,8 +88,8 @@ func (r *runner) part(ctx context.Context, p *part) {
 // tries is how often a package is run at most when the race detector crashes.
 const tries = 3
 
-// limit ends tests that hang. No package takes that long.
-const limit = "10m"
+// limit ends tests that hang. On a machine with ten times as much to do as it can, no package takes that long.
+const limit = "30m"
 
 // follow runs a command that tells in JSON what becomes of tests. If it may, it returns the packages that are
 // to be run again, as the race detector has crashed.

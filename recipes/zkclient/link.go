@@ -249,8 +249,8 @@ func (l *link) watchesAgain(b []byte) []byte {
 }
 
 // awaitWatches keeps the first answer back until the library has sent its watches
-// again, so that their zxid is that of the connection before. With a later one, watches
-// that nobody waits for any more would miss a change, and stay at the server.
+// again, so that their zxid is that of the connection before. With a later one, as when
+// the library takes longer, watches without a watcher miss a change and stay at the server.
 func (l *link) awaitWatches() {
 	l.held = false
 	timer := time.NewTimer(min(l.s.TimeoutNow()/6, time.Second))
