@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 // Whatever a run leaves behind is open to the next one.
-func TestItRunsOnOtherServersTwice(t *testing.T) {
+func TestBasicItRunsOnOtherServersTwice(t *testing.T) {
 	t.Parallel()
 	zk, service := shared.Server(t), devserver.Start(t, devserver.Settings{})
 	for range 2 {
@@ -72,7 +72,7 @@ func tells(t *testing.T, s settings) {
 	}
 }
 
-func TestWebInterfaceIsServedUntilTheEnd(t *testing.T) {
+func TestBasicWebInterfaceIsServedUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -41,7 +41,7 @@ var servers = []string{
 	"integration/doctor", "integration/leaders",
 	"integration/nemesis", "integration/netfault", "integration/observability", "integration/packages",
 	"integration/polyglot", "integration/program", "integration/release", "integration/robust", "integration/secrets",
-	"integration/temporal", "integration/upgrade", "integration/zkdiff", "integration/zkserver",
+	"integration/upgrade", "integration/zkdiff", "integration/zkserver",
 }
 
 // conformance are the packages whose tests run on the embedded server and on a real one.
@@ -57,6 +57,9 @@ const large = "Refused|LargeRequests"
 
 // first are the servers' and the conformance packages that a newcomer must see pass on real servers.
 var first = []string{"integration/locks", "integration/program", "integration/tickledger"}
+
+// temporalTests are the packages whose tests start Temporal's server.
+var temporalTests = []string{"examples/temporal", "integration/temporal"}
 
 // basic are the tests on a real Temporal server that a newcomer must see pass.
 const basic = "^TestBasic"
@@ -76,13 +79,13 @@ func unitParts() []*part {
 func testParts() []*part {
 	return []*part{
 		{
-			name: "embedded", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."}, without: servers,
-			atOnce: embeddedAtOnce,
+			name: "embedded", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."},
+			without: slices.Concat(servers, temporalTests), atOnce: embeddedAtOnce,
 		},
 		{name: "real", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(first), atOnce: realAtOnce},
 		{
 			name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"},
-			packages: []string{"./integration/temporal"}, run: basic,
+			packages: []string{"./examples/temporal", "./integration/temporal"}, run: basic,
 		},
 	}
 }
@@ -92,7 +95,7 @@ func restParts() []*part {
 	return []*part{
 		{
 			name: "servers", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(servers, first)),
-			without: []string{"integration/temporal"}, atOnce: realAtOnce,
+			atOnce: realAtOnce,
 		},
 		{
 			name: "conformance", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(conformance, first)),
@@ -111,7 +114,7 @@ func restParts() []*part {
 		{name: "console", dir: "integration/observability/console", alone: true, packages: []string{"./..."}},
 		{
 			name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"},
-			packages: []string{"./integration/temporal/..."}, skip: basic, atOnce: realAtOnce,
+			packages: below(temporalTests), skip: basic, atOnce: realAtOnce,
 		},
 	}
 }

@@ -48,6 +48,26 @@ func TestEveryPackageIsRunOnceUnderEachSetting(t *testing.T) {
 	}
 }
 
+// On a fresh machine Temporal's server is still being built when the other parts begin.
+func TestWhatNeedsTemporalsServerComesAfterItsBuild(t *testing.T) {
+	const server = module + "/integration/temporal/devserver"
+	for _, p := range append(testParts(), restParts()...) {
+		if p.dir != "" || p.prepare != nil {
+			continue
+		}
+		packages, err := p.list(t.Context(), root)
+		require.NoError(t, err)
+		list := exec.CommandContext(t.Context(), "go", slices.Concat(
+			[]string{"list", "-f", "{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}"}, packages)...)
+		list.Dir = root
+		out, err := list.Output()
+		require.NoError(t, err)
+		for line := range strings.Lines(string(out)) {
+			require.NotContains(t, line, server, p.name)
+		}
+	}
+}
+
 func TestCommandRepeatsJustTheTest(t *testing.T) {
 	servers := &part{name: "real", env: []string{"LOCKKEEPER_TEST_ZK=real"}}
 	require.Equal(t, `LOCKKEEPER_TEST_ZK=real go test -race -shuffle 17 -run '^TestA$/^lease_\(0\)$' ./integration/locks`,
