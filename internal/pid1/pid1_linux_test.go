@@ -196,7 +196,7 @@ func (c *container) exitCode(t *testing.T) int {
 	stuck := time.AfterFunc(patience, func() { _ = c.cmd.Process.Kill() })
 	defer stuck.Stop()
 	_ = c.cmd.Wait()
-	require.True(t, c.cmd.ProcessState.Exited(), c.cmd.ProcessState)
+	require.True(t, c.cmd.ProcessState.Exited(), "%s, after it said:\n%s", c.cmd.ProcessState, c)
 	return c.cmd.ProcessState.ExitCode()
 }
 
