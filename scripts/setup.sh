@@ -162,7 +162,8 @@ find_packages() {
     install_packages "${packages[@]}" || fail "apt-get could not install ${packages[*]}, see above." "$what_to_do"
     zookeeper_found || fail "the package zookeeper is installed, but there is no $debian_jar." "$what_to_do"
     java_found || fail "still no java on PATH." "$what_to_do"
-    c_compiler_found || fail "the package gcc is installed, but there is no ${CC:-gcc} on PATH."
+    c_compiler_found || fail "the package gcc is installed, but there is no ${CC:-gcc} on PATH." \
+      "If CC is set, correct it, or unset it."
     kazoo_found || fail "the package python3-kazoo is installed, but there is no $debian_kazoo."
     curator_found || fail "the package libcurator-recipes-java is installed, but there is no $debian_curator."
     faketime_found || fail "the package libfaketime is installed, but there is no /usr/lib/*/faketime/libfaketimeMT.so.1."

@@ -74,6 +74,8 @@ func newAgain(t *testing.T, watches ...watchKey) again {
 	first.receives()
 	first.answers(zkwire.XidPing, 50) // which may be ahead of the events
 	first.receives()
+	first.answers(2, 0) // an error without a transaction
+	first.receives()
 
 	near, far := net.Pipe()
 	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
@@ -175,6 +177,18 @@ func TestAConnectionThatBreaksBeforeTheWatchesAreSetAgainEndsAtOnce(t *testing.T
 		synctest.Wait()
 		require.NoError(t, l.Close())
 		require.Error(t, <-read)
+		require.Equal(t, begun, time.Now())
+	})
+}
+
+// The request that closes the session is answered behind what waits.
+func TestASessionThatEndsDoesNotWaitForItsWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newAgain(t, watchKey{path: "/a"})
+		begun := time.Now()
+		l.answers(3, 60)
+		close(l.s.over)
+		l.receives()
 		require.Equal(t, begun, time.Now())
 	})
 }
