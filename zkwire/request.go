@@ -12,6 +12,18 @@ type ConnectRequest struct {
 	Old      bool // the client does not know of ReadOnly, nor wants it answered
 }
 
+// Append appends the request as a frame.
+func (r ConnectRequest) Append(b []byte) []byte {
+	start := len(b)
+	b = Int32(BeginFrame(b), 0)
+	b = Int64(Int32(Int64(b, r.LastZxid), r.Timeout), r.Session)
+	b = Buffer(b, r.Password)
+	if !r.Old {
+		b = Bool(b, r.ReadOnly)
+	}
+	return EndFrame(b, start)
+}
+
 // ParseConnect reads a client's first frame.
 func ParseConnect(body []byte) (ConnectRequest, error) {
 	d := NewDecoder(body)

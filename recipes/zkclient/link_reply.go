@@ -102,6 +102,9 @@ func (l *link) header(h []byte, greeting bool) *Parcel {
 		}
 		l.s.c.tell(request.op, request.at, now, result)
 	}
+	if known && request.op == zkwire.OpCloseSession && code == zkwire.OK {
+		l.s.closed.Store(true)
+	}
 	switch {
 	case request.led && saysLeader(code):
 		l.s.acked(l, leaderReply{sent: request.at, answered: now, zxid: zxid}, request.op != zkwire.OpSync)

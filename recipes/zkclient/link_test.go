@@ -67,7 +67,7 @@ func newAgain(t *testing.T, watches ...watchKey) again {
 	t.Helper()
 	before, far := connected(t)
 	for _, key := range watches {
-		before.s.watches.library[key] = struct{}{}
+		before.s.watches.library[key] = make(libraryWatch)
 	}
 	first := again{before, t, far}
 	first.answers(1, 41)

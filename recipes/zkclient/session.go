@@ -2,6 +2,7 @@ package zkclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -57,6 +58,7 @@ type Session struct {
 
 	over    chan struct{}
 	overErr error
+	closed  atomic.Bool     // the server has answered the request that closes it
 	living  context.Context // ends with the session
 	die     context.CancelFunc
 }
@@ -129,6 +131,9 @@ func (s *Session) finish() {
 	s.mu.Unlock()
 	if l != nil {
 		_ = l.Close()
+	}
+	if errors.Is(s.overErr, ErrClosed) && !s.closed.Load() {
+		s.closeAnew()
 	}
 }
 

@@ -3,6 +3,7 @@ package zkclient
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -30,7 +31,20 @@ type Watcher func(WatchKind)
 type watchTable struct {
 	mu      sync.Mutex
 	entries map[watchKey]*watchEntry
-	library map[watchKey]struct{} // what go-zookeeper registers again after a reconnect
+	library map[watchKey]libraryWatch
+}
+
+// A libraryWatch is a watch that go-zookeeper registers again after each reconnect,
+// until it is closed with the event that ends all watches of its node.
+type libraryWatch <-chan zk.Event
+
+func (w libraryWatch) stands() bool {
+	select {
+	case <-w:
+		return false
+	default:
+		return w != nil
+	}
 }
 
 // watchKey is what a watch is on: a node, or the list of its children.
@@ -43,12 +57,11 @@ type watchEntry struct {
 	armed   bool // a watch stands at the server
 	pending int  // requests under way that will arm it
 	changes int  // counts what was told, so that a look knows if it was overtaken
-	fired   int  // counts events alone
 	readers map[*Watcher]struct{}
 }
 
 func newWatchTable() watchTable {
-	return watchTable{entries: make(map[watchKey]*watchEntry), library: make(map[watchKey]struct{})}
+	return watchTable{entries: make(map[watchKey]*watchEntry), library: make(map[watchKey]libraryWatch)}
 }
 
 // Look reads a node and registers w for its next change. w stays registered
@@ -56,9 +69,9 @@ func newWatchTable() watchTable {
 func (s *Session) Look(ctx context.Context, path string, w *Watcher) ([]byte, *zk.Stat, error) {
 	r, err := lookWith(ctx, s, watchKey{path: path}, w,
 		func(c *zk.Conn) (NodeData, error) { return s.read(c, path) },
-		func(c *zk.Conn) (NodeData, error) {
-			data, stat, _, err := c.GetW(path)
-			return NodeData{data, stat}, err
+		func(c *zk.Conn) (NodeData, libraryWatch, error) {
+			data, stat, watch, err := c.GetW(path)
+			return NodeData{data, stat}, watch, err
 		})
 	return r.Data, r.Stat, err
 }
@@ -72,9 +85,9 @@ func (s *Session) LookFor(ctx context.Context, path string, w *Watcher) (bool, *
 			r.there, r.stat, err = c.Exists(path)
 			return r, err
 		},
-		func(c *zk.Conn) (r nodePresence, err error) {
-			r.there, r.stat, _, err = c.ExistsW(path)
-			return r, err
+		func(c *zk.Conn) (r nodePresence, watch libraryWatch, err error) {
+			r.there, r.stat, watch, err = c.ExistsW(path)
+			return r, watch, err
 		})
 	return r.there, r.stat, err
 }
@@ -85,16 +98,17 @@ func (s *Session) LookFor(ctx context.Context, path string, w *Watcher) (bool, *
 func (s *Session) LookAtChildren(ctx context.Context, path string, w *Watcher) ([]string, *zk.Stat, error) {
 	r, err := lookWith(ctx, s, watchKey{path: path, children: true}, w,
 		func(c *zk.Conn) (nodeList, error) { return s.readList(c, path) },
-		func(c *zk.Conn) (nodeList, error) {
-			names, stat, _, err := c.ChildrenW(path)
-			return nodeList{names, stat}, err
+		func(c *zk.Conn) (nodeList, libraryWatch, error) {
+			names, stat, watch, err := c.ChildrenW(path)
+			return nodeList{names, stat}, watch, err
 		})
 	return r.names, r.stat, err
 }
 
 // lookWith reads, and arms the watch unless it stands already.
 func lookWith[T any](
-	ctx context.Context, s *Session, key watchKey, w *Watcher, read, readAndWatch func(*zk.Conn) (T, error),
+	ctx context.Context, s *Session, key watchKey, w *Watcher,
+	read func(*zk.Conn) (T, error), readAndWatch func(*zk.Conn) (T, libraryWatch, error),
 ) (T, error) {
 	t := &s.watches
 	t.mu.Lock()
@@ -104,7 +118,7 @@ func lookWith[T any](
 	r, err := call(ctx, s, func(c *zk.Conn) (T, error) {
 		t.mu.Lock()
 		e := t.entry(key)
-		changes, fired, armed := e.changes, e.fired, e.armed
+		changes, armed := e.changes, e.armed
 		if !armed {
 			e.pending++
 		}
@@ -112,15 +126,16 @@ func lookWith[T any](
 		if armed {
 			return read(c)
 		}
-		r, err := readAndWatch(c)
+		r, watch, err := readAndWatch(c)
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		e.pending--
 		if err == nil && e.changes == changes {
 			e.armed = true
 		}
-		if err == nil && e.fired == fired {
-			t.library[key] = struct{}{}
+		// An event that came since may be older than the watch, which stands then.
+		if err == nil && !t.library[key].stands() && watch.stands() {
+			t.library[key] = watch
 		}
 		t.sweep(key, e)
 		return r, err
@@ -181,7 +196,6 @@ func (t *watchTable) fire(ev zk.Event) {
 	for _, key := range keys {
 		delete(t.library, key)
 		if e := t.entries[key]; e != nil {
-			e.fired++
 			told = append(told, e.tell()...)
 			t.sweep(key, e)
 		}
@@ -244,10 +258,10 @@ func (t *watchTable) idle(key watchKey) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.entries[key]
-	if _, again := t.library[key]; again && e == nil {
-		return true
+	if e == nil {
+		return t.library[key].stands()
 	}
-	return e != nil && e.armed && len(e.readers) == 0
+	return e.armed && len(e.readers) == 0
 }
 
 // WatchIdle reports whether a watch on a node stands without a watcher.
@@ -257,5 +271,6 @@ func (s *Session) WatchIdle(path string) bool { return s.watches.idle(watchKey{p
 func (t *watchTable) resends() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	maps.DeleteFunc(t.library, func(_ watchKey, w libraryWatch) bool { return !w.stands() })
 	return len(t.library) > 0
 }
