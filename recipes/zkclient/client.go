@@ -131,7 +131,7 @@ func (c *Client) SessionTimeout() time.Duration {
 // Close ends the session. While locks are held or requested it refuses with a
 // *BusyError and changes nothing. It waits for what is still being cleaned up
 // at the server until ctx ends, and no longer than the session timeout: what is
-// left ends with the session. When no server answers within some two seconds, the
+// left ends with the session. When no server answers for a few seconds, the
 // session ends at the servers by its timeout; that is logged.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()

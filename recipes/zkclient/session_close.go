@@ -27,8 +27,13 @@ func (s *Session) closeAnew() {
 	defer cancel()
 	servers := slices.Clone(s.c.cfg.Servers)
 	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
+	last := s.conn.Server() // it has not answered
+	if i := slices.Index(servers, last); i >= 0 {
+		servers = append(slices.Delete(servers, i, i+1), last)
+	}
+	patience := takes / time.Duration(max(2, min(len(servers), 4)))
 	for pause, next := 10*time.Millisecond, 0; ; pause, next = 2*pause, (next+1)%len(servers) {
-		try, giveUp := context.WithTimeout(ctx, takes/2)
+		try, giveUp := context.WithTimeout(ctx, patience)
 		err := s.closeOver(try, servers[next], id, password)
 		giveUp()
 		if err == nil {
@@ -47,7 +52,7 @@ func (s *Session) closeAnew() {
 // closingTakes is how long a client that closes tries to reach a server once more.
 const closingTakes = 2 * time.Second
 
-// closeOver returns nil when the session is no more at the servers.
+// closeOver returns nil when a server has closed the session, or does not know it.
 func (s *Session) closeOver(ctx context.Context, server string, id int64, password []byte) error {
 	conn, err := s.c.cfg.Dialer(ctx, "tcp", server)
 	if err != nil {
@@ -59,6 +64,9 @@ func (s *Session) closeOver(ctx context.Context, server string, id int64, passwo
 	request := zkwire.ConnectRequest{Session: id, Timeout: int32(s.TimeoutNow().Milliseconds()), Password: password}
 	const xid = 1
 	frames := request.Append(nil)
+	if auth := s.c.cfg.Auth; auth != nil { // a server may refuse all that comes from strangers
+		frames = appendAuth(frames, auth)
+	}
 	start := len(frames)
 	frames = zkwire.Int32(zkwire.Int32(zkwire.BeginFrame(frames), xid), int32(zkwire.OpCloseSession))
 	if _, err := conn.Write(zkwire.EndFrame(frames, start)); err != nil {
@@ -73,7 +81,7 @@ func (s *Session) closeOver(ctx context.Context, server string, id int64, passwo
 		return err
 	}
 	if known.Session != id {
-		return nil // the first request has reached the servers, or it has expired
+		return nil // it has expired, or the leader has got the first request
 	}
 	for {
 		reply, err := readFrame(conn)

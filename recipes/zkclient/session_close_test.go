@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,14 @@ type closingClient struct {
 
 	mu   sync.Mutex
 	mute string // the address that takes connections and says nothing
+	down bool   // no address takes any
+}
+
+// change changes how the servers are.
+func (c *closingClient) change(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
 }
 
 func newClosingClient(t *testing.T) *closingClient {
@@ -46,14 +55,25 @@ func newClosingClient(t *testing.T) *closingClient {
 
 func (c *closingClient) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c.mu.Lock()
-	mute := address == c.mute
+	mute, down := address == c.mute, c.down
 	c.mu.Unlock()
-	if mute {
+	switch {
+	case down:
+		return nil, syscall.ECONNREFUSED
+	case mute:
 		near, far := net.Pipe()
 		c.t.Cleanup(func() { _ = far.Close() })
 		return near, nil
 	}
 	return c.server.Dial(ctx, network, c.server.Addr())
+}
+
+// other is the address that the client is not connected to.
+func (c *closingClient) other() string {
+	if c.Current().conn.Server() == "a:1" {
+		return "b:1"
+	}
+	return "a:1"
 }
 
 // hasNode reports whether the client's node is there.
@@ -69,13 +89,13 @@ func TestASessionIsClosedAlthoughTheConnectionBreaks(t *testing.T) {
 		"before the answer":  func(c *closingClient, _ int64) { c.server.On(closing.Nth(1)).DropReply() },
 		"and it is refused":  func(c *closingClient, _ int64) { c.server.On(closing.Times(2)).Fail(zktest.OperationTimeout) },
 		"and a server is mute": func(c *closingClient, _ int64) {
-			c.mu.Lock()
-			c.mute = "a:1"
-			c.mu.Unlock()
+			c.change(func() { c.mute = c.other() })
 			c.server.On(closing.Nth(1)).DropRequest()
 		},
 		"earlier": func(c *closingClient, id int64) {
+			c.change(func() { c.down = true })
 			c.server.Disconnect(id)
+			time.AfterFunc(time.Second, func() { c.change(func() { c.down = false }) })
 			synctest.Wait()
 		},
 	} {
@@ -91,6 +111,21 @@ func TestASessionIsClosedAlthoughTheConnectionBreaks(t *testing.T) {
 				require.Less(t, time.Since(begun), time.Second+closingTakes, "the library takes a second at most")
 				require.NotContains(t, c.log.String(), "not at the servers")
 			})
+		})
+	}
+}
+
+// The server that was connected and says nothing more is asked last.
+func TestAClientThatClosesAsksAnotherServerFirst(t *testing.T) {
+	for range 10 { // the others are asked in any order
+		synctest.Test(t, func(t *testing.T) {
+			c := newClosingClient(t)
+			c.change(func() { c.mute = c.Current().conn.Server() })
+			c.server.On(zktest.Op(zktest.CloseSession).Nth(1)).DropRequest()
+			begun := time.Now()
+			require.NoError(t, c.Close(t.Context()))
+			require.False(t, c.hasNode())
+			require.Less(t, time.Since(begun), time.Second/2)
 		})
 	}
 }
@@ -116,5 +151,22 @@ func TestASessionIsNotClosedTwice(t *testing.T) {
 		require.NoError(t, c.Close(t.Context()))
 		require.False(t, c.hasNode())
 		require.Zero(t, connects.Fired())
+	})
+}
+
+// A server may refuse all that comes from strangers.
+func TestASessionIsClosedWithTheCredentialsOfItsClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.RunT(t, zktest.Pipe())
+		c, err := NewClient(Config{
+			Servers: []string{server.Addr()}, Dialer: server.Dial, Auth: &Digest{User: "batch", Password: "secret"},
+		})
+		require.NoError(t, err)
+		_, err = c.Usable(t.Context())
+		require.NoError(t, err)
+		auth := server.On(zktest.Op(zktest.Auth)).Delay(0)
+		server.On(zktest.Op(zktest.CloseSession).Nth(1)).DropRequest()
+		require.NoError(t, c.Close(t.Context()))
+		require.Equal(t, 1, auth.Fired())
 	})
 }

@@ -32,6 +32,7 @@ type watchTable struct {
 	mu      sync.Mutex
 	entries map[watchKey]*watchEntry
 	library map[watchKey]libraryWatch
+	prune   int // how many of those are too many to go unlooked at
 }
 
 // A libraryWatch is a watch that go-zookeeper registers again after each reconnect,
@@ -133,14 +134,30 @@ func lookWith[T any](
 		if err == nil && e.changes == changes {
 			e.armed = true
 		}
-		// An event that came since may be older than the watch, which stands then.
-		if err == nil && !t.library[key].stands() && watch.stands() {
-			t.library[key] = watch
+		if err == nil {
+			t.keep(key, watch)
 		}
 		t.sweep(key, e)
 		return r, err
 	})
 	return r, denied(err, key.path, PermissionRead)
+}
+
+// keep notes a watch that the library has set. An event that came since may be
+// older, and then the watch stands; if it was newer, the watch has ended or is about to.
+func (t *watchTable) keep(key watchKey, watch libraryWatch) {
+	if !watch.stands() {
+		return
+	}
+	if t.library[key] = watch; len(t.library) > t.prune {
+		t.prune = 2*t.standing() + 100
+	}
+}
+
+// standing forgets the watches that have ended, and counts the others.
+func (t *watchTable) standing() int {
+	maps.DeleteFunc(t.library, func(_ watchKey, w libraryWatch) bool { return !w.stands() })
+	return len(t.library)
 }
 
 // entry returns what is known of a key. The caller holds t.mu, and gives the
@@ -194,7 +211,9 @@ func (t *watchTable) fire(ev zk.Event) {
 	var told []*Watcher
 	t.mu.Lock()
 	for _, key := range keys {
-		delete(t.library, key)
+		if ev.Type != zk.EventNodeCreated { // that ends no watch of data, which may stand as well
+			delete(t.library, key)
+		}
 		if e := t.entries[key]; e != nil {
 			told = append(told, e.tell()...)
 			t.sweep(key, e)
@@ -271,6 +290,5 @@ func (s *Session) WatchIdle(path string) bool { return s.watches.idle(watchKey{p
 func (t *watchTable) resends() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.library, func(_ watchKey, w libraryWatch) bool { return !w.stands() })
-	return len(t.library) > 0
+	return t.standing() > 0
 }

@@ -1,6 +1,7 @@
 package zkclient
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -65,7 +66,31 @@ func TestAWatchThatHasEndedIsNotSetAgain(t *testing.T) {
 	table.library[key] = ended
 	require.False(t, table.idle(key))
 	require.False(t, table.resends())
-	table.library[key] = make(chan zk.Event)
+	table.keep(key, make(chan zk.Event))
 	require.True(t, table.idle(key))
 	require.True(t, table.resends())
+}
+
+func TestWatchesThatHaveEndedDoNotPileUp(t *testing.T) {
+	table := newWatchTable()
+	for i := range 10_000 {
+		late := make(chan zk.Event)
+		table.keep(watchKey{path: fmt.Sprint(i)}, late)
+		close(late)
+	}
+	require.Less(t, len(table.library), 200)
+	for i := range 1000 {
+		table.keep(watchKey{path: fmt.Sprint(i)}, make(chan zk.Event))
+	}
+	require.Equal(t, 1000, table.standing())
+}
+
+// A node that comes ends the watches on its coming, and not those on its data.
+func TestAWatchOnDataOutlivesTheEventOfTheNodesCreation(t *testing.T) {
+	table := newWatchTable()
+	table.keep(watchKey{path: "/a"}, make(chan zk.Event))
+	table.fire(zk.Event{Type: zk.EventNodeCreated, Path: "/a"})
+	require.True(t, table.idle(watchKey{path: "/a"}))
+	table.fire(zk.Event{Type: zk.EventNodeDataChanged, Path: "/a"})
+	require.False(t, table.idle(watchKey{path: "/a"}))
 }
