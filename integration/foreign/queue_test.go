@@ -98,8 +98,8 @@ func TestNamesThatAreNoRequestsAreIgnored(t *testing.T) {
 		"x", "lock-0000000001", "2147483647-x-" + guid(1), request(0, 1) + "x", strings.Replace(request(0, 1), "-x-", "-u-", 1), "9999999999-x-" + guid(1) + "-0000000001",
 		"2147483647-x-" + guid(1) + "-+000000001", "2147483647-x-" + guid(1) + "-1", "größe", "_c_6f0c7f63-0d1d-4b1f-8a3e-f1e0a6a5d2aa-lock-0000000001",
 	}
-	for i, name := range odd {
-		h.put(h.node()+"/"+name, "", int32(i%2)*zk.FlagEphemeral, world)
+	for _, name := range odd { // with the data of a request: what has none is no request whatever its name
+		h.put(h.node()+"/"+name, valid, zk.FlagEphemeral, world)
 	}
 
 	h.works()

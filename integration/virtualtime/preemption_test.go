@@ -41,6 +41,10 @@ func TestPreemptedHolderCleansUpUnderTheLockAndGivesItToThePreemptor(t *testing.
 		require.Equal(w, 30*time.Minute, preempted.Grace)
 		require.Equal(w, 90*time.Minute, w.Since(preempted.Deadline))
 
+		// and once, although it reads its node again after a reconnect
+		w.Until(61 * time.Minute)
+		require.True(w, w.Disconnect(holder.Session().ID))
+
 		// and its hook runs while it still holds, with the end of the grace as its deadline
 		require.ErrorIs(w, held.Returned(), preempted)
 		require.NoError(w, grace)
