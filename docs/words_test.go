@@ -71,8 +71,14 @@ func find(text, has string, phrase *regexp.Regexp) (found [][]int) {
 		}
 		at += from
 		from = at + len(has)
-		begin := max(end, at-before)
-		if match := phrase.FindStringIndex(text[begin:min(len(text), at+after)]); match != nil {
+		begin := max(end, 1+strings.LastIndexAny(text[:max(0, at-before)], " \n"))
+		till := min(len(text), at+after)
+		if rest := strings.IndexAny(text[till:], " \n"); rest >= 0 { // no word is cut
+			till += rest
+		} else {
+			till = len(text)
+		}
+		if match := phrase.FindStringIndex(text[begin:till]); match != nil {
 			end = begin + match[1]
 			found = append(found, []int{begin + match[0], end})
 			from = max(from, end)
@@ -84,6 +90,8 @@ func TestPhrasesAreFound(t *testing.T) {
 	phrase := regexp.MustCompile(`\bhas\s+sung\b`)
 	require.Equal(t, [][]int{{0, 8}, {14, 22}}, find("has sung sung has\tsung unsung", "sung", phrase))
 	require.Empty(t, find("thathas sung", "sung", phrase))
+	require.Empty(t, find("thathas"+strings.Repeat(" ", 97)+"sung", "sung", phrase), "the window begins in a word")
+	require.Empty(t, find("has "+"sung"+strings.Repeat("x", 500), "sung", phrase), "or ends in one")
 	long := strings.Repeat("sung ", 200)
 	require.Equal(t, [][]int{{len(long), len(long) + 8}}, find(long+"has sung "+long, "sung", phrase))
 }

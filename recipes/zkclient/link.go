@@ -35,6 +35,7 @@ type link struct {
 	in   *bufio.Reader
 	born Instant
 
+	server   string        // its address as configured
 	patience time.Duration // with a server that does not greet
 
 	// out is full while a frame is written; taken before mu. Not a mutex: a goroutine

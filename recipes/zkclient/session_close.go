@@ -17,7 +17,7 @@ import (
 // answer, the session's nodes, locks among them, would stay until its timeout.
 func (s *Session) closeAnew() {
 	s.mu.Lock()
-	id, password, timeout := s.id, s.password, s.timeout
+	id, password, timeout, l := s.id, s.password, s.timeout, s.link
 	s.mu.Unlock()
 	if id == 0 {
 		return
@@ -27,12 +27,11 @@ func (s *Session) closeAnew() {
 	defer cancel()
 	servers := slices.Clone(s.c.cfg.Servers)
 	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
-	last := s.conn.Server() // it has not answered
-	if i := slices.Index(servers, last); i >= 0 {
-		servers = append(slices.Delete(servers, i, i+1), last)
+	if i := slices.Index(servers, l.server); i >= 0 { // the one that was connected has not answered
+		servers = append(slices.Delete(servers, i, i+1), l.server)
 	}
 	patience := takes / time.Duration(max(2, min(len(servers), 4)))
-	for pause, next := 10*time.Millisecond, 0; ; pause, next = 2*pause, (next+1)%len(servers) {
+	for pause, next := 10*time.Millisecond, 0; ; pause, next = min(2*pause, 200*time.Millisecond), (next+1)%len(servers) {
 		try, giveUp := context.WithTimeout(ctx, patience)
 		err := s.closeOver(try, servers[next], id, password)
 		giveUp()

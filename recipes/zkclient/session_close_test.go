@@ -68,9 +68,17 @@ func (c *closingClient) dial(ctx context.Context, network, address string) (net.
 	return c.server.Dial(ctx, network, c.server.Addr())
 }
 
+// connected is the address that the client is connected to.
+func (c *closingClient) connected() string {
+	s := c.Current()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link.server
+}
+
 // other is the address that the client is not connected to.
 func (c *closingClient) other() string {
-	if c.Current().conn.Server() == "a:1" {
+	if c.connected() == "a:1" {
 		return "b:1"
 	}
 	return "a:1"
@@ -120,7 +128,7 @@ func TestAClientThatClosesAsksAnotherServerFirst(t *testing.T) {
 	for range 10 { // the others are asked in any order
 		synctest.Test(t, func(t *testing.T) {
 			c := newClosingClient(t)
-			c.change(func() { c.mute = c.Current().conn.Server() })
+			c.change(func() { c.mute = c.connected() })
 			c.server.On(zktest.Op(zktest.CloseSession).Nth(1)).DropRequest()
 			begun := time.Now()
 			require.NoError(t, c.Close(t.Context()))

@@ -45,7 +45,7 @@ func (s *Session) dial(network, address string, _ time.Duration) (net.Conn, erro
 		return nil, err
 	}
 	l := newLink(conn, s)
-	l.patience = limit
+	l.server, l.patience = address, limit
 	s.mu.Lock()
 	previous := s.link
 	s.link = l

@@ -32,11 +32,11 @@ type watchTable struct {
 	mu      sync.Mutex
 	entries map[watchKey]*watchEntry
 	library map[watchKey]libraryWatch
-	prune   int // how many of those are too many to go unlooked at
+	prune   int // with more of those, the ones that have ended are removed
 }
 
-// A libraryWatch is a watch that go-zookeeper registers again after each reconnect,
-// until it is closed with the event that ends all watches of its node.
+// A libraryWatch is a watch that go-zookeeper registers again after each reconnect.
+// The event that ends the watch closes it.
 type libraryWatch <-chan zk.Event
 
 func (w libraryWatch) stands() bool {
