@@ -59,7 +59,7 @@ func (b *OverrideBoard) Apply(ctx context.Context, o override.Override) (was *ov
 // ApplyAll is Apply for several overrides with different IDs: all of them are
 // posted, or none. It returns those before in the same order, nil where there was
 // none.
-func (b *OverrideBoard) ApplyAll(ctx context.Context, all []override.Override) (was []*override.Override, err error) {
+func (b *OverrideBoard) ApplyAll(ctx context.Context, all []override.Override) ([]*override.Override, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -70,7 +70,8 @@ func (b *OverrideBoard) ApplyAll(ctx context.Context, all []override.Override) (
 		return nil, err
 	}
 	write := znode.NewGUID()
-	err = b.update(ctx, func(rec *boardRecord, now time.Time) (bool, error) {
+	var was []*override.Override // update may still set it when ctx has ended
+	err := b.update(ctx, func(rec *boardRecord, now time.Time) (bool, error) {
 		if i := rec.find(all[0].ID); i >= 0 && rec.Posted[i].Write == write {
 			return false, nil // before the connection was lost
 		}

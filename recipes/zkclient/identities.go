@@ -287,9 +287,8 @@ func (a access) missing(entry string) string {
 // Identities returns who may do what below the root, as an operator has left it
 // in ZooKeeper; nil if none has.
 func (c *Client) Identities(ctx context.Context) (*Identities, error) {
-	var there *Identities
-	_, err := Promptly(ctx, c, func() (struct{}, error) {
-		return struct{}{}, c.Inspecting(ctx, func(s *Session) error {
+	return Promptly(ctx, c, func() (there *Identities, err error) {
+		err = c.Inspecting(ctx, func(s *Session) error {
 			a, err := s.identities(ctx, c.home()+"/"+RoomIdentities)
 			if errors.Is(err, zk.ErrNoNode) {
 				return nil
@@ -307,8 +306,8 @@ func (c *Client) Identities(ctx context.Context) (*Identities, error) {
 			}
 			return nil
 		})
+		return there, err
 	}, nil)
-	return there, err
 }
 
 // CheckIdentities returns nil for a client that knows all that it has to know before
