@@ -178,3 +178,18 @@ func TestASessionIsClosedWithTheCredentialsOfItsClient(t *testing.T) {
 		require.Equal(t, 1, auth.Fired())
 	})
 }
+
+func TestASessionThatHasExpiredIsNotClosedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClosingClient(t)
+		connects := c.server.On(zktest.Op(zktest.Connect)).Delay(0)
+		id, _ := c.Session()
+		c.server.Expire(id)
+		require.Eventually(t, func() bool {
+			next, _ := c.Session()
+			return next != id && next != 0
+		}, time.Minute, time.Second)
+		require.Equal(t, 2, connects.Fired(), "once to learn of the end, once for the next session")
+		require.NoError(t, c.Close(t.Context()))
+	})
+}
