@@ -153,6 +153,8 @@ var transactions = map[string]func(p *place){
 		a := p.ask("A", at(5))
 		harness.Await[lock.PreemptRequested](p, one.Notices)
 		harness.Await[lock.PreemptRequested](p, other.Notices)
+		harness.Await[lock.PreemptSent](p, a.Notices)
+		harness.Await[lock.PreemptSent](p, a.Notices)
 		require.Len(p, harness.All[lock.PreemptSent](a.Notices), 2)
 	},
 	"T6, taken back": func(p *place) {

@@ -117,7 +117,6 @@ func (u *user) waits() {
 // holdsOn checks that the grant is still held.
 func (u *user) holdsOn() {
 	u.w.Helper()
-	synctest.Wait()
 	require.Zero(u.w, times[lock.Lost](u))
 	require.NoError(u.w, u.Granted().Check())
 }
@@ -225,8 +224,11 @@ func awaitAt[N lock.Notice](u *user) (N, time.Duration) {
 	return n, u.w.Since(when)
 }
 
-// times counts the notices of a kind that have come.
-func times[N lock.Notice](u *user) int { return len(harness.All[N](u.Notices)) }
+// times counts the notices of a kind that have come, after all that can happen by now has happened.
+func times[N lock.Notice](u *user) int {
+	synctest.Wait()
+	return len(harness.All[N](u.Notices))
+}
 
 // lostBy returns why a lock was lost, as an error says.
 func lostBy(w *world, err error) *lock.LostError {
