@@ -32,6 +32,7 @@ type fakeServer struct {
 	loseNext bool  // the reply to a start, which then fails
 	away     int   // how often Get fails
 	silent   bool  // requests to cancel are not answered
+	late     bool  // Get has the close on its way when its context ends: it returns with the close alone
 
 	started   chan *fakeWorkflow // gets each
 	cancelled chan struct{}      // closed by the first request to cancel
@@ -77,8 +78,12 @@ func (w *fakeWorkflow) Get(ctx context.Context, result any) error {
 	if away {
 		return serviceerror.NewUnavailable("away")
 	}
+	stop := ctx.Done()
+	if w.server.late {
+		stop = nil
+	}
 	select {
-	case <-ctx.Done():
+	case <-stop:
 		return ctx.Err()
 	case <-w.closed:
 	}

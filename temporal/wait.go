@@ -21,8 +21,11 @@ import (
 // requestTimeout bounds a request that has to be made when the time is over.
 const requestTimeout = 2 * time.Second
 
-// A closing is the end of a workflow: nil if it has completed.
-type closing struct{ err error }
+// A closing is the end of a workflow, with its result if it has completed.
+type closing struct {
+	result converter.RawValue
+	err    error
+}
 
 // A waiting sees a workflow to its end.
 type waiting struct {
@@ -47,6 +50,7 @@ func (a *attempt) wait() error {
 	if w.endTimer != nil {
 		w.endTimer.Stop()
 	}
+	a.tell(how.result) // here, as follow may outlive the work and its output
 	if w.cause == nil {
 		return a.outcome(how.err)
 	}
@@ -145,11 +149,10 @@ func (a *attempt) follow(ctx context.Context) closing {
 		var result converter.RawValue
 		err := a.execution.Get(ctx, &result)
 		if err == nil {
-			a.tell(result)
-			return closing{}
+			return closing{result: result}
 		}
 		if closedWith(err) || ctx.Err() != nil {
-			return closing{err}
+			return closing{err: err}
 		}
 		wait := pause.NextBackOff()
 		a.logger().Warn("how the workflow goes on cannot be seen", "workflow_id", a.id, "error", err, "again_in", wait)

@@ -19,6 +19,7 @@ type waitingFor struct {
 	server   *fakeServer
 	hold     *fakeHold
 	workflow *fakeWorkflow
+	output   *jobs.Tail
 	cancel   context.CancelCauseFunc
 	ended    chan error
 	began    time.Time
@@ -27,14 +28,16 @@ type waitingFor struct {
 // begin starts work and its workflow, inside of a synctest bubble.
 func begin(t *testing.T, change ...func(*StartWorkflow, *fakeServer)) *waitingFor {
 	t.Helper()
-	w := &waitingFor{server: newFakeServer(), hold: newFakeHold(t), ended: make(chan error, 1)}
+	w := &waitingFor{server: newFakeServer(), hold: newFakeHold(t), output: jobs.NewTail(0), ended: make(chan error, 1)}
 	work := waits(w.server)
 	for _, change := range change {
 		change(work, w.server)
 	}
 	var ctx context.Context
 	ctx, w.cancel = context.WithCancelCause(w.hold.ctx)
-	go func() { w.ended <- work.run(ctx, tick, w.hold) }()
+	run := tick
+	run.Stdout = w.output
+	go func() { w.ended <- work.run(ctx, run, w.hold) }()
 	w.workflow = <-w.server.started
 	synctest.Wait()
 	w.began = time.Now()
@@ -88,6 +91,19 @@ func TestWorkflowThatCompletesAfterAllWasStoppedAllTheSame(t *testing.T) {
 		w.workflow.close("result", nil)
 		stopped, _ := w.stopped(t)
 		require.EqualError(t, stopped, "workflow Rebalance (id "+tickID+") was stopped: over; it has completed")
+		require.Contains(t, w.output.String(), "\"result\"\n")
+	})
+}
+
+func TestWorkflowThatCompletesAfterItWasGivenUpWritesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := begin(t, func(_ *StartWorkflow, s *fakeServer) { s.late = true })
+		w.cancel(&lockguard.PreemptedError{})
+		stopped, _ := w.stopped(t)
+		require.False(t, stopped.Closed)
+		w.workflow.close("result", nil)
+		synctest.Wait()
+		require.NotContains(t, w.output.String(), "result", "what the work writes to is no longer its own")
 	})
 }
 

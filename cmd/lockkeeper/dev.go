@@ -196,6 +196,10 @@ func (p *program) devClient(elsewhere bool) lock.Config {
 
 // develop runs everything until a signal comes or the time is over.
 func (p *program) develop(ctx context.Context, d *devFlags) error {
+	exports := new(telemetry) // the console alone exports nothing
+	if !d.noJobs.is {
+		exports = p.telemetry(ctx) // before a signal can come: where the log goes is settled here
+	}
 	ctx, again, stop := untilSignals(ctx, p.tellDrain, toStop()...)
 	defer stop()
 	if length := d.length.limit(); length != nil {
@@ -210,7 +214,7 @@ func (p *program) develop(ctx context.Context, d *devFlags) error {
 	defer d.scratch.remove()
 	ended := make(chan error, 1)
 	place := make(chan string, 1)
-	go func() { ended <- d.verdict(ctx, p.show(ctx, d, place)) }()
+	go func() { ended <- d.verdict(ctx, p.show(ctx, d, exports, place)) }()
 	select {
 	case err := <-ended:
 		return err
@@ -241,7 +245,8 @@ func (d *devFlags) verdict(ctx context.Context, err error) error {
 
 // show runs the server, if one is wanted, and the jobs, until ctx ends. place
 // gets the directory of their files.
-func (p *program) show(ctx context.Context, d *devFlags, place chan<- string) (err error) {
+func (p *program) show(ctx context.Context, d *devFlags, exports *telemetry, place chan<- string) (err error) {
+	defer exports.end()
 	colour := inColour(p.stdout, os.Getenv)
 	about := banner{flags: d, zookeeper: &p.zookeeper, start: thisProgram()}
 	if len(d.client.Servers) == 0 {
@@ -273,8 +278,6 @@ func (p *program) show(ctx context.Context, d *devFlags, place chan<- string) (e
 		<-ctx.Done()
 		return nil
 	}
-	exports := p.telemetry(ctx)
-	defer exports.end()
 	drawn, err := p.openTimeline(ctx, d)
 	if err != nil {
 		return err
