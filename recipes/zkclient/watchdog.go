@@ -73,7 +73,7 @@ func (s *Session) watchdog() {
 		}
 		step := seen.step
 		if now < end {
-			step = min(step, max(end.Sub(now), time.Millisecond))
+			step = min(step, end.Sub(now))
 		}
 		step = min(step, max(s.nextHeartbeat(now), time.Millisecond))
 		timer.Reset(step)
