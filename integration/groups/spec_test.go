@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -86,36 +87,60 @@ func TestLocksWithSeveralHoldersNeverHaveMore(t *testing.T) {
 	}
 }
 
+func TestJoinThatEndsWhileItsNameIsTakenSaysWhoHasIt(t *testing.T) {
+	virtually(t, func(t *testing.T, f *fixture) {
+		s := spec(4)
+		one := f.join(s, "node1")
+		f.share(4, one)
+
+		// given another one that wants the same name, in vain
+		second := f.player("node1", f.client())
+		vain := harness.Begin(t, "the join", func(ctx context.Context) (*group.Member, error) {
+			return second.group(s).Join(ctx, "node1", second)
+		})
+		f.waits()
+		synctest.Wait() // what others see comes before it sees them itself
+		vain.Cancel()
+
+		// then it learns who has it, and has left nothing behind
+		err := vain.Refused()
+		var taken *group.NameTakenError
+		require.ErrorAs(t, err, &taken)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotEmpty(t, taken.Host)
+		require.Positive(t, taken.PID)
+		harness.Eventually(t, func() bool { return len(f.state().Members) == 1 }, "something is left")
+	})
+}
+
+// waits waits until a second participant waits for the name of the first.
+func (f *fixture) waits() {
+	f.Helper()
+	harness.Eventually(f, func() bool {
+		state := f.state()
+		return len(state.Members) == 2 && state.Members[1].Waiting && !state.Members[1].Controller
+	}, "it does not wait")
+}
+
 func TestNameThatIsTakenIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	f := share(t)
 	s := spec(4)
 	one := f.join(s, "node1")
 	f.share(4, one)
-
-	// given another one that wants the same name, in vain
 	second := f.player("node1", f.client())
 	join := func(ctx context.Context) (*group.Member, error) { return second.group(s).Join(ctx, "node1", second) }
-	waits := func() bool {
-		state := f.state()
-		return len(state.Members) == 2 && state.Members[1].Waiting && !state.Members[1].Controller
-	}
-	vain := harness.Begin(t, "the join", join)
-	harness.Eventually(t, waits, "it does not wait")
-	vain.Cancel()
 
-	// then it learns who has it, and has left nothing behind
-	err := vain.Refused()
-	var taken *group.NameTakenError
-	require.ErrorAs(t, err, &taken)
-	require.ErrorIs(t, err, context.Canceled)
-	require.NotEmpty(t, taken.Host)
-	require.Positive(t, taken.PID)
+	// given another one that wants the same name, in vain
+	vain := harness.Begin(t, "the join", join)
+	f.waits()
+	vain.Cancel()
+	require.ErrorIs(t, vain.Refused(), context.Canceled)
 	harness.Eventually(t, func() bool { return len(f.Ephemerals()) == 1 }, "something is left")
 
-	// and when it waits for longer, it has the locks after the first
+	// when it waits for longer, it has the locks after the first
 	again := harness.Begin(t, "the join", join)
-	harness.Eventually(t, waits, "it does not wait")
+	f.waits()
 	f.apply(spec(6)) // what is new goes to the first, too
 	f.share(6, one)
 	one.leave()
@@ -126,7 +151,7 @@ func TestNameThatIsTakenIsWaitedFor(t *testing.T) {
 	// and whose client is closed at once leaves nothing behind
 	third := f.player("node1", f.client())
 	brief := harness.Begin(t, "the join", func(ctx context.Context) (*group.Member, error) { return third.group(s).Join(ctx, "node1", third) })
-	harness.Eventually(t, waits, "it does not wait")
+	f.waits()
 	brief.Cancel()
 	require.ErrorIs(t, brief.Refused(), context.Canceled)
 	require.NoError(t, third.c.Close(t.Context()))
