@@ -389,7 +389,7 @@ func TestTermEndsBeforeTheServerCanMakeAnotherTheLeader(t *testing.T) {
 		t.Run(string(o.Policy), func(t *testing.T) {
 			t.Parallel()
 			f := share(t)
-			mine, network := f.remote(timeout(2 * time.Second))
+			mine, network := f.remote(timeout(4 * time.Second))
 			leader := f.stand(mine, "first", o)
 			term := leader.leads()
 			follower := f.follower(o)
@@ -399,8 +399,10 @@ func TestTermEndsBeforeTheServerCanMakeAnotherTheLeader(t *testing.T) {
 
 			// then it learns of its loss before the other leads
 			require.Equal(t, lock.LossSession, lossOf(t, isOver(t, term)).Reason)
-			follower.follows()
 			require.Greater(t, follower.leads().Token(), term.Token())
+			_, lost := harness.AwaitAt[classic.Dismissed](t, leader.Notices)
+			_, leads := harness.AwaitAt[classic.Elected](t, follower.Notices)
+			require.True(t, lost.Before(leads))
 			require.NoError(t, network.Pass())
 		})
 	}

@@ -363,7 +363,7 @@ func TestHolderThatIsCutOffLosesBeforeTheNextIsGranted(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			f := share(t)
-			c, network := f.remote(timeout(2 * time.Second))
+			c, network := f.remote(timeout(4 * time.Second))
 			notices := f.listen("ann")
 			holder := f.hold("ann", k.acquire(f, c, options{notify: notices.Add}))
 			waiter := k.wait(f, "bob", f.client(), 0)
@@ -378,8 +378,8 @@ func TestHolderThatIsCutOffLosesBeforeTheNextIsGranted(t *testing.T) {
 
 			// then it learns of the risk and of the loss, before the next is granted
 			require.Equal(t, lock.LossSession, holder.Lost().Reason)
-			lost := time.Now()
-			require.NotEmpty(t, harness.All[lock.AtRisk](notices))
+			harness.Await[lock.AtRisk](t, notices)
+			_, lost := harness.AwaitAt[lock.Lost](t, notices)
 			waiter.Granted()
 			require.True(t, lost.Before(<-granted))
 			require.NoError(t, network.Pass())

@@ -127,7 +127,7 @@ func (h *fixture) restart() time.Time {
 
 func TestDaemonStartsBeforeZooKeeperAndOutlivesItsOutage(t *testing.T) {
 	t.Parallel()
-	const expiry = 3 * time.Second
+	const expiry = 6 * time.Second
 	h := newFixture(t)
 
 	// given a ZooKeeper that is down when the daemon starts

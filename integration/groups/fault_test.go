@@ -76,7 +76,7 @@ func TestParticipantThatIsCutOffStopsBeforeTheServerGivesItsLocksAway(t *testing
 
 			// given participants, the controller among them, one of them behind a network that fails
 			network := newNetwork(f)
-			cut := f.join(s, "node1", harness.SessionTimeout(2*time.Second), harness.Servers(network.Addr()))
+			cut := f.join(s, "node1", harness.SessionTimeout(4*time.Second), harness.Servers(network.Addr()))
 			two, three := f.join(s, "node2"), f.join(s, "node3")
 			f.share(4, cut, two, three)
 			held, gave := cut.locks(), given(cut)

@@ -173,10 +173,10 @@ func (p *player) OnLocked(ctx context.Context, grant group.LockGrant) {
 	leave := p.f.referee.enter(grant, p.name)
 	context.AfterFunc(ctx, func() {
 		if _, lost := errors.AsType[*lock.LostError](context.Cause(ctx)); lost { // else it is inside until OnReleased returns
-			leave()
 			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.lost[grant.Lock] = true
+			p.lost[grant.Lock] = true // before others can have it
+			p.mu.Unlock()
+			leave()
 		}
 	})
 	p.mu.Lock()

@@ -51,7 +51,7 @@ func TestSkewedClocksChangeNothing(t *testing.T) {
 			// when it is preempted by force, and has time to clean up
 			holder.order("acquire", cleanup(long))
 			holder.await("Acquired")
-			waiter.order("acquire", at(5), forceful, within(patience))
+			waiter.order("acquire", at(5), forceful, within(5*patience)) // the lock is asked for within it
 			sent, asked := waiter.await("PreemptSent"), holder.await("PreemptRequested")
 			waiter.await("NotAcquired")
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -50,11 +51,15 @@ func TestDecisionWhoseReplyIsLostWhileTheQuestionGoes(t *testing.T) {
 		decided <- d
 	}()
 	rule := wire.On(zktest.Op(zktest.SetData).Path(h.Root + "/approvals/" + o.ID()).Nth(1)).DropReply()
-	again := wire.On(zktest.Op(zktest.GetData).Path(h.Root + "/approvals/" + o.ID()).Nth(2)).Delay(time.Second)
-	err = desk.Decide(h.Context(), o.ID(), opstore.Decision{Approved: true, By: "ana"})
-	require.Equal(t, 1, rule.Fired())
+	again := wire.On(zktest.Op(zktest.GetData).Path(h.Root + "/approvals/" + o.ID()).Nth(2)).Hold()
+	said := harness.Run(t, "the decision", func(ctx context.Context) error {
+		return desk.Decide(ctx, o.ID(), opstore.Decision{Approved: true, By: "ana"})
+	})
 	require.True(t, (<-decided).Approved)
-	require.Equal(t, 1, again.Fired())
+	require.Equal(t, 1, rule.Fired())
+	harness.Receive(t, again.Reached(), "it does not look again")
+	again.Release()
+	err = said.Err()
 	var gone *opstore.NoApprovalError
 	require.ErrorAs(t, err, &gone)
 	require.True(t, gone.Sent)

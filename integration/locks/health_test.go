@@ -18,8 +18,9 @@ func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 	h := alone(t)
 	healthy := func(c *lock.Client, why string, ok func(lock.Health) bool) lock.Health {
 		t.Helper()
-		harness.Eventually(t, func() bool { return ok(c.Health()) }, "%s: %+v", why, c.Health())
-		return c.Health()
+		var seen lock.Health
+		harness.Eventually(t, func() bool { seen = c.Health(); return ok(seen) }, "%s: %+v", why, c.Health())
+		return seen
 	}
 	connected := func(reconnects, expirations uint64) func(lock.Health) bool {
 		return func(x lock.Health) bool { // a server that has just started may hang up once more
@@ -31,7 +32,6 @@ func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 	c := h.Client(harness.SessionTimeout(12 * time.Second))
 	require.NoError(t, c.Ready(t.Context()))
 	now := healthy(c, "it has just connected", connected(0, 0))
-	require.Zero(t, now.Reconnects)
 	require.Equal(t, c.SessionTimeout(), now.Timeout)
 	require.Positive(t, now.Left)
 	require.LessOrEqual(t, now.Left, now.Timeout*11/12, "the margin is kept")

@@ -19,7 +19,7 @@ func TestHolderThatIsCutOffKnowsBeforeAnotherClientIsGranted(t *testing.T) {
 
 	// given a client behind a proxy that holds a lock, and one under a guard
 	proxy := netfault.New(t, h.Server.Addr())
-	c := h.Client(harness.SessionTimeout(3*time.Second), harness.Servers(proxy.Addr()))
+	c := h.Client(harness.SessionTimeout(6*time.Second), harness.Servers(proxy.Addr()))
 	hold, err := h.guard(c, "guarded").Acquire(t.Context(), lockguard.Requirement{Scope: "guarded"})
 	require.NoError(t, err)
 	holder := h.Hold(h.lock(c), "holder")
