@@ -28,6 +28,7 @@ type onlooker struct {
 
 	mu     sync.Mutex
 	states map[string]lock.State // of the locks that there are
+	moved  map[string]lock.Token
 	seen   []lock.Sighting
 	synced int
 	blind  int
@@ -37,7 +38,7 @@ type onlooker struct {
 // lookout starts one with a client of its own.
 func (f *fixture) lookout(change ...func(*lock.Config)) *onlooker {
 	f.Helper()
-	o := &onlooker{f: f, client: f.Client(change...), states: map[string]lock.State{}}
+	o := &onlooker{f: f, client: f.Client(change...), states: map[string]lock.State{}, moved: map[string]lock.Token{}}
 	look, err := o.client.Lookout(lock.LookoutOptions{Gap: gap})
 	require.NoError(f, err)
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -70,7 +71,7 @@ func (o *onlooker) note(s lock.Sighting) {
 	case s.Gone:
 		delete(o.states, scope)
 	default:
-		o.states[scope] = s.State
+		o.states[scope], o.moved[scope] = s.State, s.Moved
 	}
 	if scope != "" {
 		o.f.History.Add("lookout", "%s: held by %v, waiting %v, gone %v",
@@ -96,6 +97,16 @@ func (o *onlooker) sees(what string, is func(lock.State) bool) (found lock.State
 		return ok && is(found)
 	})
 	return found
+}
+
+// hasRead waits until nothing is left to be read of locks, which have nodes: that a request has gone may be seen by its
+// own node first, and is told again as the list is read.
+func (o *onlooker) hasRead(nodes map[string]string) {
+	o.f.Helper()
+	for scope, node := range nodes {
+		_, stat := o.f.Get(node)
+		o.until(scope+" as it is", func() bool { return o.moved[scope] == lock.Token(stat.Pzxid) })
+	}
 }
 
 // agrees waits until what it was told last is what there is.
@@ -354,9 +365,12 @@ func TestLookoutLosesNothingWithItsConnectionOrItsSession(t *testing.T) {
 			h := share(t)
 			proxy := netfault.New(t, h.Server.Addr())
 			c := h.Client(allSeen)
+			nodes := map[string]string{} // of all locks
 			var many []*harness.Request
 			for i := range 30 {
-				many = append(many, h.Hold(h.Lock(c, fmt.Sprintf("many/%d", i)), "ann"))
+				scope := fmt.Sprintf("many/%d", i)
+				u := h.Hold(h.Lock(c, scope), "ann")
+				many, nodes[scope] = append(many, u), lockNode(u)
 			}
 			o := h.lookout(harness.Servers(proxy.Addr()))
 			ann := h.Hold(h.lock(c), "ann")
@@ -365,12 +379,13 @@ func TestLookoutLosesNothingWithItsConnectionOrItsSession(t *testing.T) {
 			o.until("everything", func() bool { return o.synced >= 1 })
 			o.sees("bob waits", waiting(1))
 
+			nodes["users"], nodes["other"] = lockNode(ann), lockNode(other)
 			away(t, o, proxy, func() {
 				ann.Release()
 				bob.Granted()
 				h.Acquire(h.lock(c), "cid").Queued()
 				other.Release()
-				h.Hold(h.Lock(c, "new"), "dan")
+				nodes["new"] = lockNode(h.Hold(h.Lock(c, "new"), "dan"))
 				for _, u := range many {
 					u.Release()
 				}
@@ -387,6 +402,7 @@ func TestLookoutLosesNothingWithItsConnectionOrItsSession(t *testing.T) {
 			o.sees("she has left", func(s lock.State) bool { return asked(0)(s) && waiting(1)(s) })
 
 			// and what is the same is not told again
+			o.hasRead(nodes)
 			o.mu.Lock()
 			told := len(o.seen)
 			o.mu.Unlock()
