@@ -312,10 +312,6 @@ func TestTimeoutOfTheJobEndsTheRequestAndIsTheCauseOfItsHook(t *testing.T) {
 }
 
 func TestRequestThatGetsNoAnswerSaysWhereItFailed(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	noListener := "http://" + free.Addr().String()
-	require.NoError(t, free.Close())
 	hangsUp := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	breaksOff := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
@@ -324,6 +320,10 @@ func TestRequestThatGetsNoAnswerSaysWhereItFailed(t *testing.T) {
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	noListener := "http://" + free.Addr().String()
+	require.NoError(t, free.Close())
 
 	for name, c := range map[string]struct {
 		url  string

@@ -200,7 +200,7 @@ func TestActivityThatIsCutOffFromZooKeeperKnowsBeforeTheNextHolder(t *testing.T)
 	t.Parallel()
 	f := newFixture(t)
 	proxy := netfault.New(t, f.Server.Addr())
-	f.work(setup{guard: f.guard(harness.Servers(proxy.Addr()), harness.SessionTimeout(2*time.Second))})
+	f.work(setup{guard: f.guard(harness.Servers(proxy.Addr()), harness.SessionTimeout(6*time.Second))})
 	run := f.start("linger", retrying())
 	first := f.awaits("write")
 

@@ -69,7 +69,7 @@ func TestForcefulRequestCutsTheCleanupOfAWorkflowShort(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	lock := migrated
-	lock.CleanupTimeout = 5 * time.Second
+	lock.CleanupTimeout = 12 * time.Second
 	run := f.works(client.StartWorkflowOptions{}, func(ctx workflow.Context) error {
 		return temporal.WithLock(ctx, lock, func(ctx workflow.Context, _ temporal.WorkflowHold) error {
 			return workflow.ExecuteActivity(ctx, "work").Get(ctx, nil)

@@ -134,6 +134,7 @@ func TestWhatIsPushedOfAThousandLocksIsBounded(t *testing.T) {
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/locks/"+crowdScope(0)+"?live=1", nil)
 	require.NoError(t, err)
+	began := time.Now()
 	answer, err := new(http.Client).Do(request)
 	require.NoError(t, err)
 	defer answer.Body.Close()
@@ -148,7 +149,6 @@ func TestWhatIsPushedOfAThousandLocksIsBounded(t *testing.T) {
 	}()
 	lines := bufio.NewReader(answer.Body)
 	sizes, size := []int{}, 0
-	began := time.Now()
 	for len(sizes) < 12 {
 		line, err := lines.ReadString('\n')
 		require.NoError(t, err)

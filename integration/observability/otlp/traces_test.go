@@ -128,7 +128,6 @@ func requireLinks(t *testing.T, spans []otlp.Span) (roles map[string]int) {
 }
 
 const daemon = `version: 1
-zookeeper: {session_timeout: 4s}
 log: {level: debug, format: json}
 jobs:
   compact:
