@@ -100,7 +100,7 @@ func (o *onlooker) sees(what string, is func(lock.State) bool) (found lock.State
 }
 
 // hasRead waits until nothing is left to be read of locks, which have nodes: that a request has gone may be seen by its
-// own node first, and is told again as the list is read.
+// own node first, and is reported again as the list is read.
 func (o *onlooker) hasRead(nodes map[string]string) {
 	o.f.Helper()
 	for scope, node := range nodes {
