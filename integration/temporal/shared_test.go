@@ -137,10 +137,15 @@ func TestScheduledWorkflowTakesTheLockThatCronJobsTake(t *testing.T) {
 	f.oneAtATime()
 
 	// and the priority of the lock is Temporal's
-	found, err := f.temporal.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
-		Query: "WorkflowType = 'Move'",
-	})
-	require.NoError(t, err)
+	var found *workflowservice.ListWorkflowExecutionsResponse
+	harness.Eventually(t, func() bool { // Temporal lists a workflow a moment after its start
+		var err error
+		found, err = f.temporal.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
+			Query: "WorkflowType = 'Move'",
+		})
+		require.NoError(t, err)
+		return len(found.GetExecutions()) > 0
+	}, "it is not listed")
 	run := found.GetExecutions()[0].GetExecution()
 	require.True(t, strings.HasPrefix(run.GetWorkflowId(), "move-20"), run)
 	events := devserver.History(t, f.temporal, run.GetWorkflowId(), run.GetRunId())

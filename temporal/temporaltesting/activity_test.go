@@ -211,9 +211,9 @@ func TestWhatDoesNotHappenSaysWhoIsThere(t *testing.T) {
 		do   func(l *temporaltesting.Locks)
 		want string
 	}{
-		"Held":    {func(l *temporaltesting.Locks) { l.AwaitHeld("orders") }, `the lock "orders" is held by an activity or a workflow: waited 1s in vain; now: "nightly" holding`},
-		"Waiting": {func(l *temporaltesting.Locks) { l.AwaitWaiting("orders") }, `an activity or a workflow waits for the lock "orders": waited 1s in vain; now: "nightly" holding`},
-		"Free":    {func(l *temporaltesting.Locks) { l.AwaitFree("orders") }, `the lock "orders" is free: waited 1s in vain; now: "nightly" holding`},
+		"Held":    {func(l *temporaltesting.Locks) { l.AwaitHeld("orders") }, `the lock "orders" is held by an activity or a workflow: waited 3s in vain; now: "nightly" holding`},
+		"Waiting": {func(l *temporaltesting.Locks) { l.AwaitWaiting("orders") }, `an activity or a workflow waits for the lock "orders": waited 3s in vain; now: "nightly" holding`},
+		"Free":    {func(l *temporaltesting.Locks) { l.AwaitFree("orders") }, `the lock "orders" is free: waited 3s in vain; now: "nightly" holding`},
 		"Hold":    {func(l *temporaltesting.Locks) { l.Hold(lockguard.Requirement{Scope: "orders"}) }, `a rival gets the lock "orders"`},
 		"Preempt": {func(l *temporaltesting.Locks) { l.Preempt(lockguard.Requirement{Scope: "orders"}) }, `the lock "orders" is held`},
 		"Outrank": {func(l *temporaltesting.Locks) {
@@ -221,7 +221,7 @@ func TestWhatDoesNotHappenSaysWhoIsThere(t *testing.T) {
 				l.Preempt(lockguard.Requirement{Scope: "users", Terms: priority.Terms{Priority: 5}})
 				return nil
 			})
-		}, `the holders of the lock "users" are preempted for a request with priority 5: waited 1s in vain; now: "billing" holding; "rival" waiting`},
+		}, `the holders of the lock "users" are preempted for a request with priority 5: waited 3s in vain; now: "billing" holding; "rival" waiting`},
 		"Lose": {func(l *temporaltesting.Locks) { l.Lose("orders") }, `the lock "orders" is held`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestWhatDoesNotHappenSaysWhoIsThere(t *testing.T) {
 				defer close(done)
 				l := temporaltesting.New(fake)
 				l.Hold(lockguard.Requirement{Scope: "orders", Owner: "nightly"})
-				l.Hurry(time.Second) // what has to happen before does not take that long
+				l.Hurry(3 * time.Second) // what has to happen before does not take that long
 				c.do(l)
 			}()
 			<-done
