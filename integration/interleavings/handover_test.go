@@ -167,6 +167,7 @@ func TestHolderThatKnowsWhoIsNextLooksAgain(t *testing.T) {
 			w.Pass(short)
 			important := w.ask("important", at(9), func(r *lock.Request) { r.NeverPreempts = true })
 			important.Queued()
+			important.waits() // until the holder has heard that somebody came
 			holder.release()
 			return important
 		},
