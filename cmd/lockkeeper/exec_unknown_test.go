@@ -59,7 +59,7 @@ func TestExecRunsNothingWhileOverridesAreNotKnown(t *testing.T) {
 	require.Zero(t, code, said)
 
 	// when
-	slow := server.On(zktest.Op(zktest.GetData).Path("/lockkeeper/overrides")).Delay(firstLook + firstLook/10)
+	slow := server.On(zktest.Op(zktest.GetData).Path("/lockkeeper/overrides")).Delay(2 * firstLook)
 	code, said = lockkeeper("exec", "--scope", "cluster/orders", "--", "touch", ran)
 	slow.Release()
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,11 +33,26 @@ func newRush(t *testing.T) *rush {
 	t.Helper()
 	zk := zktest.RunT(t)
 	r := &rush{zk: zk, client: connect(t, zk, nil), grants: map[string]*lock.Grant{}}
-	r.take(t, "db/orders", lock.Request{Identity: priority.Identity{Owner: "nightly-reindex", Message: "rebuilds all of the indexes"}, Terms: priority.Terms{Priority: 40, CleanupTimeout: time.Hour, LeaseTimeout: 10 * time.Hour}})
+	preempted := make(chan struct{})
+	once := sync.OnceFunc(func() { close(preempted) })
+	r.take(t, "db/orders", lock.Request{
+		Identity: priority.Identity{Owner: "nightly-reindex", Message: "rebuilds all of the indexes"},
+		Terms:    priority.Terms{Priority: 40, CleanupTimeout: time.Hour, LeaseTimeout: 10 * time.Hour},
+		Notify: func(n lock.Notice) {
+			if _, ok := n.(lock.PreemptRequested); ok {
+				once()
+			}
+		},
+	})
 	r.take(t, "db/users", lock.Request{Identity: priority.Identity{Owner: "evil\x1b[2J\u202e\u009bname 鎖🔒", Message: "\x1b]0;title\x07"}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
 	r.take(t, "cluster/carts/resource/very-long-name-of-a-resource/shards/0017", lock.Request{Identity: priority.Identity{Owner: "compact"}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
 	enqueue(t, r.client, "db/orders", lock.Request{Identity: priority.Identity{Owner: "stats-rollup"}, Terms: priority.Terms{Priority: 30}})
 	enqueue(t, r.client, "db/orders", lock.Request{Identity: priority.Identity{Owner: "hotfix-migrate"}, Terms: priority.Terms{Priority: 90, Forceful: true, WaitingTimeout: new(time.Hour)}})
+	select {
+	case <-preempted:
+	case <-time.After(time.Minute):
+		require.FailNow(t, "the holder is not preempted")
+	}
 	return r
 }
 

@@ -157,9 +157,7 @@ func TestEveryKindOfTheFileActsUntilItIsTakenBack(t *testing.T) {
 	for _, d := range w.daemons {
 		w.until("the daemon says what is wrong", func() bool { return has(d, "overrides file not in force", "overrides.yaml:10:", "priorty") })
 	}
-	waiter, waits := w.waiter("cap")
-	require.True(t, waits)
-	require.EqualValues(t, 20, waiter.Priority)
+	w.until("the job to cap waits as it did", func() bool { c, waits := w.waiter("cap"); return waits && c.Priority == 20 })
 
 	// and all do when that is put right, until the file says them no more
 	w.write("overrides.yaml", yamlOf(entries...))
