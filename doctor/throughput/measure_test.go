@@ -45,10 +45,8 @@ func TestMeasureThatIsInterruptedCleansUp(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := time.AfterFunc(300*time.Millisecond, func() { cancel(why) })
 	defer stop.Stop()
-	began := time.Now()
-	_, err := Measure(ctx, Options{Client: lock.Config{Servers: []string{server.Addr()}}, Clients: []int{8}, For: time.Minute})
+	_, err := Measure(ctx, Options{Client: lock.Config{Servers: []string{server.Addr()}}, Clients: []int{8}, For: time.Hour})
 	require.ErrorIs(t, err, why)
-	require.Less(t, time.Since(began), 20*time.Second)
 	require.Empty(t, below(server, "/lockkeeper"))
 	require.Empty(t, server.Sessions())
 }
