@@ -16,58 +16,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// Helix 1
-func TestHolderIsShownWithItsMessageUntilItReleases(t *testing.T) {
-	h := newFixture(t)
-
-	// given a free lock
-	require.Empty(t, h.holder())
-
-	// when A acquires it with a message
-	a := h.holds("A", message("Test"))
-
-	// then the record says so, and A holds
-	state := h.state()
-	require.Len(t, state.Holders, 1)
-	require.Equal(t, "A", state.Holders[0].Owner)
-	require.Equal(t, "Test", state.Holders[0].Message)
-	require.Equal(t, a.token(), state.Holders[0].Token)
-	require.NoError(t, a.Granted().Context().Err())
-
-	// when A releases, then it holds no more
-	a.release()
-	require.False(t, h.state().Held())
-	require.ErrorIs(t, context.Cause(a.Granted().Context()), lockguard.ErrReleased)
-}
-
-// Helix 2: refused at once, so the acquire timeout is 0.
-func TestEqualIsRefusedWhileTheLeaseRunsAndCannotReleaseIt(t *testing.T) {
-	h := newFixture(t)
-
-	// given that A has held the lock, and B holds it now for ever
-	ca := h.Client()
-	past := h.past(ca, "A")
-	b := h.holds("B", lease(10_000*time.Hour))
-
-	h.unchanged(func() {
-		// when A tries
-		err := h.ask(ca, "A", try).Refused()
-
-		// then it is refused, and told by whom
-		var busy *lock.NotAcquiredError
-		require.ErrorAs(t, err, &busy)
-		require.Equal(t, []string{"B"}, harness.Owners(busy.Holders))
-		require.Zero(t, busy.Waited)
-
-		// and when it releases what it had, that is an error
-		require.ErrorIs(t, past.Release(t.Context()), lockguard.ErrReleased)
-	})
-
-	// and B has heard of nothing
-	require.Equal(t, "B", h.holder())
-	b.undisturbed()
-}
-
 // Helix 3
 func TestEqualTakesTheLockWhoseLeaseHasRunOut(t *testing.T) {
 	h := newFixture(t)
@@ -85,8 +33,10 @@ func TestEqualTakesTheLockWhoseLeaseHasRunOut(t *testing.T) {
 	require.Greater(t, a.token(), b.token())
 	requireLeaseOver(t, b.interrupted())
 
-	// and only A can release it
+	// and only A can release it, or extend it
+	b.loses()
 	var lost *lockguard.LostError
+	require.ErrorAs(t, b.Granted().Extend(t.Context(), time.Hour), &lost)
 	require.ErrorAs(t, b.Granted().Release(t.Context()), &lost)
 	require.Equal(t, lock.LossTaken, lost.Reason)
 	require.Equal(t, "A", lost.By)
@@ -128,34 +78,15 @@ func TestHolderWithoutPriorityIsNotOutranked(t *testing.T) {
 		require.True(t, lock.IsNotAcquired(h.ask(ca, "A", at(0), try).Refused()))
 		require.True(t, lock.IsNotAcquired(h.ask(ca, "A", at(0), try, forceful, waiting(0)).Refused()))
 
-		// and when it releases what it had, that is an error
+		// and when it releases what it had, or extends it, that is an error
 		require.ErrorIs(t, past.Release(t.Context()), lockguard.ErrReleased)
+		require.ErrorIs(t, past.Extend(t.Context(), time.Hour), lockguard.ErrReleased)
 	})
 
 	// and when it queues, it waits like any equal
 	a := h.ask(ca, "A", at(0), forceful, waiting(0))
 	await[lock.Queued](a)
 	a.IsPending()
-	b.undisturbed()
-}
-
-// Helix 5
-func TestMoreImportantStrangerCannotReleaseAndMayLeave(t *testing.T) {
-	h := newFixture(t)
-
-	// given that user1 of priority 5 has held the lock, and B without a priority holds it
-	c := h.Client()
-	past := h.past(c, "user1", at(5))
-	b := h.holds("B")
-
-	h.unchanged(func() {
-		// when user1 releases, then that is an error
-		require.ErrorIs(t, past.Release(t.Context()), lockguard.ErrReleased)
-
-		// and its handle can be closed
-		require.NoError(t, c.Close(t.Context()))
-	})
-	require.Equal(t, "B", h.holder())
 	b.undisturbed()
 }
 

@@ -125,10 +125,6 @@ func lease(d time.Duration) change {
 	return func(r *lockguard.Requirement) { r.LeaseTimeout = d }
 }
 
-func message(text string) change {
-	return func(r *lockguard.Requirement) { r.Message = text }
-}
-
 func waiting(d time.Duration) change {
 	return func(r *lockguard.Requirement) { r.WaitingTimeout = &d }
 }

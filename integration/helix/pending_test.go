@@ -219,34 +219,3 @@ func TestPollerDoesNotGetInBetweenTheCleanupAndTheGrant(t *testing.T) {
 		b.release()
 	}
 }
-
-// Helix 38
-func TestLockWhoseLeaseRanOutGoesToTheOneThatWaits(t *testing.T) {
-	h := newFixture(t)
-
-	// given that A holds, B of priority 5 waits, and C of priority 0 behind it
-	a := h.holds("A", at(9), lease(time.Hour))
-	b := h.asks("B", at(5))
-	require.Equal(t, 1, await[lock.Queued](b).Position)
-	c := h.asks("C", forceful, waiting(0))
-	require.Equal(t, 2, await[lock.Queued](c).Position)
-
-	// when A's lease runs out while somebody of priority 0 polls
-	p := h.poll(h.Client())
-	p.more()
-	require.NoError(t, a.Granted().Extend(t.Context(), 100*time.Millisecond))
-
-	// then B gets the lock, and neither the poller nor C
-	b.Granted()
-	p.more()
-	p.stop()
-	require.Zero(t, p.got.Load())
-	require.Equal(t, "B", h.holder())
-	require.Equal(t, []string{"C"}, h.waiters())
-	none[lock.PreemptSent](c)
-	c.IsPending()
-
-	// and A knows why
-	requireLeaseOver(t, a.interrupted())
-	require.Greater(t, b.token(), a.token())
-}

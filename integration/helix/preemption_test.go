@@ -28,58 +28,6 @@ func (f *fixture) original(says time.Duration) (*user, *chore) {
 	return u, c
 }
 
-// Helix 9
-func TestStrangerCannotReleaseButGetsTheLockByAsking(t *testing.T) {
-	h := newFixture(t)
-
-	// given that user2 of priority 5 has held the lock, and user1 of priority 0 holds it, with a cleanup that takes no time
-	c2 := h.Client()
-	past := h.past(c2, "user2", at(5))
-	cleaned := newChore(h)
-	cleaned.end()
-	user1 := h.works("user1", []lockguard.Hook{cleaned.hook}, cleanup(declared))
-
-	// when user2 releases, then that is an error and changes nothing
-	h.unchanged(func() {
-		require.ErrorIs(t, past.Release(t.Context()), lockguard.ErrReleased)
-	})
-	user1.undisturbed()
-
-	// when user2 asks politely
-	user2 := h.hold(c2, "user2", at(5), waiting(harness.Patience))
-
-	// then it holds, and user1 has cleaned up once and knows why
-	require.Equal(t, "user2", h.holder())
-	require.EqualValues(t, 1, cleaned.runs.Load())
-	var preempted *lockguard.PreemptedError
-	require.ErrorAs(t, user1.ended(), &preempted)
-	require.Equal(t, "user2", preempted.By)
-	require.EqualValues(t, 5, preempted.Priority)
-	require.Greater(t, user2.token(), user1.token())
-}
-
-// Helix 10: rejected at once, so the acquire timeout is 0.
-func TestLowerPriorityRequestIsRefusedAndHolderNotNotified(t *testing.T) {
-	h := newFixture(t)
-
-	// given that original holds
-	original, chore := h.original(declared)
-
-	// when priority 0 tries, politely or by force
-	h.unchanged(func() {
-		for _, how := range [][]change{{try}, {try, forceful}, {try, forceful, waiting(0)}} {
-			var busy *lock.NotAcquiredError
-			require.ErrorAs(t, h.asks("lower", how...).Refused(), &busy)
-			require.Equal(t, []string{"original"}, harness.Owners(busy.Holders))
-		}
-	})
-
-	// then original still holds, and has not been told to clean up
-	require.Equal(t, "original", h.holder())
-	original.undisturbed()
-	require.Zero(t, chore.runs.Load())
-}
-
 // Helix 11
 func TestHigherPriorityRequestIsGrantedWhenTheCleanupIsDone(t *testing.T) {
 	h := newFixture(t)

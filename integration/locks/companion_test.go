@@ -182,30 +182,6 @@ func TestStrangerNeitherPassesNorForgetsCompanions(t *testing.T) {
 	require.Equal(t, []string{"activity"}, h.holders(onlooker))
 }
 
-func TestEachCompanionIsAskedAndATakeoverEvictsAll(t *testing.T) {
-	h := share(t)
-	onlooker := h.Client()
-
-	// given a hold of two, and one that comes in while a boss is about to ask
-	agent := h.hold("agent", ofHold)
-	one := h.join("one", h.reference(agent))
-	one.Granted()
-
-	// when a more important one comes by force
-	boss := h.acquire("boss", harness.At(5), harness.Forceful)
-	boss.Granted()
-
-	// then all were evicted, and told by whom
-	for _, u := range []*harness.Request{agent, one} {
-		lost := u.Lost().Err
-		require.Equal(t, lock.LossTaken, lost.Reason)
-		require.Equal(t, "boss", lost.By)
-	}
-	require.Equal(t, []string{"boss"}, h.holders(onlooker))
-	require.Greater(t, boss.Token(), one.Token())
-	requireNotThere(t, h.adopt("heir", agent.Granted().Reference()).Refused())
-}
-
 func TestCompanionIsAskedByItsOwnMailbox(t *testing.T) {
 	h := share(t)
 	agent := h.hold("agent", ofHold, harness.Cleanup(time.Hour))

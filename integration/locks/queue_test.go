@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// Kazoo K1
+// Kazoo K1, Helix 1
 func TestOnlookerSeesWhoHoldsTheLock(t *testing.T) {
 	h := share(t)
 

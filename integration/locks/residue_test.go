@@ -102,7 +102,7 @@ func on[N lock.Notice](f func()) func(lock.Notice) {
 	}
 }
 
-// N7
+// N7, Helix 40, 41
 func TestAcquireThatIsCancelledAtAnyStepLeavesNothingBehind(t *testing.T) {
 	h := serial(t)
 

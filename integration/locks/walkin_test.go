@@ -93,24 +93,6 @@ func TestTokensOfReadersThatWalkInGrow(t *testing.T) {
 	}
 }
 
-// They are seen as holders, and hear like others.
-func TestReadersThatHaveWalkedInArePreempted(t *testing.T) {
-	h := share(t)
-	openers, _ := h.open()
-	readers := append(openers, h.walker(h.Client(), "first", harness.Cleanup(time.Hour)), h.walker(h.Client(), "second", harness.Cleanup(time.Hour)))
-	require.ElementsMatch(t, []string{"opener 0", "opener 1", "first", "second"}, harness.Owners(h.state(h.Client()).Holders))
-
-	w := h.acquire("w", harness.At(5))
-	for _, r := range readers {
-		require.Equal(t, "w", harness.Await[lock.PreemptRequested](h, r.Notices).By.Owner)
-	}
-	for _, r := range readers {
-		w.IsPending()
-		r.Release()
-	}
-	w.Granted()
-}
-
 func TestForcefulWriterTakesOverFromReadersThatHaveWalkedIn(t *testing.T) {
 	h := share(t)
 	openers, _ := h.open()
