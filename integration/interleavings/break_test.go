@@ -232,18 +232,6 @@ func TestBreakUnderWayHitsOnlyTheHolderThatIsMeant(t *testing.T) {
 			r.holdsOn()
 			require.Equal(w, []string{"R"}, w.holders())
 		},
-		"a release comes after": func(w *world) {
-			h := w.hold("H", at(9))
-			s := w.wait("S", at(3))
-			handsOver, released := h.releasesUpTo(T4(users).From("H"))
-			w.broke(h.Token())
-			handsOver.Release()
-			lost := lostBy(w, released())
-			require.Equal(w, lock.LossBroken, lost.Reason)
-			require.Equal(w, "it hangs", lost.Why)
-			s.Granted()
-			require.Equal(w, []string{"S"}, w.holders())
-		},
 		"a takeover comes after": func(w *world) {
 			h := w.hold("H", at(5))
 			takes, p := w.stops(T7(users).From("P").Nth(1), "P", at(9), forceful)

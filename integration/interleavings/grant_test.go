@@ -39,29 +39,6 @@ func TestOfTwoThatFoundTheLockIdleOneHoldsAndTheOtherJoinsBehindIt(t *testing.T)
 	})
 }
 
-// 7: a newcomer remembers v from its last release, another client was granted
-// and released since; T1 fails BadVersion and leaves nothing behind.
-func TestRememberedVersionIsOfNoUseOnceAnotherHasHeld(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given a client that remembers its release, and another that held since
-		w.hold("A", at(5)).release()
-		b := w.hold("B", at(1))
-		b.release()
-
-		// when it takes the lock from memory
-		fromMemory := w.must(T1(users).From("A").Nth(1))
-		fromSight := w.On(T1(users).From("A").Nth(2)).Hold()
-		a := w.ask("A", at(5))
-
-		// then that fails, and nothing is left of it as it tries again
-		w.reached(fromMemory)
-		w.reached(fromSight)
-		require.Empty(w, w.contenders())
-		fromSight.Release()
-		require.Greater(w, a.Token(), b.Token())
-	})
-}
-
 // 9: T1 committed, its reply is lost, and the holder is taken over (T7) before
 // it reconnects; it joins with a new guid and does not hold.
 func TestGrantWhoseReplyIsLostAndThatIsTakenOverMeanwhileQueuesAnew(t *testing.T) {

@@ -53,29 +53,6 @@ func TestHandOverToOneThatGivesUpReachesTheNext(t *testing.T) {
 	}
 }
 
-// N2: an administrator deletes the node of a waiter while T4 to it is under way.
-func TestWaiterWhoseNodeIsDeletedWhileItIsGrantedGetsAnErrorAndTheNextOneTheLock(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given a holder that hands over to the first of two waiters
-		h := w.hold("H", at(5))
-		victim, next := w.ask("victim", at(3)), w.ask("next", at(1))
-		victim.Queued()
-		next.Queued()
-		handsOver, released := h.releasesUpTo(T4(users).From("H").Nth(1))
-
-		// when the first one's node is deleted before that is done
-		w.evict(victim)
-		require.ErrorAs(w, victim.Refused(), new(*lock.EvictedError))
-		next.waits()
-		handsOver.Release()
-
-		// then the lock goes to the second
-		require.NoError(w, released())
-		require.Greater(w, next.Token(), h.Token())
-		require.Equal(w, []string{"next"}, w.holders())
-	})
-}
-
 // 3, with T4 first and a caller of S that has left before S hears of it: S gives
 // the lock on.
 func TestGrantWhoseCallerHasLeftIsHandedOn(t *testing.T) {
@@ -131,32 +108,6 @@ func TestGrantOfASessionThatExpiresBeforeItLearnsGoesToTheNext(t *testing.T) {
 		require.Equal(w, []string{"N"}, w.holders())
 		require.Zero(w, times[lock.Lost](s))
 		n.handsOverTo(s)
-	})
-}
-
-// 5: H lists {H, S}, a more important N joins and S re-decides (now behind N),
-// and H hands over to S; S starts, N preempts S, no request is stuck.
-func TestHandOverPastAMoreImportantNewcomerBlocksNoRequest(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given a holder that is about to hand over to the only waiter that it has seen
-		h := w.hold("H", at(5))
-		s := w.wait("S", at(1))
-		handsOver, released := h.releasesUpTo(T4(users).From("H"))
-
-		// when a more important one joins and the waiter reads again
-		n := w.ask("N", at(3))
-		require.Equal(w, 1, n.Queued().Position)
-		w.disconnect("S")
-		require.Equal(w, "N", await[lock.Displaced](s).By.Owner)
-		handsOver.Release()
-		require.NoError(w, released())
-
-		// then the waiter holds, is preempted by the other, and releases
-		s.Granted()
-		require.Equal(w, "N", await[lock.PreemptRequested](s).By.Owner)
-		await[lock.PreemptSent](n)
-		n.waits()
-		s.handsOverTo(n)
 	})
 }
 
@@ -259,36 +210,5 @@ func TestHolderThatReleasesBeforeItHearsOfThePreemptorGivesItTheLock(t *testing.
 		behind.waits()
 		require.Equal(w, []string{"P"}, w.holders())
 		p.handsOverTo(behind)
-	})
-}
-
-// N13: one that outranks the holder, but not the preemptor, comes in between.
-func TestLessImportantNewcomerChangesNothingForThePreemptor(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given a holder of priority 1, preempted by one of priority 3
-		h := w.hold("H", at(1), cleanup(time.Hour))
-		three := w.ask("three", at(3))
-		await[lock.PreemptSent](three)
-		require.Equal(w, "three", await[lock.PreemptRequested](h).By.Owner)
-
-		// when one of priority 2 asks, forcefully
-		w.never(T6(users).From("two"))
-		w.never(T7(users).From("two"))
-		w.never(Withdraws(users).From("three"))
-		two := w.ask("two", at(2), forceful, waiting(0))
-		require.Equal(w, 2, two.Queued().Position)
-
-		// then no holder is notified
-		two.waits()
-		three.waits()
-		require.Equal(w, []string{"three", "two"}, w.waiters())
-		require.Zero(w, times[lock.Displaced](three))
-		require.Equal(w, 1, times[lock.PreemptRequested](h))
-		require.Zero(w, times[lock.Lost](h))
-
-		// and the one of priority 3 is next, as it was
-		h.handsOverTo(three)
-		two.waits()
-		three.handsOverTo(two)
 	})
 }

@@ -11,37 +11,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// 20: the follower of the first waiter lags two transactions behind; when it
-// decides on old lists, its transaction fails and it decides again: safety never
-// depends on fresh reads.
-func TestWaiterWhoseFollowerLagsDecidesOnThePastAndIsRefused(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given a waiter behind a follower
-		follower, err := w.Listen("follower")
-		require.NoError(w, err)
-		h := w.hold("H", at(5))
-		waiter := w.client("W", func(cfg *lock.Config) { cfg.Servers = []string{follower.Addr()} }).ask(users, "W", at(1))
-		waiter.Queued()
-		w.client("X")
-		follower.Lag(2)
-
-		// when the holder goes, and another one joins and grants itself: three
-		// transactions, of which the waiter sees the first
-		decides := w.must(T3(users).From("W"))
-		w.must(T3(users).From("X"))
-		w.evict(h)
-		x := w.ask("X", at(3))
-		x.Granted()
-		w.reached(decides)
-
-		// then that one holds, and the waiter waits for it
-		waiter.waits()
-		require.Equal(w, []string{"X"}, w.holders())
-		follower.Lag(0)
-		x.handsOverTo(waiter)
-	})
-}
-
 // A holder at which others were seen just now looks twice before it leaves, and not at the
 // same past.
 func TestHolderWhoseFollowerLagsHandsOverToTheOneWhoHasComeBack(t *testing.T) {
@@ -67,7 +36,8 @@ func TestHolderWhoseFollowerLagsHandsOverToTheOneWhoHasComeBack(t *testing.T) {
 	})
 }
 
-// 20, without a follower: the decision itself is old when it comes.
+// 20: a decision is old when it comes, as one that was made behind a follower that lags: safety never depends on
+// fresh reads.
 func TestGrantThatWasDecidedBeforeAnotherCameIsRefused(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a waiter that is about to grant itself a lock that became free

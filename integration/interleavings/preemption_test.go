@@ -228,29 +228,6 @@ func TestTakeoverAndHandOverAtTheSameMomentGrantOnce(t *testing.T) {
 	})
 }
 
-// 18, with another successor: the hand-over that comes after the takeover would
-// name a second holder.
-func TestHandOverToAnotherAfterATakeoverGrantsNoRequest(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given a hand-over under way
-		h := w.hold("H", at(5), cleanup(200*time.Millisecond))
-		s := w.wait("S", at(1))
-		handsOver, released := h.releasesUpTo(T4(users).From("H"))
-
-		// when one that the holder has not seen takes over before it
-		p := w.ask("P", at(9), forceful)
-		w.must(T7(users).From("P"))
-		p.Granted()
-		handsOver.Release()
-
-		// then that one holds
-		require.Equal(w, lock.LossTaken, lostBy(w, released()).Reason)
-		s.waits()
-		require.Equal(w, []string{"P"}, w.holders())
-		p.handsOverTo(s)
-	})
-}
-
 // 25: a T6 is written to a holder before it has read its token; the holder, the
 // preemptor and the listing still agree on the token of the grant.
 func TestTokenIsTheOneOfTheGrantAfterLaterWrites(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
@@ -81,35 +80,6 @@ func TestWaiterThatArmsItsWatchOnOneThatHasLeftIsNext(t *testing.T) {
 	})
 }
 
-// 13: readers A and B hold and release at the same moment, each believing the
-// other alive; the first exclusive waiter gets its watches' events and grants
-// itself. The readers are played by hand.
-func TestFirstWaiterRunsWhenAllReadersLeaveAtOnceWithoutAHandOver(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given two readers, and an exclusive waiter that has preempted both
-		w.hold("first", at(1)).release()
-		a, b := w.reads(2, "aaaaaaaaaaaaaaaaaaaaaaaa"), w.reads(3, "bbbbbbbbbbbbbbbbbbbbbbbb")
-		w.names(virtual.GUID(a), virtual.GUID(b))
-		waiter := w.ask("W", at(4))
-		require.Len(w, waiter.Queued().Holders, 2)
-		await[lock.PreemptSent](waiter)
-		await[lock.PreemptSent](waiter)
-		waiter.waits()
-
-		// when both leave before the waiter has heard of either
-		hears := w.On(Gone(users, virtual.GUID(a)).From("W")).Hold()
-		require.NoError(w, w.Delete(a))
-		w.reached(hears)
-		require.NoError(w, w.Delete(b))
-		waiter.waits()
-		hears.Release()
-
-		// then the waiter holds
-		waiter.Granted()
-		require.Equal(w, []string{"W"}, w.holders())
-	})
-}
-
 // 21: B watches its predecessor A, A is granted and works on and on; B enforces
 // A's lease although no other request moves.
 func TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront(t *testing.T) {
@@ -146,34 +116,6 @@ func TestSecondWaiterEnforcesTheLeaseOfTheOneThatWasInFront(t *testing.T) {
 		require.GreaterOrEqual(w, gone-when, grace)
 		require.Less(w, gone-when, grace+late)
 		require.Equal(w, 1, times[lock.TakenOver](b))
-	})
-}
-
-// 22: two joiners of equal priority whose guids sort against their arrival; when
-// the holder releases, the first to arrive is granted.
-func TestFirstToArriveIsGrantedWhateverItsGuid(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given two waiters whose names sort the other way round
-		h := w.hold("H", at(5))
-		first := w.ask("first", at(1))
-		first.joined()
-		second := w.ask("second", at(1))
-		second.joined()
-		for second.node() > first.node() { // until chance has it so
-			second.Cancel()
-			second.Refused()
-			second = w.ask("second", at(1))
-			second.joined()
-		}
-
-		// when the holder releases
-		h.release()
-
-		// then the first to arrive holds, and then the other
-		first.Granted()
-		second.waits()
-		require.Equal(w, []string{"first"}, w.holders())
-		first.handsOverTo(second)
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
@@ -65,31 +64,6 @@ func TestMinimumRuntimeThatBeginsTooLateIsRefused(t *testing.T) {
 		require.Zero(w, w.state().Holders[0].MinRuntimeLeft)
 		h.release()
 		p.Granted()
-	})
-}
-
-// As 16 for the lease: never early, whatever the clocks and the network do.
-func TestMinimumRuntimeIsMeasuredOnTheServersClock(t *testing.T) {
-	scenario(t, func(w *world) {
-		const least, network = 10 * time.Second, 300 * time.Millisecond
-
-		// given a server whose clock is an hour ahead, a holder, and a waiter whose
-		// join and its answer were long under way
-		w.Advance(time.Hour)
-		h := w.hold("H", at(1), runs(least))
-		since := w.Now() - short
-		sent := w.On(T2(users).From("W")).DelayReply(network)
-		x := w.ask("W", at(5))
-		w.reached(sent)
-
-		// then it preempts the holder when the minimum runtime is over, and by as
-		// much later as it cannot know better
-		asked, when := awaitAt[lock.PreemptRequested](h)
-		require.Equal(w, priority.Outranked, asked.Reason)
-		require.GreaterOrEqual(w, when-since, least)
-		require.Less(w, when-since, least+network+10*time.Millisecond)
-		h.release()
-		x.Granted()
 	})
 }
 

@@ -80,34 +80,7 @@ func TestReadersThatLeaveAtOnceEachTakeTheOtherForAlive(t *testing.T) {
 	})
 }
 
-// 14: last reader A has read L and decides to hand over to reader B, which
-// grants itself in between; A's T4 fails and A just leaves.
-func TestLastReaderWhoseSuccessorHasGrantedItselfOnlyLeaves(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given a reader that holds, one that is in the queue, and a hand-over to it under way
-		a := w.hold("A", at(1), sharing)
-		refused := w.On(T1(users).From("B")).Fail(zktest.BadVersion) // so it has to queue
-		joins := w.On(T2(users).From("B")).HoldReply()
-		b := w.ask("B", at(1), sharing)
-		w.reached(joins)
-		handsOver, released := a.releasesUpTo(T4(users).From("A"))
-
-		// when that one grants itself the lock
-		w.must(T3(users).From("B"))
-		leaves := w.must(T5(users).From("A"))
-		joins.Release()
-		b.Granted()
-		handsOver.Release()
-
-		// then the first one just leaves
-		require.NoError(w, released())
-		w.reached(leaves)
-		require.NotZero(w, refused.Fired())
-		require.Equal(w, []string{"B"}, w.holders())
-	})
-}
-
-// 14, with a reader that comes in without queueing: only the version of L tells.
+// 14 and 24: the last reader has decided to hand over, and another one comes in: only the version of L tells.
 func TestLastReaderBesideWhomAnotherComesInOnlyLeaves(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a reader that holds, one that is about to come in beside it, and a
@@ -130,32 +103,6 @@ func TestLastReaderBesideWhomAnotherComesInOnlyLeaves(t *testing.T) {
 		w.Pass(short)
 		b.release()
 		writer.Granted()
-	})
-}
-
-// 24: last reader A lists only exclusive waiter X; a more important reader
-// grants itself before A's T4; T4 fails on v and A only leaves.
-func TestHandOverPastAReaderThatGrantsItselfIsRefused(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given a reader that is about to hand over to a writer
-		a := w.hold("A", at(1), sharing)
-		x := w.wait("X", at(0))
-		handsOver, released := a.releasesUpTo(T4(users).From("A"))
-
-		// when a more important reader comes, and grants itself the lock
-		w.On(T1(users).From("B")).Fail(zktest.BadVersion) // so it has to queue
-		w.must(T3(users).From("B"))
-		b := w.ask("B", at(3), sharing)
-		b.Granted()
-		w.must(T5(users).From("A"))
-		handsOver.Release()
-
-		// then the first one only leaves, and the writer waits
-		require.NoError(w, released())
-		require.Equal(w, []string{"B"}, w.holders())
-		x.waits()
-		b.release()
-		x.Granted()
 	})
 }
 
@@ -201,28 +148,6 @@ func TestOfTwoReadersThatComeInAtOnceNoneIsForgotten(t *testing.T) {
 		// then all three hold
 		b.Granted()
 		require.Equal(w, []string{"A", "B", "C"}, sorted(w.holders()))
-	})
-}
-
-// A reader reads the lock as idle or as shared, and a writer takes it before the
-// reader does.
-func TestReaderThatComesInAfterAWriterTookTheLockQueues(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given a reader that is about to come in beside another
-		a := w.hold("A", at(1), sharing)
-		comes, b := w.stops(T1(users).From("B").Nth(1), "B", at(1), sharing)
-
-		// when that one leaves, and a writer holds
-		a.release()
-		writer := w.hold("W", at(3))
-		comes.Release()
-
-		// then the reader waits for the writer
-		b.Queued()
-		b.waits()
-		require.Equal(w, []string{"W"}, w.holders())
-		writer.release()
-		b.Granted()
 	})
 }
 

@@ -366,8 +366,8 @@ func TestWaiterThatMovesTwiceStandsWhereItWasSentLast(t *testing.T) {
 	})
 }
 
-// 32: a request is withdrawn: it leaves the queue, and what is granted to it at
-// that moment goes on to the next.
+// 32: a request is withdrawn: it leaves the queue as one that is cancelled does, see
+// TestHandOverToOneThatGivesUpReachesTheNext.
 func TestRequestThatIsWithdrawnLeaves(t *testing.T) {
 	frozen := errors.New("frozen")
 	freeze := func(t *lock.Revision) { t.Withdraw = frozen }
@@ -390,35 +390,6 @@ func TestRequestThatIsWithdrawnLeaves(t *testing.T) {
 			require.Empty(w, u.nodes())
 		},
 	})
-	for _, first := range []string{"the leaving", "the hand-over"} {
-		t.Run("as it is granted, "+first+" first", func(t *testing.T) {
-			scenario(t, func(w *world) {
-				h := w.hold("H", at(9))
-				var s terms
-				u := w.wait("S", at(3), s.under)
-				n := w.wait("N", at(1))
-				handsOver := w.On(T4(users).From("H").Nth(1)).Hold()
-				leaves := w.On(T8(users).From("S")).Hold()
-				released := h.releases()
-				w.reached(handsOver)
-				s.change(freeze)
-				w.reached(leaves)
-				if first == "the leaving" {
-					leaves.Release()
-					require.ErrorIs(w, u.Refused(), frozen)
-					handsOver.Release()
-					require.NoError(w, released())
-				} else {
-					handsOver.Release()
-					require.NoError(w, released())
-					leaves.Release()
-					require.ErrorIs(w, u.Refused(), frozen)
-				}
-				n.Granted()
-				require.Equal(w, []string{"N"}, w.holders())
-			})
-		})
-	}
 }
 
 // 32: terms that can never work end the request.

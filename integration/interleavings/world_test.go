@@ -3,7 +3,6 @@ package interleavings
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -231,24 +230,6 @@ func (w *world) watched() (paths []string) {
 		}
 	}
 	return paths
-}
-
-// reads puts the node of a reader that holds into the scope users, by hand, and returns its path. It holds once names
-// has named it.
-func (w *world) reads(level int, id string) (path string) {
-	w.Helper()
-	lock := w.lock()
-	path = fmt.Sprintf("%s/%010d-s-%s-%010d", lock.Path, math.MaxInt32-level, id, len(lock.Contenders))
-	data := fmt.Sprintf(`{"format":1,"owner":"reader %c","priority":%d,"mode":"shared",`+
-		`"lease_timeout_ms":3600000,"cleanup_timeout_ms":3600000,"granted":true}`, id[0], level)
-	require.NoError(w, w.Create(path, []byte(data)))
-	return path
-}
-
-// names writes the holders of the scope users into G.
-func (w *world) names(holders ...string) {
-	w.Helper()
-	require.NoError(w, w.Set(w.lock().Path, []byte(`{"format":1,"holders":["`+strings.Join(holders, `","`)+`"]}`)))
 }
 
 // --- the referee's other half: what clients believe ------------------------------------
