@@ -109,16 +109,6 @@ func TestRequestThroughAFollowerCountsOnlyWithItsNextPing(t *testing.T) {
 	})
 }
 
-func TestFollowerThatLivesReportsWithTheNextPing(t *testing.T) {
-	inEnsemble(t, func(t *testing.T, e *Ensemble, start time.Time) {
-		c := dial(t, e.Followers()[0].server)
-		until(start, 3500*ms)
-		c.sync()
-		until(start, 30*time.Second)
-		require.Equal(t, 16*time.Second, ended(t, e, start, c), "4s and the timeout, rounded up to more")
-	})
-}
-
 func TestPingReplyTakesTheDelayOfTheLinkTwice(t *testing.T) {
 	inEnsemble(t, func(t *testing.T, e *Ensemble, start time.Time) {
 		c := dial(t, e.Followers()[0].server)

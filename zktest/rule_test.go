@@ -10,15 +10,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
-func TestWithoutRulesEverythingPasses(t *testing.T) {
-	w := newHouse().dial(t)
-	w.ask(create("/a"), remove("/a"))
-	w.tell(zkwire.NodeDeleted, "/a")
-	require.Equal(t, []string{"#1 create /a", "#2 delete /a"}, w.saw())
-	require.Equal(t, []string{"#1 ok", "#2 ok", "NodeDeleted /a"}, w.got())
-	require.False(t, w.isCut())
-}
-
 func TestDroppedRequestIsNotExecutedAndTheConnectionIsCut(t *testing.T) {
 	h := newHouse()
 	w := h.dial(t)
@@ -144,19 +135,6 @@ func TestReleaseLetsGoInTheOrderOfArrival(t *testing.T) {
 	require.Empty(t, order)
 	rule.Release()
 	require.Equal(t, []string{"/second/behind", "/first/behind"}, order)
-}
-
-func TestHeldReplyComesOnceReleased(t *testing.T) {
-	h := newHouse()
-	w := h.dial(t)
-	rule := h.On(Op(Create)).HoldReply()
-	w.ask(create("/a"), remove("/a"))
-	require.Equal(t, []string{"#1 create /a", "#2 delete /a"}, w.saw())
-	require.Empty(t, w.got())
-	require.True(t, reached(rule))
-	rule.Release()
-	require.Equal(t, []string{"#1 ok", "#2 ok"}, w.got())
-	require.Equal(t, 1, rule.Fired())
 }
 
 func TestFailedRequestIsAnsweredInItsTurnAndNotExecuted(t *testing.T) {

@@ -2,16 +2,13 @@ package lock
 
 import (
 	"context"
-	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/priority"
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -56,25 +53,6 @@ func TestCheckTellsTheLossOfTheSessionAndThenSaysTheSame(t *testing.T) {
 		<-time.After(time.Minute)
 		require.Equal(t, error(lost), g.Check(), "lost is lost")
 		require.Len(t, told, 1)
-	})
-}
-
-// suspend makes a session's clock find, when it looks next, that the machine has slept. No timer is early for it.
-func suspend(s *zkclient.Session, d time.Duration) {
-	before := reflect.ValueOf(s).Elem().FieldByName("clock").Elem().FieldByName("before")
-	*(*time.Duration)(unsafe.Pointer(before.UnsafeAddr())) -= d //nolint:gosec // a test cannot put the machine to sleep
-}
-
-func TestCheckKnowsThatTheMachineHasSleptBeforeAnyTimerDoes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, _ := heldGrant(t, 10*time.Minute, nil)
-		synctest.Wait()
-		suspend(g.s, 10*time.Second)
-		require.NoError(t, g.Check(), "the session is certain for twelve seconds after an answer")
-		suspend(g.s, 10*time.Second)
-		var lost *LostError
-		require.ErrorAs(t, g.Check(), &lost)
-		require.Equal(t, LossSession, lost.Reason)
 	})
 }
 

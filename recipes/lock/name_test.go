@@ -72,23 +72,3 @@ func TestForeignChildrenAreIgnoredAndReported(t *testing.T) {
 	require.Len(t, children, 1)
 	require.ElementsMatch(t, foreign, odd)
 }
-
-func TestChildrenAreServedByPriorityThenArrivalNotByGUID(t *testing.T) {
-	name := func(level priority.Level, guid, seq string) string {
-		return contenderName(level, priority.Exclusive, guid) + seq
-	}
-	late, early := strings.Repeat("0", znode.GUIDLength), strings.Repeat("f", znode.GUIDLength)
-	children, _ := parseChildren([]string{
-		name(0, late, "0000000009"), name(0, early, "0000000002"), name(7, late, "0000000010"),
-		name(7, early, "-2147483648"), name(7, early, "2147483647"),
-	})
-	var got []string
-	for _, c := range children {
-		got = append(got, c.name[len(c.name)-10:])
-	}
-	// After the largest number comes the smallest; 10 was numbered long before
-	// or long after, which only its distance to the others decides.
-	require.Equal(t, "0000000002", got[3])
-	require.Equal(t, "0000000009", got[4])
-	require.Less(t, slices.Index(got, "2147483647"), slices.Index(got, "2147483648"))
-}

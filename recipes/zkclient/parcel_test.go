@@ -242,25 +242,6 @@ func TestAContainerIsCreatedWithoutDoubt(t *testing.T) {
 	require.Zero(t, c.Health().Reconnects)
 }
 
-// Whatever answers, and whatever that has to do with ZooKeeper.
-func TestAReplyOfImpossibleLengthEndsTheConnection(t *testing.T) {
-	for _, length := range []uint32{0, replyHeader - 1, maxReply + 1, 1 << 31, 1<<32 - 1} {
-		client, server := net.Pipe()
-		s := &Session{c: &Client{}, clock: newClock()}
-		l := newLink(client, s)
-		l.frame.greeting = false
-		l.sent[7] = sentRequest{op: zkwire.OpGetData, parcel: &Parcel{op: zkwire.OpGetData, done: make(chan struct{})}}
-		go func() {
-			_, _ = server.Write(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, length), 7))
-			_ = server.Close()
-		}()
-		_, err := l.Read(make([]byte, 4))
-		require.ErrorIs(t, err, errGarbled)
-		require.Equal(t, err, s.lastErr)
-		require.NoError(t, client.Close())
-	}
-}
-
 func TestEveryErrorOfAServerIsTheLibrarys(t *testing.T) {
 	t.Parallel()
 	server := zktest.RunT(t)
@@ -325,22 +306,6 @@ func TestParcelsInTheirCallersHandsDoNotBlock(t *testing.T) {
 	require.ErrorIs(t, sent.err, zk.ErrConnectionClosed)
 	require.Empty(t, l.sent)
 	require.False(t, l.post(parcelOf(1), false), "it is closed")
-}
-
-func TestANewConnectionKnowsTheZxidThatParcelsHaveSeen(t *testing.T) {
-	client, server := net.Pipe()
-	t.Cleanup(func() { _, _ = client.Close(), server.Close() })
-	s := &Session{c: &Client{}, clock: newClock(), id: 7}
-	s.zxid.Store(900)
-	greeting := make([]byte, 48)
-	binary.BigEndian.PutUint32(greeting, 44)
-	binary.BigEndian.PutUint64(greeting[8:], 600) // what the library has seen
-	binary.BigEndian.PutUint64(greeting[20:], 7)
-	go func() { _, _ = newLink(client, s).Write(greeting) }()
-	told := make([]byte, len(greeting))
-	_, err := server.Read(told)
-	require.NoError(t, err)
-	require.Equal(t, uint64(900), binary.BigEndian.Uint64(told[8:]))
 }
 
 // An event that the server has sent before a reply has been told before that.

@@ -57,20 +57,6 @@ func TestALookThatAnEventOvertakesKnowsWhetherItsWatchStands(t *testing.T) {
 	}
 }
 
-// The library tells of an event before it closes the watches that it ends.
-func TestAWatchThatHasEndedIsNotSetAgain(t *testing.T) {
-	table := newWatchTable()
-	ended := make(chan zk.Event)
-	close(ended)
-	key := watchKey{path: "/a"}
-	table.library[key] = ended
-	require.False(t, table.idle(key))
-	require.False(t, table.resends())
-	table.keep(key, make(chan zk.Event))
-	require.True(t, table.idle(key))
-	require.True(t, table.resends())
-}
-
 func TestWatchesThatHaveEndedDoNotPileUp(t *testing.T) {
 	table := newWatchTable()
 	for i := range 10_000 {
