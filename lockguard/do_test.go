@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
@@ -82,39 +81,6 @@ func TestPreemptionCancelsTheWorkWithItsCause(t *testing.T) {
 		require.Equal(t, 1, s.locker.last().released())
 		require.Equal(t, `lock "cluster/orders" preempted by "hotfix" (priority 9, forceful), 20s to clean up; context canceled`, err.Error())
 	})
-}
-
-func TestRunOutLeaseThatSomebodyWantsCancelsTheWorkWithItsCause(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		err := s.Do(t.Context(), required(), func(ctx context.Context) error {
-			s.locker.last().ask(priority.LeaseExpired, time.Second)
-			return untilCancelled(ctx)
-		})
-
-		expired := as[*LeaseExpiredError](t, err)
-		require.Equal(t, "hotfix", expired.By)
-		require.Equal(t, 10*time.Minute, expired.Lease)
-		require.Equal(t, time.Second, expired.Grace)
-		require.NotErrorAs(t, err, new(*PreemptedError), "causes are distinct")
-	})
-}
-
-func TestShutdownIsSeenAlsoByWorkThatReturnsAtOnce(t *testing.T) {
-	// The watch on the caller's context runs in a goroutine of its own.
-	s := newSetup(t)
-	for range 200 {
-		ctx, cancel := context.WithCancel(t.Context())
-		cleaned := false
-		err := s.Do(ctx, required(), func(context.Context) error {
-			cancel()
-			return nil
-		}, func(context.Context) error {
-			cleaned = true
-			return nil
-		})
-		require.ErrorAs(t, err, new(*ShutdownError))
-		require.True(t, cleaned)
-	}
 }
 
 func TestLossCancelsTheWorkWithItsCause(t *testing.T) {
@@ -304,16 +270,4 @@ func TestLossThatOnlyTheReleaseFindsIsAnErrorOfDo(t *testing.T) {
 			require.Equal(t, []string{"Waiting", "Acquired", "Lost"}, s.events.names())
 		})
 	}
-}
-
-func TestPreemptedAndThenLostSaysBoth(t *testing.T) {
-	s := newSetup(t)
-	err := s.Do(t.Context(), required(), func(ctx context.Context) error {
-		s.locker.last().preempt(time.Minute)
-		s.locker.last().lose(lock.LossTaken)
-		requirePreempted(t, context.Cause(ctx)) // which came first
-		return nil
-	})
-	requirePreempted(t, err)
-	require.ErrorAs(t, err, new(*LostError))
 }

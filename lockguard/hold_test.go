@@ -117,6 +117,9 @@ func TestExtendStartsANewLease(t *testing.T) {
 		s.locker.last().ask(priority.LeaseExpired, time.Second)
 		expired := as[*LeaseExpiredError](t, context.Cause(hold.Context()))
 		require.Equal(t, time.Hour, expired.Lease)
+		require.Equal(t, "hotfix", expired.By)
+		require.Equal(t, time.Second, expired.Grace)
+		require.NotErrorAs(t, context.Cause(hold.Context()), new(*PreemptedError), "causes are distinct")
 	})
 }
 

@@ -396,12 +396,6 @@ func TestMinimumRuntimeOfSeveralLocksBeginsWhenAllAreHeld(t *testing.T) {
 	})
 }
 
-func TestOneLockHasItsMinimumRuntimeFromTheGrant(t *testing.T) {
-	s := newSetup(t)
-	require.NoError(t, s.DoAll(t.Context(), []Requirement{{Scope: scope, Terms: priority.Terms{MinRuntime: time.Minute}}}, func(context.Context) error { return nil }))
-	require.Equal(t, time.Minute, s.locker.last().request.MinRuntime)
-}
-
 func TestEachOfSeveralLocksIsReentrant(t *testing.T) {
 	virtual(t, func(t *testing.T, s setup) {
 		err := s.DoAll(t.Context(), three(), func(ctx context.Context) error {

@@ -352,6 +352,7 @@ func TestNestedHoldIsNoConcernOfOverrides(t *testing.T) {
 		require.NoError(t, inner.Release(t.Context()))
 		require.NoError(t, c.finish(t))
 		require.Equal(t, []string{"Waiting", "Acquired", "Released"}, o.events.names())
+		require.Empty(t, o.audit.list())
 	})
 }
 
@@ -374,19 +375,6 @@ func TestJobAndLabelsAreWhatOverridesFindRequestsBy(t *testing.T) {
 			require.Equal(t, c.want, o.locker.last().request.Priority, "%+v", c.r)
 		}
 	})
-}
-
-func TestGuardStaysCheapWithoutOverridesAndWithNoneInForce(t *testing.T) {
-	s := newSetup(t)
-	require.NoError(t, s.Do(t.Context(), required(), func(context.Context) error { return nil }))
-	require.Nil(t, s.locker.last().request.Revise)
-	require.Nil(t, s.locker.last().request.Authorize)
-	require.False(t, s.locker.last().request.Patient)
-
-	o := newOperated(t)
-	require.NoError(t, o.Do(t.Context(), required(), func(context.Context) error { return nil }))
-	require.Empty(t, o.audit.list())
-	require.Equal(t, []string{"Waiting", "Acquired", "Released"}, o.events.names())
 }
 
 func TestRequestSaysUnderWhichGrantsItsWorkWaits(t *testing.T) {
