@@ -64,28 +64,6 @@ func TestWhoIsAskedHearsThatTheHolderHasGone(t *testing.T) {
 	})
 }
 
-func TestWhoIsAskedHearsThatSomebodyElseHoldsTheLock(t *testing.T) {
-	story(t, func(w *world) {
-		causes := make(chan error, 2)
-		batch, vip := w.program("batch"), w.program("vip")
-		critical := w.program("critical", lockguard.WithApprover(approver(func(ctx context.Context) error {
-			<-ctx.Done()
-			causes <- context.Cause(ctx)
-			return context.Cause(ctx)
-		})))
-		batch.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}, untilCancelled, lasting(30*time.Second))
-		waits := critical.Do(polite(), lasting(0))
-		w.Pass(20 * time.Second)
-		held := vip.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 9, LeaseTimeout: 10 * time.Minute, CleanupTimeout: time.Minute}}, untilCancelled, lasting(9*time.Second))
-		w.Pass(time.Minute)
-		require.NotNil(w, held.Hold())
-		require.Nil(w, waits.Hold())
-		require.Len(w, causes, 1)
-		require.ErrorIs(w, <-causes, lockguard.ErrHoldersGone)
-		require.NoError(w, waits.Returned())
-	})
-}
-
 // An approver decides without looking at what is pending.
 type approver func(ctx context.Context) error
 

@@ -89,34 +89,6 @@ func TestForcefulEmergencyEvictsAProtectedHolder(t *testing.T) {
 	})
 }
 
-func TestFrozenWaitersLeaveTheQueueAndComeBack(t *testing.T) {
-	story(t, func(w *world) {
-		// given a holder, and one that waits
-		holder, batch := w.program("holder"), w.program("batch")
-		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 9}}, lasting(10*time.Minute))
-		waits := batch.Do(lockguard.Requirement{Terms: priority.Terms{AcquireTimeout: new(hour)}}, lasting(0))
-		require.Len(w, holder.Lock(scope).Waiters, 1)
-
-		// when all below 5 are frozen
-		w.Pass(time.Minute)
-		w.board.put(incident(override.Freeze, func(o *override.Override) { o.Match.PriorityBelow = new(priority.Level(5)) }))
-		w.Pass(0)
-
-		// then it is out of the queue, and stays there when the lock is free
-		require.Empty(w, holder.Lock(scope).Waiters)
-		require.NoError(w, held.Returned())
-		w.Pass(time.Minute)
-		require.False(w, holder.Lock(scope).Held())
-		require.Nil(w, waits.Hold())
-
-		// until that ends
-		w.board.put()
-		require.NoError(w, waits.Returned())
-		require.Equal(w, 11*time.Minute, waits.Began().Truncate(exact))
-		require.Equal(w, []string{"Frozen", "Thawed", "Acquired", "Released"}, batch.told())
-	})
-}
-
 func TestHolderThatIsGivenMoreTimeIsNotAskedBefore(t *testing.T) {
 	story(t, func(w *world) {
 		holder, next := w.program("holder"), w.program("next")

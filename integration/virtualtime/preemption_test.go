@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
@@ -102,31 +101,6 @@ func TestPolitePreemptorWaitsThreeHoursAndLeavesWhole(t *testing.T) {
 	})
 }
 
-func TestAcquireTimeoutOfHoursEndsToTheInstantAndTheHolderDoesNotNotice(t *testing.T) {
-	run(t, func(w *world) {
-		// given a holder for ten hours
-		holder, patient := w.Program("holder", long), w.Program("patient", long)
-		held := holder.Do(lockguard.Requirement{}, lasting(10*time.Hour))
-
-		// when an equal is ready to wait for seven
-		w.Until(30 * time.Minute)
-		patience := 7 * time.Hour
-		refused := patient.Do(lockguard.Requirement{Terms: priority.Terms{AcquireTimeout: &patience}}, untilCancelled)
-
-		// then it leaves when they are over, and knows who was in its way
-		var busy *lock.NotAcquiredError
-		require.ErrorAs(w, refused.Returned(), &busy)
-		require.Equal(w, patience, busy.Waited)
-		require.Equal(w, 7*time.Hour+30*time.Minute, refused.Ended())
-		require.Equal(w, "holder", busy.Holders[0].Owner)
-		require.Len(w, contenders(w), 1)
-
-		// and the holder was not told a word
-		require.NoError(w, held.Returned())
-		require.Equal(w, []string{"0s Acquired", "10h0m0s Released"}, holder.Told())
-	})
-}
-
 func TestLeaseOfHoursEndsWhenItIsOverAndSomebodyWaits(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder with a lease of six hours, and an equal that comes after two
@@ -169,22 +143,5 @@ func TestLeaseThatRunsOutDoesNothingUntilSomebodyAsks(t *testing.T) {
 		require.Error(w, held.Returned())
 		require.Equal(w, 5*time.Hour+rest, next.Began())
 		require.Equal(w, []string{"0s Acquired", "50m0s Extended"}, holder.Told()[:2])
-	})
-}
-
-func TestLeaseOfAHolderThatOverrunsItsGraceIsTakenByAnEqual(t *testing.T) {
-	run(t, func(w *world) {
-		// given a holder with a lease of six hours and a cleanup of one, which takes two
-		holder, equal := w.Program("holder", long), w.Program("equal", long)
-		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{LeaseTimeout: 6 * time.Hour, CleanupTimeout: time.Hour}}, untilCancelled, lasting(2*time.Hour))
-		next := equal.Do(lockguard.Requirement{}, untilCancelled)
-
-		// then a polite equal holds in the instant in which the grace is over
-		lost := virtual.LostBy(w.T, held.Returned())
-		require.Equal(w, lock.LossTaken, lost.Reason)
-		require.Equal(w, "equal", lost.By)
-		require.Equal(w, []string{"6h0m0s PreemptSent", "7h0m0s TakenOver", "7h0m0s Acquired"}, equal.Told())
-		require.Equal(w, 7*time.Hour, w.Since(virtual.About[lockguard.Lost](holder).At))
-		require.True(w, next.Holds())
 	})
 }

@@ -46,17 +46,6 @@ func TestHolderIsAskedInTheInstantInWhichItsMinimumRuntimeIsOver(t *testing.T) {
 	})
 }
 
-func TestHolderThatHasRunLongEnoughIsAskedAtOnce(t *testing.T) {
-	run(t, func(w *world) {
-		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: 2 * time.Hour}}, untilCancelled)
-		w.Until(2 * time.Hour)
-		urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
-		require.Error(w, held.Returned())
-		require.Equal(w, []string{"2h0m0s PreemptSent", "2h0m0s Acquired"}, urgent.Told())
-	})
-}
-
 // A new lease does not begin the minimum runtime anew: who holds has run as long.
 func TestExtensionDoesNotBeginTheMinimumRuntimeAnew(t *testing.T) {
 	run(t, func(w *world) {
@@ -157,6 +146,8 @@ func TestAcquireTimeoutRunsDuringTheMinimumRuntime(t *testing.T) {
 		require.ErrorAs(w, urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true, AcquireTimeout: &none}}, untilCancelled).Returned(), &busy)
 		refused := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true, AcquireTimeout: &hour}}, untilCancelled)
 		require.ErrorAs(w, refused.Returned(), &busy)
+		require.Equal(w, hour, busy.Waited)
+		require.Equal(w, "holder", busy.Holders[0].Owner)
 		require.Equal(w, time.Hour, refused.Ended())
 
 		// then the holder has not heard of either

@@ -77,31 +77,15 @@ func TestHolderThatIsCutOffStopsAMarginBeforeTheServerFreesTheLock(t *testing.T)
 	})
 }
 
-// A terminal that is paused reads nothing, and a writer of messages blocks on it.
-type terminal struct{ paused, resumed chan struct{} }
-
-func (l *terminal) Enabled(context.Context, slog.Level) bool { return true }
-func (l *terminal) WithAttrs([]slog.Attr) slog.Handler       { return l }
-func (l *terminal) WithGroup(string) slog.Handler            { return l }
-func (l *terminal) Handle(context.Context, slog.Record) error {
-	select {
-	case <-l.paused:
-		<-l.resumed
-	default:
-	}
-	return nil
-}
-
 func TestHolderThatIsCutOffStopsInTimeThoughItsMessagesAreNotRead(t *testing.T) {
 	run(t, func(w *world) {
 		const session = 16 * time.Second
-		log := &terminal{make(chan struct{}), make(chan struct{})}
+		log := stuckLog{free: make(chan struct{})}
 		holder := w.Program("holder", session, func(cfg *lock.Config) { cfg.Logger = slog.New(log) })
-		w.Cleanup(func() { close(log.resumed) }) // before the client is closed
+		w.Cleanup(func() { close(log.free) }) // before the client is closed
 		held := holder.Do(lockguard.Requirement{}, untilCancelled)
 		require.True(w, held.Holds())
 
-		close(log.paused)
 		deadline := w.Since(held.Hold().Deadline())
 		w.Partition("holder")
 
