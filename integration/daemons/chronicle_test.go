@@ -98,9 +98,8 @@ func (c *chronicle) count(what string) (n int) {
 
 // A logbook keeps what a daemon logs, as text, one record a line.
 type logbook struct {
-	t    *testing.T
-	mu   sync.Mutex
-	text strings.Builder
+	harness.Output
+	t *testing.T
 }
 
 func newLogbook(t *testing.T, name string) *logbook {
@@ -113,18 +112,6 @@ func newLogbook(t *testing.T, name string) *logbook {
 		}
 	})
 	return l
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // lines returns the lines that have all the given parts, behind those that are skipped.
