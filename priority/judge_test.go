@@ -128,25 +128,13 @@ func TestConflictingHoldersAreEvictedAllAtOnceOrNotAtAll(t *testing.T) {
 	})
 }
 
-func TestTryPreemptsNoHolder(t *testing.T) {
-	judge(t, []contention{
-		{"try, equal holder", politely.tries(), by(writer(5, hour)), refuse},
-		{"try, higher holder", politely.tries(), by(writer(9, hour)), refuse},
-		{"try, lower holder", politely.tries(), by(writer(1, hour)), refuse},
-		{"try, lower holder, forceful", forcefully.waits(0 * s).tries(), by(writer(1, hour)), refuse},
-		{"try, lease run out", politely.tries(), by(writer(5, out)), refuse},
-		{"try, lease run out, forceful", forcefully.tries(), by(writer(5, out)), refuse},
-		{"try, shared request against exclusive", politely.shared().tries(), by(writer(1, hour)), refuse},
-		{"try, a grace is over", forcefully.tries(), by(writer(1, out).asked(byLease, hour)), refuse},
-	})
-}
-
 func TestOddFactsDoNoHarm(t *testing.T) {
 	judge(t, []contention{
 		{"an ask from the future counts from now", forcefully, by(writer(1, hour).cleanup(10*s).asked(byRank, -5*s)), wait(10 * s)},
 		{"an ask from the future, patience counts from now", politely.waits(10 * s), by(writer(1, hour).cleanup(10*s).asked(byRank, -5*s)), wait(10 * s)},
 		{"cleanup timeout below zero", forcefully, by(writer(1, hour).cleanup(-5 * s)), preempt(0, outranked(0, 0))},
 		{"waiting timeout below zero", politely.waits(-5 * s), by(writer(1, hour)), giveUp},
+		{"waiting timeout below zero, forceful", forcefully.waits(-5 * s), by(writer(1, hour).cleanup(10 * s)), preempt(0, outranked(0, 0))},
 		{"waiting timeout far below zero", politely.waits(math.MinInt64), by(writer(1, hour).asked(byRank, 1*s)), giveUp},
 		{"an ask for an unknown reason gives no right", forcefully, by(writer(9, 7*s).asked("whim", hour)), wait(7 * s)},
 	})

@@ -9,26 +9,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/priority"
 )
 
-func TestOnlyAHigherLevelOutranks(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		l, o priority.Level
-		want bool
-	}{
-		{"higher", 2, 1, true},
-		{"equal", 1, 1, false},
-		{"lower", 1, 2, false},
-		{"highest over lowest, no overflow", priority.Emergency, priority.Default, true},
-		{"lowest over highest, no overflow", priority.Default, priority.Emergency, false},
-		{"two emergencies", priority.Emergency, priority.Emergency, false},
-		{"emergency over the highest of a job", priority.Emergency, priority.Emergency - 1, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, c.l.Outranks(c.o))
-		})
-	}
-}
-
 func TestJobMayAskForEveryLevelButEmergency(t *testing.T) {
 	for _, l := range []priority.Level{priority.Default, 1, 1000, priority.Emergency - 1} {
 		require.NoError(t, l.CheckJob(), "level %d", l)

@@ -78,10 +78,6 @@ func TestWhatBarsARequestFromPreempting(t *testing.T) {
 	}
 }
 
-func TestEmergencyDoesNotPreemptAnEmergency(t *testing.T) {
-	require.Equal(t, priority.BarLevel, priority.BarOf(priority.Request{Level: priority.Emergency}, priority.Holder{Level: priority.Emergency}))
-}
-
 func TestDeltaIsCountedWithoutOverflow(t *testing.T) {
 	top := priority.Request{Level: priority.Emergency - 1, PreemptDelta: math.MaxInt32 - 1}
 	require.Equal(t, priority.NoBar, priority.BarOf(top, priority.Holder{Level: 0}))
