@@ -9,32 +9,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/jobs"
 )
 
-func TestJitterDelaysATickOfTwoDaemonsByTheSame(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		// given two daemons with a job that is delayed, one of which dies on the way
-		j := w.job("a", "@every 1m", time.Second)
-		j.Jitter = 40 * time.Second
-		one, two := w.daemon("one", []jobs.Job{j}, skewed(50*time.Millisecond)), w.daemon("two", []jobs.Job{j})
-		w.Until(5*time.Minute + 30*time.Second)
-		one.kill()
-		w.Until(10*time.Minute + 50*time.Second)
-		two.drain()
-
-		// then each tick has run once, when it was due with its jitter, and that has changed nothing else
-		calls := w.worked("a")
-		require.Len(t, calls, 11, "that of midnight was due, but not yet to be run")
-		late := make(map[time.Duration]bool)
-		for i, c := range calls {
-			require.Equal(t, w.at(time.Duration(i)*time.Minute), c.tick)
-			delay := c.began - time.Duration(i)*time.Minute
-			require.Greater(t, delay, -time.Second)
-			require.Less(t, delay, 40*time.Second)
-			late[delay.Truncate(5*time.Second)] = true
-		}
-		require.Greater(t, len(late), 2)
-	})
-}
-
 // In New York clocks went forward on 2 April 2000, and back on 29 October.
 func TestADailyJobRunsOnceInTheNightInWhichTheClocksChange(t *testing.T) {
 	newYork, err := time.LoadLocation("America/New_York")

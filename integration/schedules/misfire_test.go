@@ -57,28 +57,6 @@ func TestTicksThatWereDueWhileNoDaemonRanEndAsThePolicySays(t *testing.T) {
 	}
 }
 
-func TestADailyTickThatWasMissedDuringARestartRunsSoonAfterIt(t *testing.T) {
-	storyAt(t, day-10*time.Minute, func(t *testing.T, w *world) { // 23:50
-		// given a daily job that has run once, and all daemons are stopped before it is due again
-		w.session = long
-		list := []jobs.Job{w.job("a", "0 0 * * *", time.Minute)}
-		one, two := w.daemon("one", list), w.daemon("two", list, skewed(-time.Second))
-		w.Until(day + 9*time.Minute)
-		drainAll(one, two)
-
-		// when they are back five minutes after that
-		w.Until(day + 15*time.Minute)
-		three, four := w.daemon("three", list), w.daemon("four", list, skewed(-time.Second))
-		w.Pass(2 * time.Second)
-
-		// then one of them runs it
-		require.Equal(t, 1, w.goesOn("a"))
-		w.Pass(2 * time.Minute)
-		drainAll(three, four)
-		require.Equal(t, []string{"ran", "ran"}, w.outcomes("a"))
-	})
-}
-
 // What a tick becomes when ZooKeeper is silent, by the policy: "undecided" in
 // the ledger, or a run that is late.
 func TestAnOutageOfZooKeeperLeavesNoTickWithoutARecord(t *testing.T) {
