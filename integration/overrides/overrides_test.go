@@ -75,6 +75,7 @@ func TestForcefulEmergencyEvictsAProtectedHolder(t *testing.T) {
 		// then that one has the lock when its patience is over
 		require.NoError(w, waits.Returned())
 		require.Equal(w, time.Minute+10*time.Second, waits.Began().Truncate(exact))
+		require.Equal(w, 10*time.Second, virtual.Only[lock.PreemptRequested](holder.Program).Grace)
 		lost := virtual.LostBy(w, held.Returned())
 		require.Equal(w, lock.LossOverridden, lost.Reason)
 		require.Equal(w, &mark, lost.Override)

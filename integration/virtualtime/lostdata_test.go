@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 // S13 and E1: an ensemble that is set up anew refuses clients that have seen
@@ -27,12 +28,15 @@ func TestProgramsLockAgainOnAnEnsembleThatHasLostItsData(t *testing.T) {
 		require.NoError(w, second.Client.Ready(w.Context()))
 
 		// when the ensemble has lost all of it
+		deadline := w.Since(held.Hold().Deadline())
 		w.LoseData()
 
-		// then the holder learns of its loss in time, no request is granted in
-		// the meantime, and after some minutes the waiter is
-		require.NotNil(w, virtual.LostBy(w.T, held.Returned()))
+		// then the hold ends at its deadline, because no server answers any more, no
+		// request is granted in the meantime, and after some minutes the waiter is
+		require.Equal(w, lock.LossSession, virtual.LostBy(w.T, held.Returned()).Reason)
+		require.Equal(w, deadline, held.Ended())
 		require.LessOrEqual(w, held.Ended(), 2*time.Minute+session*3/4)
+		require.Empty(w, contenders(w))
 		require.NoError(w, waits.Returned())
 		require.Less(w, waits.Ended(), 5*time.Minute+tick)
 		again := first.Do(lockguard.Requirement{}, lasting(time.Second))

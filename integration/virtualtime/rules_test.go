@@ -61,17 +61,6 @@ func TestExtensionDoesNotBeginTheMinimumRuntimeAnew(t *testing.T) {
 	})
 }
 
-func TestReleaseBeforeTheEndOfTheMinimumRuntimeReachesTheWaiterAtOnce(t *testing.T) {
-	run(t, func(w *world) {
-		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{MinRuntime: 2 * time.Hour}}, lasting(time.Hour+7*time.Second))
-		next := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5}}, untilCancelled)
-		require.NoError(w, held.Returned())
-		require.Equal(w, time.Hour+7*time.Second, next.Began())
-		require.Equal(w, []string{"0s Acquired", "1h0m7s Released"}, holder.Told())
-	})
-}
-
 func TestHolderWhoseMinimumRuntimeIsItsLeaseIsAskedAtTheEndOfTheLeaseAlone(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder that runs as long as its lease, which it extends

@@ -198,25 +198,6 @@ func TestRestartOfTheServerEndsNoHold(t *testing.T) {
 	})
 }
 
-func TestHoldEndsWithTheDataOfTheServer(t *testing.T) {
-	run(t, func(w *world) {
-		// given a holder
-		const session = 16 * time.Second
-		holder := w.Program("holder", session)
-		held := holder.Do(lockguard.Requirement{}, untilCancelled)
-		w.Until(time.Second)
-
-		// when the server loses all its data
-		deadline := w.Since(held.Hold().Deadline())
-		w.LoseData()
-
-		// then the hold ends at its deadline, because no server answers any more
-		require.Equal(w, lock.LossSession, virtual.LostBy(w.T, held.Returned()).Reason)
-		require.Equal(w, deadline, held.Ended())
-		require.Empty(w, contenders(w))
-	})
-}
-
 func TestWaiterWhoseSessionDiesQueuesAgainAtOnce(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder for three hours, and two that wait for four at most

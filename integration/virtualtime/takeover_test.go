@@ -93,33 +93,6 @@ func TestOverrunIsReportedAtTheEndOfTheGraceAndTheTakeoverNeverComesEarly(t *tes
 	})
 }
 
-func TestImpatientForcefulPreemptorShortensTheGrace(t *testing.T) {
-	run(t, func(w *world) {
-		// given a holder with five hours of cleanup, and what its hook learns
-		holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-		var told error
-		var at time.Duration
-		held := holder.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: 5 * time.Hour}}, untilCancelled, func(ctx context.Context) error {
-			<-ctx.Done()
-			told, at = context.Cause(ctx), w.Now()
-			<-time.After(time.Minute)
-			return nil
-		})
-
-		// when a forceful preemptor waits for three at most
-		w.Until(time.Hour)
-		patience := 3 * time.Hour
-		taker := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true, WaitingTimeout: &patience}}, untilCancelled)
-
-		// then the grace is three hours
-		require.Equal(w, lock.LossTaken, virtual.LostBy(w.T, held.Returned()).Reason)
-		require.Equal(w, 4*time.Hour, at)
-		require.Error(w, told)
-		require.Equal(w, 4*time.Hour, taker.Began())
-		require.Equal(w, patience, virtual.Only[lock.PreemptRequested](holder).Grace)
-	})
-}
-
 // A holder that is cut off cannot be notified. Until it hears of the takeover,
 // at most until its deadline, only the token protects.
 func TestHolderThatIsCutOffIsTakenOverAndToldWhenTheNetworkIsBack(t *testing.T) {
