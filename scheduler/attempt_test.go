@@ -50,20 +50,18 @@ func TestARunThatFailsIsTriedAgainWithPauses(t *testing.T) {
 		"what panics is tried again too": {jobs.Retry{Max: 1}, "", []error{&lockguard.PanicError{Value: "ouch"}}, "ran", 2, 2},
 	}
 	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, c *cluster) {
-				var began []time.Time
-				j := locked(job("a", "0 1 * * *", 0))
-				j.Retry, j.OnPreempt.Then = tc.retry, tc.then
-				j.Work = script(&began, tc.ends...)
-				d := start(t, c.daemon("one"), []jobs.Job{j})
-				time.Sleep(time.Hour + 10*time.Minute)
-				d.drain()
-				requireOnce(t, c, "a", epoch.Add(time.Hour), epoch.Add(time.Hour), time.Hour, tc.want)
-				require.Len(t, began, tc.tries)
-				require.Equal(t, tc.attempts, c.of("a").ends[0].Attempts)
-				require.EqualValues(t, max(0, tc.attempts-1), d.stats("a").Retries)
-			})
+		bubble(t, name, func(t *testing.T, c *cluster) {
+			var began []time.Time
+			j := locked(job("a", "0 1 * * *", 0))
+			j.Retry, j.OnPreempt.Then = tc.retry, tc.then
+			j.Work = script(&began, tc.ends...)
+			d := start(t, c.daemon("one"), []jobs.Job{j})
+			time.Sleep(time.Hour + 10*time.Minute)
+			d.drain()
+			requireOnce(t, c, "a", epoch.Add(time.Hour), epoch.Add(time.Hour), time.Hour, tc.want)
+			require.Len(t, began, tc.tries)
+			require.Equal(t, tc.attempts, c.of("a").ends[0].Attempts)
+			require.EqualValues(t, max(0, tc.attempts-1), d.stats("a").Retries)
 		})
 	}
 }
@@ -155,32 +153,30 @@ func TestALockIsHeldAtLeastSoLong(t *testing.T) {
 		"the work has failed": {-1, false, 20 * time.Second},
 	}
 	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, c *cluster) {
-				j := locked(job("a", "@every 1m", tc.takes))
-				j.HoldAtLeast = 20 * time.Second
-				want := "ran"
-				if tc.takes < 0 {
-					want = "failed"
-					j.Work = jobs.Func(func(context.Context, jobs.Run) error { return errors.New("boom") })
-				}
-				d := start(t, c.daemon("one"), []jobs.Job{j})
-				time.Sleep(time.Minute + 5*time.Second)
-				if tc.drain {
-					d.drain()
-				}
-				time.Sleep(tc.want - 5*time.Second - time.Millisecond)
-				if !tc.drain {
-					require.Equal(t, 1, d.stats("a").Running)
-				}
-				time.Sleep(2 * time.Millisecond)
-				synctest.Wait()
-				require.Zero(t, d.stats("a").Running)
-				requireOnce(t, c, "a", minute(1), minute(1), time.Minute, want)
-				if tc.takes > 0 {
-					require.Equal(t, tc.takes, c.of("a").ends[0].Took)
-				}
-			})
+		bubble(t, name, func(t *testing.T, c *cluster) {
+			j := locked(job("a", "@every 1m", tc.takes))
+			j.HoldAtLeast = 20 * time.Second
+			want := "ran"
+			if tc.takes < 0 {
+				want = "failed"
+				j.Work = jobs.Func(func(context.Context, jobs.Run) error { return errors.New("boom") })
+			}
+			d := start(t, c.daemon("one"), []jobs.Job{j})
+			time.Sleep(time.Minute + 5*time.Second)
+			if tc.drain {
+				d.drain()
+			}
+			time.Sleep(tc.want - 5*time.Second - time.Millisecond)
+			if !tc.drain {
+				require.Equal(t, 1, d.stats("a").Running)
+			}
+			time.Sleep(2 * time.Millisecond)
+			synctest.Wait()
+			require.Zero(t, d.stats("a").Running)
+			requireOnce(t, c, "a", minute(1), minute(1), time.Minute, want)
+			if tc.takes > 0 {
+				require.Equal(t, tc.takes, c.of("a").ends[0].Took)
+			}
 		})
 	}
 }

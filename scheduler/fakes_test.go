@@ -30,6 +30,12 @@ func inBubble(t *testing.T, f func(t *testing.T, c *cluster)) {
 	synctest.Test(t, func(t *testing.T) { f(t, newCluster()) })
 }
 
+// bubble is inBubble as a subtest.
+func bubble(t *testing.T, name string, f func(t *testing.T, c *cluster)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, f) })
+}
+
 func (c *cluster) daemon(name string) *ledger {
 	l := &ledger{cluster: c, name: name, out: make(chan struct{})}
 	close(l.out)

@@ -16,24 +16,22 @@ import (
 
 func TestARunThatHadToGoIsInterruptedWhateverItsWorkReturns(t *testing.T) {
 	for name, err := range map[string]error{"what its context says": context.Canceled, "something else": errors.New("signal: killed")} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, c *cluster) {
-				// given runs that go when they have to
-				j := overlapping(job("a", "@every 1m", 0), jobs.OverlapCancelOther, 0)
-				j.Work = jobs.Func(func(ctx context.Context, _ jobs.Run) error {
-					<-ctx.Done()
-					return err
-				})
-
-				// when each is replaced by the next one, and the last one is drained
-				d := start(t, c.daemon("one"), []jobs.Job{j})
-				time.Sleep(5*time.Minute + time.Second)
-				d.drain()
-
-				// then
-				requireOnce(t, c, "a", minute(1), minute(5), time.Minute, "interrupted")
-				require.Zero(t, d.stats("a").Failed)
+		bubble(t, name, func(t *testing.T, c *cluster) {
+			// given runs that go when they have to
+			j := overlapping(job("a", "@every 1m", 0), jobs.OverlapCancelOther, 0)
+			j.Work = jobs.Func(func(ctx context.Context, _ jobs.Run) error {
+				<-ctx.Done()
+				return err
 			})
+
+			// when each is replaced by the next one, and the last one is drained
+			d := start(t, c.daemon("one"), []jobs.Job{j})
+			time.Sleep(5*time.Minute + time.Second)
+			d.drain()
+
+			// then
+			requireOnce(t, c, "a", minute(1), minute(5), time.Minute, "interrupted")
+			require.Zero(t, d.stats("a").Failed)
 		})
 	}
 }

@@ -25,20 +25,18 @@ func TestATickThatCannotBeDecidedIsGivenUpWhenItIsTooOld(t *testing.T) {
 		"a wide window":   {jobs.Misfire{Window: 40 * time.Minute}, 30 * time.Minute, "ran"},
 		"the next is due": {jobs.Misfire{Window: 3 * time.Hour}, 70 * time.Minute, "undecided"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, c *cluster) {
-				l := c.daemon("one")
-				j := job("a", "0 * * * *", time.Second)
-				j.Misfire = tc.misfire
-				d := start(t, l, []jobs.Job{j})
-				time.Sleep(2*time.Hour - time.Second)
-				l.down()
-				time.Sleep(tc.outage)
-				l.up()
-				time.Sleep(time.Minute)
-				d.drain()
-				requireOnce(t, c, "a", epoch.Add(2*time.Hour), epoch.Add(2*time.Hour), time.Hour, tc.want)
-			})
+		bubble(t, name, func(t *testing.T, c *cluster) {
+			l := c.daemon("one")
+			j := job("a", "0 * * * *", time.Second)
+			j.Misfire = tc.misfire
+			d := start(t, l, []jobs.Job{j})
+			time.Sleep(2*time.Hour - time.Second)
+			l.down()
+			time.Sleep(tc.outage)
+			l.up()
+			time.Sleep(time.Minute)
+			d.drain()
+			requireOnce(t, c, "a", epoch.Add(2*time.Hour), epoch.Add(2*time.Hour), time.Hour, tc.want)
 		})
 	}
 }
@@ -78,27 +76,25 @@ func (c *cluster) decidedTicks(t *testing.T, job string) (n int) {
 
 func TestEveryTickOfALongOutageIsRecorded(t *testing.T) {
 	for name, policy := range map[string]jobs.MisfirePolicy{"once": jobs.MisfireOnce, "all": jobs.MisfireAll, "skip": jobs.MisfireSkip} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, c *cluster) {
-				// given a job that is due every second, and a ZooKeeper that is silent for an hour
-				l := c.daemon("one")
-				j := job("a", "@every 1s", 10*time.Millisecond)
-				j.Misfire.Policy = policy
-				d := start(t, l, []jobs.Job{j})
-				time.Sleep(10*time.Second + 500*time.Millisecond)
-				l.down()
-				time.Sleep(time.Hour)
-				l.up()
+		bubble(t, name, func(t *testing.T, c *cluster) {
+			// given a job that is due every second, and a ZooKeeper that is silent for an hour
+			l := c.daemon("one")
+			j := job("a", "@every 1s", 10*time.Millisecond)
+			j.Misfire.Policy = policy
+			d := start(t, l, []jobs.Job{j})
+			time.Sleep(10*time.Second + 500*time.Millisecond)
+			l.down()
+			time.Sleep(time.Hour)
+			l.up()
 
-				// when it is back
-				time.Sleep(10 * time.Minute)
-				d.drain()
+			// when it is back
+			time.Sleep(10 * time.Minute)
+			d.drain()
 
-				// then each of the ticks has ended once
-				require.Equal(t, 4210, c.decidedTicks(t, "a"))
-				require.EqualValues(t, 4210, d.stats("a").Total())
-				requireOnce(t, c, "a", sec(4000), sec(4210), time.Second, "ran")
-			})
+			// then each of the ticks has ended once
+			require.Equal(t, 4210, c.decidedTicks(t, "a"))
+			require.EqualValues(t, 4210, d.stats("a").Total())
+			requireOnce(t, c, "a", sec(4000), sec(4210), time.Second, "ran")
 		})
 	}
 }

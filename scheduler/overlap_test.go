@@ -46,34 +46,32 @@ func TestATickInABlackoutIsSkipped(t *testing.T) {
 
 func TestNoTickIsMissedThatItsJitterHasHeldBack(t *testing.T) {
 	for _, policy := range []jobs.MisfirePolicy{jobs.MisfireSkip, jobs.MisfireOnce, jobs.MisfireAll} {
-		t.Run(string(policy), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, c *cluster) {
-				// given a job whose jitter is longer than its ticks are apart
-				j := job("a", "@every 1m", 0)
-				j.Jitter, j.Misfire.Policy = 10*time.Minute, policy
-				j.Work = jobs.Func(func(_ context.Context, run jobs.Run) error {
-					if now := time.Now(); now.After(minute(20)) && now.Before(minute(60)) { // from the start on, and before it changes
-						require.True(t, now.Equal(run.Due), "%s, due at %s, with its jitter", now, run.Due)
-						require.False(t, run.Due.Before(run.Scheduled))
-					}
-					return nil
-				})
-				d := start(t, c.daemon("one"), []jobs.Job{j})
-				time.Sleep(time.Hour + time.Second)
-
-				// when it has none any more, nor had it for long
-				j.Jitter = time.Minute
-				_, err := d.Reconcile([]jobs.Job{j})
-				require.NoError(t, err)
-				j.Jitter = 0
-				_, err = d.Reconcile([]jobs.Job{j})
-				require.NoError(t, err)
-				time.Sleep(20 * time.Minute)
-				d.drain()
-
-				// then
-				requireOnce(t, c, "a", minute(1), minute(80), time.Minute, "ran")
+		bubble(t, string(policy), func(t *testing.T, c *cluster) {
+			// given a job whose jitter is longer than its ticks are apart
+			j := job("a", "@every 1m", 0)
+			j.Jitter, j.Misfire.Policy = 10*time.Minute, policy
+			j.Work = jobs.Func(func(_ context.Context, run jobs.Run) error {
+				if now := time.Now(); now.After(minute(20)) && now.Before(minute(60)) { // from the start on, and before it changes
+					require.True(t, now.Equal(run.Due), "%s, due at %s, with its jitter", now, run.Due)
+					require.False(t, run.Due.Before(run.Scheduled))
+				}
+				return nil
 			})
+			d := start(t, c.daemon("one"), []jobs.Job{j})
+			time.Sleep(time.Hour + time.Second)
+
+			// when it has none any more, nor had it for long
+			j.Jitter = time.Minute
+			_, err := d.Reconcile([]jobs.Job{j})
+			require.NoError(t, err)
+			j.Jitter = 0
+			_, err = d.Reconcile([]jobs.Job{j})
+			require.NoError(t, err)
+			time.Sleep(20 * time.Minute)
+			d.drain()
+
+			// then
+			requireOnce(t, c, "a", minute(1), minute(80), time.Minute, "ran")
 		})
 	}
 }

@@ -61,31 +61,29 @@ func pauseOf(match override.Match, until time.Time) override.Override {
 
 func TestTicksThatAnOverridePausesAreSkippedUpToItsEnd(t *testing.T) {
 	for name, late := range map[string]time.Duration{"on time": 0, "its end is seen late": 3 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, c *cluster) {
-				// given
-				o := &overrides{late: late}
-				free := job("b", "@every 10s", time.Second)
-				paused := locked(job("a", "@every 10s", time.Second))
-				paused.Labels = map[string]string{"team": "orders"}
-				d := start(t, c.daemon("one"), []jobs.Job{paused, free}, with(o))
+		bubble(t, name, func(t *testing.T, c *cluster) {
+			// given
+			o := &overrides{late: late}
+			free := job("b", "@every 10s", time.Second)
+			paused := locked(job("a", "@every 10s", time.Second))
+			paused.Labels = map[string]string{"team": "orders"}
+			d := start(t, c.daemon("one"), []jobs.Job{paused, free}, with(o))
 
-				// when
-				time.Sleep(15 * time.Second)
-				o.set(pauseOf(override.Match{Labels: map[string]string{"team": "orders"}}, sec(50)))
-				time.Sleep(20 * time.Second)
-				byHand := d.RunNow(t.Context(), "a")
-				time.Sleep(30 * time.Second)
-				d.drain()
+			// when
+			time.Sleep(15 * time.Second)
+			o.set(pauseOf(override.Match{Labels: map[string]string{"team": "orders"}}, sec(50)))
+			time.Sleep(20 * time.Second)
+			byHand := d.RunNow(t.Context(), "a")
+			time.Sleep(30 * time.Second)
+			d.drain()
 
-				// then
-				require.NoError(t, byHand)
-				require.Equal(t, []string{"ran", "paused", "paused", "paused", "ran", "ran"}, outcomesOf(t, c, "a", sec(10), sec(60), 10*time.Second))
-				requireOnce(t, c, "b", sec(10), sec(60), 10*time.Second, "ran")
-				require.Equal(t, 3, d.log.lines("tick skipped", "level=INFO", "reason=paused", "paused by the override INC-1 of ana until 2000-01-01T00:00:50Z: disk is full"))
-				require.EqualValues(t, 3, d.stats("a").Skipped[SkipPaused])
-				require.Equal(t, "paused", d.guard.skipped[0].Reason)
-			})
+			// then
+			require.NoError(t, byHand)
+			require.Equal(t, []string{"ran", "paused", "paused", "paused", "ran", "ran"}, outcomesOf(t, c, "a", sec(10), sec(60), 10*time.Second))
+			requireOnce(t, c, "b", sec(10), sec(60), 10*time.Second, "ran")
+			require.Equal(t, 3, d.log.lines("tick skipped", "level=INFO", "reason=paused", "paused by the override INC-1 of ana until 2000-01-01T00:00:50Z: disk is full"))
+			require.EqualValues(t, 3, d.stats("a").Skipped[SkipPaused])
+			require.Equal(t, "paused", d.guard.skipped[0].Reason)
 		})
 	}
 }
@@ -99,34 +97,32 @@ func TestTicksThatWaitStayWhileAnOverridePausesTheirJob(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, c *cluster) {
-				// given a tick that waits for the end of a run
-				o := &overrides{}
-				j := job("a", "@every 10s", 15*time.Second)
-				j.Overlap = jobs.Overlap{Policy: jobs.OverlapBufferOne}
-				d := start(t, c.daemon("one"), []jobs.Job{j}, with(o))
-				time.Sleep(21 * time.Second) // since 10s a run, since 20s a tick
+		bubble(t, name, func(t *testing.T, c *cluster) {
+			// given a tick that waits for the end of a run
+			o := &overrides{}
+			j := job("a", "@every 10s", 15*time.Second)
+			j.Overlap = jobs.Overlap{Policy: jobs.OverlapBufferOne}
+			d := start(t, c.daemon("one"), []jobs.Job{j}, with(o))
+			time.Sleep(21 * time.Second) // since 10s a run, since 20s a tick
 
-				// when
-				o.set(pauseOf(override.Match{Job: "a"}, sec(51)))
-				time.Sleep(9*time.Second + 500*time.Millisecond) // the run has ended at 25s
+			// when
+			o.set(pauseOf(override.Match{Job: "a"}, sec(51)))
+			time.Sleep(9*time.Second + 500*time.Millisecond) // the run has ended at 25s
 
-				// then
-				require.Empty(t, c.outcomes("a")[sec(20)])
-				require.Equal(t, "ran", c.outcomes("a")[sec(10)][0])
+			// then
+			require.Empty(t, c.outcomes("a")[sec(20)])
+			require.Equal(t, "ran", c.outcomes("a")[sec(10)][0])
 
-				// when
-				end(o)
-				c.mu.Lock()
-				running := len(c.of("a").running)
-				c.mu.Unlock()
-				require.Equal(t, 1, running, "at once, not at the next poll")
-				time.Sleep(15 * time.Second)
-				d.drain()
-				require.Equal(t, []string{"ran"}, c.outcomes("a")[sec(20)])
-				require.Equal(t, []string{"paused"}, c.outcomes("a")[sec(40)])
-			})
+			// when
+			end(o)
+			c.mu.Lock()
+			running := len(c.of("a").running)
+			c.mu.Unlock()
+			require.Equal(t, 1, running, "at once, not at the next poll")
+			time.Sleep(15 * time.Second)
+			d.drain()
+			require.Equal(t, []string{"ran"}, c.outcomes("a")[sec(20)])
+			require.Equal(t, []string{"paused"}, c.outcomes("a")[sec(40)])
 		})
 	}
 }

@@ -31,24 +31,22 @@ func TestANewJobBeginsWithTheFirstTickThatIsDueInAnyDaemon(t *testing.T) {
 		"both see nothing, slow is first": {2 * time.Millisecond, 3 * time.Millisecond},
 	}
 	for name, far := range cases {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, c *cluster) {
-				list := []jobs.Job{job("a", "@every 1s", 5*time.Millisecond)}
-				daemons := []*daemon{
-					start(t, c.daemon("slow").takes(far[0]), list, withSkew(-2*time.Second)),
-					start(t, c.daemon("fast").takes(far[1]), list, withSkew(2*time.Second)),
-				}
-				time.Sleep(10*time.Second + 500*time.Millisecond)
-				for _, d := range daemons {
-					d.drain()
-				}
-				first := -1 // when the slow one is first, the fast one must not leave out what is still to come there
-				if far[0] > far[1] {
-					first = 3
-				}
-				requireOnce(t, c, "a", sec(first), sec(12), time.Second, "ran")
-				require.Len(t, c.outcomes("a"), 13-first)
-			})
+		bubble(t, name, func(t *testing.T, c *cluster) {
+			list := []jobs.Job{job("a", "@every 1s", 5*time.Millisecond)}
+			daemons := []*daemon{
+				start(t, c.daemon("slow").takes(far[0]), list, withSkew(-2*time.Second)),
+				start(t, c.daemon("fast").takes(far[1]), list, withSkew(2*time.Second)),
+			}
+			time.Sleep(10*time.Second + 500*time.Millisecond)
+			for _, d := range daemons {
+				d.drain()
+			}
+			first := -1 // when the slow one is first, the fast one must not leave out what is still to come there
+			if far[0] > far[1] {
+				first = 3
+			}
+			requireOnce(t, c, "a", sec(first), sec(12), time.Second, "ran")
+			require.Len(t, c.outcomes("a"), 13-first)
 		})
 	}
 }
@@ -197,18 +195,16 @@ func TestHowARunEndedIsRecorded(t *testing.T) {
 		{"refused", &lockguard.RequestError{Field: "x", Reason: "y"}, never, "failed"},
 	}
 	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, c *cluster) {
-				j := locked(job("a", "@every 10s", 0))
-				j.Work = jobs.Func(tc.work)
-				d := start(t, c.daemon("one"), []jobs.Job{j})
-				d.guard.set(0, tc.guard)
-				time.Sleep(21 * time.Second)
-				d.drain()
-				requireOnce(t, c, "a", sec(10), sec(20), 10*time.Second, tc.want)
-				require.EqualValues(t, 2, d.stats("a").Total(), "%+v", d.stats("a"))
-				require.Equal(t, tc.name == "frozen", c.of("a").ends[0].Detail == "frozen by override INC-7 of ana")
-			})
+		bubble(t, tc.name, func(t *testing.T, c *cluster) {
+			j := locked(job("a", "@every 10s", 0))
+			j.Work = jobs.Func(tc.work)
+			d := start(t, c.daemon("one"), []jobs.Job{j})
+			d.guard.set(0, tc.guard)
+			time.Sleep(21 * time.Second)
+			d.drain()
+			requireOnce(t, c, "a", sec(10), sec(20), 10*time.Second, tc.want)
+			require.EqualValues(t, 2, d.stats("a").Total(), "%+v", d.stats("a"))
+			require.Equal(t, tc.name == "frozen", c.of("a").ends[0].Detail == "frozen by override INC-7 of ana")
 		})
 	}
 }
