@@ -18,44 +18,42 @@ import (
 // all policies; every other time the jobs are spread.
 func TestWhateverGoesWrongTheBooksBalance(t *testing.T) {
 	for seed := range uint64(2) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				// given three daemons with a job for each policy, under a lock or without one
-				c := &chaos{w: w, random: rand.New(rand.NewPCG(seed, 7)), list: manyJobs(w)}
-				if seed%2 == 1 {
-					c.options = append(c.options, spread)
-				}
-				for range 3 {
-					c.start()
-				}
+		variant(t, fmt.Sprint("seed ", seed), func(t *testing.T, w *world) {
+			// given three daemons with a job for each policy, under a lock or without one
+			c := &chaos{w: w, random: rand.New(rand.NewPCG(seed, 7)), list: manyJobs(w)}
+			if seed%2 == 1 {
+				c.options = append(c.options, spread)
+			}
+			for range 3 {
+				c.start()
+			}
 
-				// when nothing goes as it should
-				for range 35 {
-					w.Pass(c.some(10 * time.Second))
-					c.happens()
-				}
-				w.Pass(30 * time.Second)
-				w.Heal()
-				for _, j := range c.list {
-					_, err := w.ledger.Resume(t.Context(), j.Name)
-					require.NoError(t, err)
-				}
-				for _, d := range c.daemons {
-					_, err := d.Reconcile(c.list)
-					require.NoError(t, err)
-				}
+			// when nothing goes as it should
+			for range 35 {
+				w.Pass(c.some(10 * time.Second))
+				c.happens()
+			}
+			w.Pass(30 * time.Second)
+			w.Heal()
+			for _, j := range c.list {
+				_, err := w.ledger.Resume(t.Context(), j.Name)
+				require.NoError(t, err)
+			}
+			for _, d := range c.daemons {
+				_, err := d.Reconcile(c.list)
+				require.NoError(t, err)
+			}
 
-				// then all go on afterwards, and the books balance
-				before := make(map[string]time.Time)
-				for _, j := range c.list {
-					before[j.Name] = w.state(j.Name).Last
-				}
-				w.Pass(90 * time.Second)
-				drainAll(c.daemons...)
-				for _, j := range c.list {
-					require.True(t, w.state(j.Name).Last.After(before[j.Name]), "%s stands still", j.Name)
-				}
-			})
+			// then all go on afterwards, and the books balance
+			before := make(map[string]time.Time)
+			for _, j := range c.list {
+				before[j.Name] = w.state(j.Name).Last
+			}
+			w.Pass(90 * time.Second)
+			drainAll(c.daemons...)
+			for _, j := range c.list {
+				require.True(t, w.state(j.Name).Last.After(before[j.Name]), "%s stands still", j.Name)
+			}
 		})
 	}
 }

@@ -72,44 +72,42 @@ func TestTheDrainLetsRunsFinishThenCancelsCleansUpAndReleases(t *testing.T) {
 		"somebody is in haste": {time.Hour, []time.Duration{3 * time.Second}, map[string]time.Duration{"work": 3, "hook": 10, "release": 10, "run": 10}, "interrupted"},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				// given a run under a lock, and another daemon
-				j := w.cleaned(w.job("a", "@every 1m", c.takes), 7*time.Second)
-				one := w.daemon("one", []jobs.Job{j}, skewed(100*time.Millisecond), draining(drain))
-				two := w.daemon("two", []jobs.Job{j}, draining(drain))
-				w.Until(time.Minute + 5*time.Second)
-				owner, other := w.owner("a", one, two)
+		variant(t, name, func(t *testing.T, w *world) {
+			// given a run under a lock, and another daemon
+			j := w.cleaned(w.job("a", "@every 1m", c.takes), 7*time.Second)
+			one := w.daemon("one", []jobs.Job{j}, skewed(100*time.Millisecond), draining(drain))
+			two := w.daemon("two", []jobs.Job{j}, draining(drain))
+			w.Until(time.Minute + 5*time.Second)
+			owner, other := w.owner("a", one, two)
 
-				// and somebody who waits for the lock
-				next, granted := w.rival("next"), make(chan time.Duration, 1)
-				go func() {
-					at, _ := next.takes("db", 0, time.Millisecond)
-					granted <- at
-				}()
-				w.Pass(time.Millisecond)
+			// and somebody who waits for the lock
+			next, granted := w.rival("next"), make(chan time.Duration, 1)
+			go func() {
+				at, _ := next.takes("db", 0, time.Millisecond)
+				granted <- at
+			}()
+			w.Pass(time.Millisecond)
 
-				// when its daemon is stopped
-				for _, after := range c.hurries {
-					go func() { <-time.After(after); owner.Hurry() }()
-				}
-				got := phases(w, owner)
+			// when its daemon is stopped
+			for _, after := range c.hurries {
+				go func() { <-time.After(after); owner.Hurry() }()
+			}
+			got := phases(w, owner)
 
-				// then each phase takes its time and no more
-				for what, at := range c.want {
-					require.InDelta(t, float64(at), float64(got[what])/float64(time.Second), 0.2, "%s: %v", what, got)
-				}
-				require.Equal(t, c.outcome, string(w.end("a", time.Minute).Outcome))
-				if c.outcome == "interrupted" {
-					require.ErrorIs(t, w.worked("a")[0].cause, lockguard.ErrShutdown)
-				}
-				require.InDelta(t, w.released(owner).Seconds(), (<-granted).Seconds(), 0.1, "the next waiter has the lock at once")
+			// then each phase takes its time and no more
+			for what, at := range c.want {
+				require.InDelta(t, float64(at), float64(got[what])/float64(time.Second), 0.2, "%s: %v", what, got)
+			}
+			require.Equal(t, c.outcome, string(w.end("a", time.Minute).Outcome))
+			if c.outcome == "interrupted" {
+				require.ErrorIs(t, w.worked("a")[0].cause, lockguard.ErrShutdown)
+			}
+			require.InDelta(t, w.released(owner).Seconds(), (<-granted).Seconds(), 0.1, "the next waiter has the lock at once")
 
-				// and the next tick runs elsewhere
-				w.Until(2*time.Minute + time.Second)
-				require.Equal(t, 1, other.stats("a").Running)
-				drainAll(other)
-			})
+			// and the next tick runs elsewhere
+			w.Until(2*time.Minute + time.Second)
+			require.Equal(t, 1, other.stats("a").Running)
+			drainAll(other)
 		})
 	}
 }
@@ -149,33 +147,31 @@ func TestARunThatIsAbandonedKeepsItsLockAsLongAsItsSession(t *testing.T) {
 // A preempted run waits for its lock again: that is no work to be finished.
 func TestTheDrainEndsAtOnceWhatWaitsForItsLockAgain(t *testing.T) {
 	for _, by := range []string{"preemption", "failure"} {
-		t.Run(by, func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				// given a run that has worked, and now waits for its lock again
-				j := locked(w.job("a", "@every 10m", time.Minute), "db")
-				want := ticks.Preempted
-				j.OnPreempt.Then = jobs.PreemptedRequeue
-				if by == "failure" {
-					want = ticks.Failed
-					j.Retry = jobs.Retry{Max: 3, Initial: 2 * time.Second}
-					j.Work = w.failing(5)
-				}
-				d := w.daemon("one", []jobs.Job{j})
-				other := w.rival("rival")
-				w.Until(10*time.Minute + 1200*time.Millisecond)
-				other.takes("db", 5, 5*time.Minute)
-				w.Pass(10 * time.Second)
-				require.Zero(t, w.goesOn("a"))
+		variant(t, by, func(t *testing.T, w *world) {
+			// given a run that has worked, and now waits for its lock again
+			j := locked(w.job("a", "@every 10m", time.Minute), "db")
+			want := ticks.Preempted
+			j.OnPreempt.Then = jobs.PreemptedRequeue
+			if by == "failure" {
+				want = ticks.Failed
+				j.Retry = jobs.Retry{Max: 3, Initial: 2 * time.Second}
+				j.Work = w.failing(5)
+			}
+			d := w.daemon("one", []jobs.Job{j})
+			other := w.rival("rival")
+			w.Until(10*time.Minute + 1200*time.Millisecond)
+			other.takes("db", 5, 5*time.Minute)
+			w.Pass(10 * time.Second)
+			require.Zero(t, w.goesOn("a"))
 
-				// when the daemon is stopped
-				began := w.Now()
-				d.drain()
+			// when the daemon is stopped
+			began := w.Now()
+			d.drain()
 
-				// then that is over at once
-				require.Less(t, w.Now()-began, time.Second)
-				require.Equal(t, want, w.end("a", 10*time.Minute).Outcome)
-				require.Len(t, w.worked("a"), 1)
-			})
+			// then that is over at once
+			require.Less(t, w.Now()-began, time.Second)
+			require.Equal(t, want, w.end("a", 10*time.Minute).Outcome)
+			require.Len(t, w.worked("a"), 1)
 		})
 	}
 }

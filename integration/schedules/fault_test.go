@@ -43,41 +43,37 @@ func TestATickWhoseClaimIsNotAnsweredRunsOnce(t *testing.T) {
 		}, []string{"ran", "ran"}},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				// given a daemon that is ahead, and another one
-				list := []jobs.Job{locked(w.job("a", "@every 1m", 10*time.Second), "db")}
-				ahead := w.daemon("ahead", list, skewed(500*time.Millisecond))
-				two := w.daemon("two", list)
-				lost := w.On(claims().From("ahead").Nth(1)).HoldReply()
+		variant(t, name, func(t *testing.T, w *world) {
+			// given a daemon that is ahead, and another one
+			list := []jobs.Job{locked(w.job("a", "@every 1m", 10*time.Second), "db")}
+			ahead := w.daemon("ahead", list, skewed(500*time.Millisecond))
+			two := w.daemon("two", list)
+			lost := w.On(claims().From("ahead").Nth(1)).HoldReply()
 
-				// when the answer to its claim does not come
-				<-lost.Reached()
-				require.Len(t, w.state("a").Runs, 1)
-				require.Empty(t, w.worked("a"))
-				c.fault(w, ahead)
-				lost.Release()
-				w.Until(3*time.Minute - 10*time.Second)
+			// when the answer to its claim does not come
+			<-lost.Reached()
+			require.Len(t, w.state("a").Runs, 1)
+			require.Empty(t, w.worked("a"))
+			c.fault(w, ahead)
+			lost.Release()
+			w.Until(3*time.Minute - 10*time.Second)
 
-				// then the tick has one outcome
-				require.Equal(t, c.outcome, w.outcomes("a"))
-				drainAll(two)
-			})
+			// then the tick has one outcome
+			require.Equal(t, c.outcome, w.outcomes("a"))
+			drainAll(two)
 		})
 	}
 }
 
 func TestARunWhoseEndIsNotAnsweredEndsOnce(t *testing.T) {
 	for name, fault := range map[string]func(*zktest.Fault) *zktest.Rule{"request": (*zktest.Fault).DropRequest, "reply": (*zktest.Fault).DropReply} {
-		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				list := []jobs.Job{overlapping(w.job("a", "@every 10s", 12*time.Second), jobs.OverlapBufferOne, 0)}
-				one, two := w.daemon("one", list), w.daemon("two", list, skewed(-time.Second))
-				fault(w.On(ends().Nth(1).Times(3)))
-				w.Until(time.Minute + 5*time.Second)
-				drainAll(one, two)
-				requireTicks(t, w.outcomes("a"), "ran", "ran", "ran")
-			})
+		variant(t, name, func(t *testing.T, w *world) {
+			list := []jobs.Job{overlapping(w.job("a", "@every 10s", 12*time.Second), jobs.OverlapBufferOne, 0)}
+			one, two := w.daemon("one", list), w.daemon("two", list, skewed(-time.Second))
+			fault(w.On(ends().Nth(1).Times(3)))
+			w.Until(time.Minute + 5*time.Second)
+			drainAll(one, two)
+			requireTicks(t, w.outcomes("a"), "ran", "ran", "ran")
 		})
 	}
 }
@@ -87,37 +83,35 @@ func TestARunWhoseEndIsNotAnsweredEndsOnce(t *testing.T) {
 func TestASessionThatEndsInTheMiddleOfARun(t *testing.T) {
 	for _, underLock := range []bool{false, true} {
 		for _, stalled := range []bool{false, true} {
-			t.Run(fmt.Sprintf("lock %t, stalled %t", underLock, stalled), func(t *testing.T) {
-				story(t, func(t *testing.T, w *world) {
-					// given two daemons with a job
-					j := w.job("a", "@every 1m", 40*time.Second)
-					if underLock {
-						j = locked(j, "db")
-					}
-					one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(-time.Second))
-					w.Until(time.Minute + 5*time.Second)
-					owner, _ := w.owner("a", one, two)
+			variant(t, fmt.Sprintf("lock %t, stalled %t", underLock, stalled), func(t *testing.T, w *world) {
+				// given two daemons with a job
+				j := w.job("a", "@every 1m", 40*time.Second)
+				if underLock {
+					j = locked(j, "db")
+				}
+				one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(-time.Second))
+				w.Until(time.Minute + 5*time.Second)
+				owner, _ := w.owner("a", one, two)
 
-					// when the session of the one that runs it ends
-					if stalled {
-						id, _ := owner.client.Session()
-						require.True(t, w.StallPings(id))
-					} else {
-						owner.expire()
-					}
-					w.Until(4*time.Minute - 5*time.Second)
-					drainAll(one, two)
+				// when the session of the one that runs it ends
+				if stalled {
+					id, _ := owner.client.Session()
+					require.True(t, w.StallPings(id))
+				} else {
+					owner.expire()
+				}
+				w.Until(4*time.Minute - 5*time.Second)
+				drainAll(one, two)
 
-					// then the work under a lock was told, and all other ticks have run
-					call := w.worked("a")[0]
-					want := "ran" // its session was not checked
-					if underLock {
-						require.Less(t, call.ended, 80*time.Second)
-						require.ErrorAs(t, call.cause, new(*lock.LostError))
-						want = "lost"
-					}
-					require.Equal(t, []string{want, "ran", "ran"}, w.outcomes("a"))
-				})
+				// then the work under a lock was told, and all other ticks have run
+				call := w.worked("a")[0]
+				want := "ran" // its session was not checked
+				if underLock {
+					require.Less(t, call.ended, 80*time.Second)
+					require.ErrorAs(t, call.cause, new(*lock.LostError))
+					want = "lost"
+				}
+				require.Equal(t, []string{want, "ran", "ran"}, w.outcomes("a"))
 			})
 		}
 	}

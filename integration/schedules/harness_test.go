@@ -53,6 +53,12 @@ type call struct {
 // at its end.
 func story(t *testing.T, f func(t *testing.T, w *world)) { storyAt(t, 0, f) }
 
+// variant is story as a subtest.
+func variant(t *testing.T, name string, f func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { story(t, f) })
+}
+
 // storyAt is story that begins that much later.
 func storyAt(t *testing.T, after time.Duration, f func(t *testing.T, w *world)) {
 	t.Helper()

@@ -29,30 +29,28 @@ func TestTicksThatWereDueWhileNoDaemonRanEndAsThePolicySays(t *testing.T) {
 		"at most": {jobs.Misfire{Policy: jobs.MisfireAll, Max: 3}, append(many(2877, missed), many(3, "ran")...)},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				// given two daemons that were stopped, one after the other, while a job ran
-				list := []jobs.Job{misfiring(w.job("a", "* * * * *", 2*time.Second), c.misfire)}
-				one, two := w.daemon("one", list), w.daemon("two", list, skewed(300*time.Millisecond))
-				w.Until(2*time.Minute + time.Second)
-				one.drain()
-				w.Until(2*time.Minute + 30*time.Second)
-				two.drain()
+		variant(t, name, func(t *testing.T, w *world) {
+			// given two daemons that were stopped, one after the other, while a job ran
+			list := []jobs.Job{misfiring(w.job("a", "* * * * *", 2*time.Second), c.misfire)}
+			one, two := w.daemon("one", list), w.daemon("two", list, skewed(300*time.Millisecond))
+			w.Until(2*time.Minute + time.Second)
+			one.drain()
+			w.Until(2*time.Minute + 30*time.Second)
+			two.drain()
 
-				// when two come back after two days, at about the same time
-				w.Pass(2 * day)
-				three, four := w.daemon("three", list), w.daemon("four", list, skewed(-300*time.Millisecond))
-				w.Pass(45 * time.Second)
-				drainAll(three, four)
+			// when two come back after two days, at about the same time
+			w.Pass(2 * day)
+			three, four := w.daemon("three", list), w.daemon("four", list, skewed(-300*time.Millisecond))
+			w.Pass(45 * time.Second)
+			drainAll(three, four)
 
-				// then each tick has ended as the policy says
-				got := w.outcomes("a")
-				require.Equal(t, slices.Concat([]string{"ran", "ran"}, c.want, []string{"ran"}), got)
-				require.Len(t, w.worked("a"), len(got)-int(w.state("a").Counts.Skipped[missed]))
-				if name == "once" {
-					require.True(t, three.said("ticks were missed") || four.said("ticks were missed"))
-				}
-			})
+			// then each tick has ended as the policy says
+			got := w.outcomes("a")
+			require.Equal(t, slices.Concat([]string{"ran", "ran"}, c.want, []string{"ran"}), got)
+			require.Len(t, w.worked("a"), len(got)-int(w.state("a").Counts.Skipped[missed]))
+			if name == "once" {
+				require.True(t, three.said("ticks were missed") || four.said("ticks were missed"))
+			}
 		})
 	}
 }
@@ -65,38 +63,36 @@ func TestAnOutageOfZooKeeperLeavesNoTickWithoutARecord(t *testing.T) {
 	}
 	for name, misfire := range policies {
 		for _, outage := range []time.Duration{30 * time.Second, 10 * time.Minute} {
-			t.Run(fmt.Sprintf("%s, %s", name, outage), func(t *testing.T) {
-				story(t, func(t *testing.T, w *world) {
-					// given three daemons with jobs that are due often, one with a lock
-					list := []jobs.Job{
-						misfiring(w.job("often", "@every 10s", 500*time.Millisecond), misfire),
-						misfiring(w.job("locked", "@every 20s", 3*time.Second), misfire),
-						misfiring(overlapping(w.job("buffered", "@every 15s", 16*time.Second), jobs.OverlapBufferAll, 5), misfire),
-					}
-					list[1] = locked(list[1], "db")
-					one, two := w.daemon("one", list), w.daemon("two", list, skewed(2*time.Second))
-					three := w.daemon("three", list, skewed(-time.Second))
+			variant(t, fmt.Sprintf("%s, %s", name, outage), func(t *testing.T, w *world) {
+				// given three daemons with jobs that are due often, one with a lock
+				list := []jobs.Job{
+					misfiring(w.job("often", "@every 10s", 500*time.Millisecond), misfire),
+					misfiring(w.job("locked", "@every 20s", 3*time.Second), misfire),
+					misfiring(overlapping(w.job("buffered", "@every 15s", 16*time.Second), jobs.OverlapBufferAll, 5), misfire),
+				}
+				list[1] = locked(list[1], "db")
+				one, two := w.daemon("one", list), w.daemon("two", list, skewed(2*time.Second))
+				three := w.daemon("three", list, skewed(-time.Second))
 
-					// when ZooKeeper is silent for a while, in the middle of runs
-					w.Until(62 * time.Second)
-					w.Partition("one", "two", "three")
-					w.Pass(outage)
-					w.Heal("one", "two", "three")
+				// when ZooKeeper is silent for a while, in the middle of runs
+				w.Until(62 * time.Second)
+				w.Partition("one", "two", "three")
+				w.Pass(outage)
+				w.Heal("one", "two", "three")
 
-					// then all ticks go on soon
-					w.Pass(50 * time.Second)
-					ran := len(w.worked("often"))
-					w.Pass(60 * time.Second)
-					require.GreaterOrEqual(t, len(w.worked("often")), ran+5)
-					drainAll(one, two, three)
-					counts := w.state("often").Counts
-					t.Logf("%+v", counts)
-					if misfire.Policy == jobs.MisfireAll {
-						require.LessOrEqual(t, counts.Total()-counts.Ran, int64(2), "%+v", counts)
-					} else {
-						require.GreaterOrEqual(t, counts.Skipped["undecided"]+counts.Skipped["missed"], int64(outage/(10*time.Second))-1)
-					}
-				})
+				// then all ticks go on soon
+				w.Pass(50 * time.Second)
+				ran := len(w.worked("often"))
+				w.Pass(60 * time.Second)
+				require.GreaterOrEqual(t, len(w.worked("often")), ran+5)
+				drainAll(one, two, three)
+				counts := w.state("often").Counts
+				t.Logf("%+v", counts)
+				if misfire.Policy == jobs.MisfireAll {
+					require.LessOrEqual(t, counts.Total()-counts.Ran, int64(2), "%+v", counts)
+				} else {
+					require.GreaterOrEqual(t, counts.Skipped["undecided"]+counts.Skipped["missed"], int64(outage/(10*time.Second))-1)
+				}
 			})
 		}
 	}

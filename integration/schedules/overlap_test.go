@@ -38,22 +38,20 @@ func TestTicksThatOverlapEndAsThePolicySays(t *testing.T) {
 		jobs.OverlapAllowAll:    {"ran", "ran", "overlap", "ran", "ran", "overlap", "ran"},
 	}
 	for _, c := range overlaps {
-		t.Run(string(c.policy), func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				// given three daemons whose clocks differ, with a job whose runs take longer than its ticks are apart
-				list := []jobs.Job{overlapping(w.job("a", "@every 10s", 26*time.Second), c.policy, c.most)}
-				one := w.daemon("one", list)
-				two := w.daemon("two", list, skewed(30*time.Millisecond))
-				three := w.daemon("three", list, skewed(-200*time.Millisecond))
+		variant(t, string(c.policy), func(t *testing.T, w *world) {
+			// given three daemons whose clocks differ, with a job whose runs take longer than its ticks are apart
+			list := []jobs.Job{overlapping(w.job("a", "@every 10s", 26*time.Second), c.policy, c.most)}
+			one := w.daemon("one", list)
+			two := w.daemon("two", list, skewed(30*time.Millisecond))
+			three := w.daemon("three", list, skewed(-200*time.Millisecond))
 
-				// when they have worked for a while
-				w.Until(3*time.Minute + 5*time.Second)
-				drainAll(one, two, three)
+			// when they have worked for a while
+			w.Until(3*time.Minute + 5*time.Second)
+			drainAll(one, two, three)
 
-				// then each tick has ended as the policy says
-				requireTicks(t, w.outcomes("a"), want[c.policy]...)
-				require.Empty(t, w.state("a").Runs)
-			})
+			// then each tick has ended as the policy says
+			requireTicks(t, w.outcomes("a"), want[c.policy]...)
+			require.Empty(t, w.state("a").Runs)
 		})
 	}
 }
@@ -70,40 +68,38 @@ func TestTwoDaemonsRunEachTickOnceWhateverTheirClocksSay(t *testing.T) {
 		"started together":   {skew: -4 * time.Second, together: true},
 	}
 	for name, c := range clocks {
-		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				// given two daemons with the same ten jobs, half of them under locks, and clocks that differ
-				var list []jobs.Job
-				for i := range 10 {
-					j := w.job(fmt.Sprint("job", i), "* * * * * *", 5*time.Millisecond)
-					if i%2 == 0 {
-						j = locked(j, j.Name)
-					}
-					list = append(list, j)
+		variant(t, name, func(t *testing.T, w *world) {
+			// given two daemons with the same ten jobs, half of them under locks, and clocks that differ
+			var list []jobs.Job
+			for i := range 10 {
+				j := w.job(fmt.Sprint("job", i), "* * * * * *", 5*time.Millisecond)
+				if i%2 == 0 {
+					j = locked(j, j.Name)
 				}
-				here := w.daemon("here", list)
-				if !c.together {
-					w.Pass(3500 * time.Millisecond)
+				list = append(list, j)
+			}
+			here := w.daemon("here", list)
+			if !c.together {
+				w.Pass(3500 * time.Millisecond)
+			}
+			drifting := func(_ *daemon, cfg *scheduler.Config) {
+				begun := time.Now()
+				cfg.Now = func() time.Time {
+					return time.Now().Add(c.skew + time.Duration(time.Since(begun).Seconds()*float64(c.drift)))
 				}
-				drifting := func(_ *daemon, cfg *scheduler.Config) {
-					begun := time.Now()
-					cfg.Now = func() time.Time {
-						return time.Now().Add(c.skew + time.Duration(time.Since(begun).Seconds()*float64(c.drift)))
-					}
-				}
-				there := w.daemon("there", list, drifting)
+			}
+			there := w.daemon("there", list, drifting)
 
-				// when they have worked for a while
-				w.Pass(25 * time.Second)
-				drainAll(here, there)
+			// when they have worked for a while
+			w.Pass(25 * time.Second)
+			drainAll(here, there)
 
-				// then each tick has run, in one of them
-				for _, j := range list {
-					got := w.outcomes(j.Name)
-					require.GreaterOrEqual(t, len(got), 23, j.Name)
-					require.Equal(t, len(got), count(got, "ran"), "%s: %v", j.Name, got)
-				}
-			})
+			// then each tick has run, in one of them
+			for _, j := range list {
+				got := w.outcomes(j.Name)
+				require.GreaterOrEqual(t, len(got), 23, j.Name)
+				require.Equal(t, len(got), count(got, "ran"), "%s: %v", j.Name, got)
+			}
 		})
 	}
 }
@@ -117,34 +113,32 @@ func TestADaemonThatDiesLosesNoTickWhateverThePolicy(t *testing.T) {
 	}
 	for _, c := range overlaps {
 		for name, at := range deaths {
-			t.Run(string(c.policy)+" "+name, func(t *testing.T) {
-				story(t, func(t *testing.T, w *world) {
-					// given three daemons with a job whose runs take longer than its ticks are apart
-					list := []jobs.Job{overlapping(w.job("a", "@every 10s", 24*time.Second), c.policy, c.most)}
-					daemons := []*daemon{
-						w.daemon("one", list, skewed(100*time.Millisecond)), w.daemon("two", list), w.daemon("three", list, skewed(-100*time.Millisecond)),
-					}
+			variant(t, string(c.policy)+" "+name, func(t *testing.T, w *world) {
+				// given three daemons with a job whose runs take longer than its ticks are apart
+				list := []jobs.Job{overlapping(w.job("a", "@every 10s", 24*time.Second), c.policy, c.most)}
+				daemons := []*daemon{
+					w.daemon("one", list, skewed(100*time.Millisecond)), w.daemon("two", list), w.daemon("three", list, skewed(-100*time.Millisecond)),
+				}
 
-					// when one dies: the one that runs the job, if any does
-					w.Until(at)
-					runs := w.state("a").Runs
-					dies := 0
-					if len(runs) > 0 {
-						dies = slices.IndexFunc(daemons, func(d *daemon) bool { return d.name == runs[0].Owner })
-					}
-					interrupted := daemons[dies].stats("a").Running
-					daemons[dies].kill()
-					daemons = slices.Delete(daemons, dies, dies+1)
-					w.Pass(expiry)
-					before := w.worked("a")
-					w.Until(4 * time.Minute)
-					drainAll(daemons...)
+				// when one dies: the one that runs the job, if any does
+				w.Until(at)
+				runs := w.state("a").Runs
+				dies := 0
+				if len(runs) > 0 {
+					dies = slices.IndexFunc(daemons, func(d *daemon) bool { return d.name == runs[0].Owner })
+				}
+				interrupted := daemons[dies].stats("a").Running
+				daemons[dies].kill()
+				daemons = slices.Delete(daemons, dies, dies+1)
+				w.Pass(expiry)
+				before := w.worked("a")
+				w.Until(4 * time.Minute)
+				drainAll(daemons...)
 
-					// then its runs are recorded as interrupted, and the others have gone on
-					require.GreaterOrEqual(t, w.state("a").Counts.Interrupted, int64(interrupted))
-					require.Greater(t, len(w.worked("a")), len(before)+4)
-					require.True(t, w.state("a").Last.After(w.at(3*time.Minute+40*time.Second)))
-				})
+				// then its runs are recorded as interrupted, and the others have gone on
+				require.GreaterOrEqual(t, w.state("a").Counts.Interrupted, int64(interrupted))
+				require.Greater(t, len(w.worked("a")), len(before)+4)
+				require.True(t, w.state("a").Last.After(w.at(3*time.Minute+40*time.Second)))
 			})
 		}
 	}

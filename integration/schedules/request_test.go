@@ -111,25 +111,23 @@ func TestARequestOfADaemonThatDiesIsRecordedAsInterrupted(t *testing.T) {
 // The reply to the claim is lost, and with it, or not, the session.
 func TestARequestWhoseClaimIsNotAnsweredIsRunOnce(t *testing.T) {
 	for _, expires := range []bool{false, true} {
-		t.Run(fmt.Sprint("session expires ", expires), func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				one := w.daemon("one", []jobs.Job{w.job("a", "", 15*time.Second)})
-				lost := w.On(zktest.Op(zktest.Multi).Containing(zktest.Delete).Path("/lockkeeper/requests/*").From("one").Nth(1)).HoldReply()
-				h := w.ask("a", "INC-7")
-				<-lost.Reached()
-				require.Len(t, w.Tree("/lockkeeper/requests"), 1, "it was executed")
-				if expires {
-					one.expire()
-				} else {
-					id, _ := one.client.Session()
-					require.True(t, w.Disconnect(id))
-				}
-				lost.Release()
-				w.Pass(time.Minute)
-				require.Len(t, w.worked("a"), 1)
-				require.Equal(t, ticks.Ran, w.book("a").ends[h.ID()].Outcome)
-				one.drain()
-			})
+		variant(t, fmt.Sprint("session expires ", expires), func(t *testing.T, w *world) {
+			one := w.daemon("one", []jobs.Job{w.job("a", "", 15*time.Second)})
+			lost := w.On(zktest.Op(zktest.Multi).Containing(zktest.Delete).Path("/lockkeeper/requests/*").From("one").Nth(1)).HoldReply()
+			h := w.ask("a", "INC-7")
+			<-lost.Reached()
+			require.Len(t, w.Tree("/lockkeeper/requests"), 1, "it was executed")
+			if expires {
+				one.expire()
+			} else {
+				id, _ := one.client.Session()
+				require.True(t, w.Disconnect(id))
+			}
+			lost.Release()
+			w.Pass(time.Minute)
+			require.Len(t, w.worked("a"), 1)
+			require.Equal(t, ticks.Ran, w.book("a").ends[h.ID()].Outcome)
+			one.drain()
 		})
 	}
 }
@@ -187,39 +185,37 @@ func TestARequestThatIsTakenWhenTheDrainBeginsIsSeenToItsEnd(t *testing.T) {
 
 func TestARunByHandIsAnOverlapForWhateverElseIsDue(t *testing.T) {
 	for _, c := range overlaps {
-		t.Run(string(c.policy), func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				// given daemons that are asked for runs all the time while ticks are due
-				list := []jobs.Job{overlapping(w.job("a", "@every 10s", 7*time.Second), c.policy, c.most)}
-				one, two := w.daemon("one", list), w.daemon("two", list, skewed(time.Second))
-				ctx, cancel := context.WithCancel(t.Context())
-				asked := make(chan struct{})
-				go func() {
-					defer close(asked)
-					for ctx.Err() == nil {
-						h, err := w.ledger.Request(ctx, ticks.Request{Job: "a"})
-						if err != nil || h.AwaitTaken(ctx) != nil {
-							return
-						}
-						<-time.After(3500 * time.Millisecond)
+		variant(t, string(c.policy), func(t *testing.T, w *world) {
+			// given daemons that are asked for runs all the time while ticks are due
+			list := []jobs.Job{overlapping(w.job("a", "@every 10s", 7*time.Second), c.policy, c.most)}
+			one, two := w.daemon("one", list), w.daemon("two", list, skewed(time.Second))
+			ctx, cancel := context.WithCancel(t.Context())
+			asked := make(chan struct{})
+			go func() {
+				defer close(asked)
+				for ctx.Err() == nil {
+					h, err := w.ledger.Request(ctx, ticks.Request{Job: "a"})
+					if err != nil || h.AwaitTaken(ctx) != nil {
+						return
 					}
-				}()
-				w.Until(2 * time.Minute)
-				cancel()
-				<-asked
-				w.Pass(20 * time.Second)
-
-				// then the books balance, and some of both have run
-				drainAll(one, two)
-				manual := 0
-				for _, end := range w.book("a").ends {
-					if end.Manual {
-						manual++
-					}
+					<-time.After(3500 * time.Millisecond)
 				}
-				require.Greater(t, manual, 5)
-				require.Greater(t, len(w.worked("a")), manual)
-			})
+			}()
+			w.Until(2 * time.Minute)
+			cancel()
+			<-asked
+			w.Pass(20 * time.Second)
+
+			// then the books balance, and some of both have run
+			drainAll(one, two)
+			manual := 0
+			for _, end := range w.book("a").ends {
+				if end.Manual {
+					manual++
+				}
+			}
+			require.Greater(t, manual, 5)
+			require.Greater(t, len(w.worked("a")), manual)
 		})
 	}
 }

@@ -31,38 +31,36 @@ func spreadJobs(w *world, n int) (list []jobs.Job) {
 
 func TestTicksThatWaitGoOnWithTheNextOwnerOfTheirJob(t *testing.T) {
 	for _, dies := range []bool{true, false} {
-		t.Run(fmt.Sprint("dies ", dies), func(t *testing.T) {
-			story(t, func(t *testing.T, w *world) {
-				// given three daemons over which jobs are spread, whose ticks wait all the time
-				list := spreadJobs(w, 6)
-				daemons := []*daemon{w.daemon("one", list, spread), w.daemon("two", list, spread, skewed(200*time.Millisecond)), w.daemon("three", list, spread)}
-				w.Until(65 * time.Second)
-				before := make(map[string]int)
-				for _, j := range list {
-					for owner := range w.owners(j.Name, 30*time.Second) {
-						before[owner]++
-					}
+		variant(t, fmt.Sprint("dies ", dies), func(t *testing.T, w *world) {
+			// given three daemons over which jobs are spread, whose ticks wait all the time
+			list := spreadJobs(w, 6)
+			daemons := []*daemon{w.daemon("one", list, spread), w.daemon("two", list, spread, skewed(200*time.Millisecond)), w.daemon("three", list, spread)}
+			w.Until(65 * time.Second)
+			before := make(map[string]int)
+			for _, j := range list {
+				for owner := range w.owners(j.Name, 30*time.Second) {
+					before[owner]++
 				}
-				require.Len(t, before, 3, "each owns some of the jobs: %v", before)
+			}
+			require.Len(t, before, 3, "each owns some of the jobs: %v", before)
 
-				// when one of them goes, or dies
-				if dies {
-					daemons[0].kill()
-				} else {
-					daemons[0].drain()
-				}
-				w.Until(3 * time.Minute)
-				drainAll(daemons[1:]...)
+			// when one of them goes, or dies
+			if dies {
+				daemons[0].kill()
+			} else {
+				daemons[0].drain()
+			}
+			w.Until(3 * time.Minute)
+			drainAll(daemons[1:]...)
 
-				// then the others own its jobs, and each tick has one outcome
-				for _, j := range list {
-					require.NotContains(t, w.owners(j.Name, 100*time.Second), "one")
-					got := w.outcomes(j.Name)
-					require.GreaterOrEqual(t, count(got, "ran"), 11, "%s: %v", j.Name, got)
-					require.LessOrEqual(t, count(got, "interrupted"), 1)
-					require.Zero(t, count(got, "missed"))
-				}
-			})
+			// then the others own its jobs, and each tick has one outcome
+			for _, j := range list {
+				require.NotContains(t, w.owners(j.Name, 100*time.Second), "one")
+				got := w.outcomes(j.Name)
+				require.GreaterOrEqual(t, count(got, "ran"), 11, "%s: %v", j.Name, got)
+				require.LessOrEqual(t, count(got, "interrupted"), 1)
+				require.Zero(t, count(got, "missed"))
+			}
 		})
 	}
 }
