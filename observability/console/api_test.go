@@ -130,7 +130,7 @@ func TestListsAreNeverNull(t *testing.T) {
 			return nil, nil, nil
 		},
 		Groups: func(context.Context) ([]views.Group, []lock.Unreadable, error) {
-			return []views.Group{views.NewGroup(group.State{Spec: group.Spec{Name: "x"}, Locks: []group.Lock{{Lock: "a"}}})}, nil, nil
+			return []views.Group{views.NewGroup(group.State{}), views.NewGroup(group.State{Spec: group.Spec{Name: "x"}, Locks: []group.Lock{{Lock: "a"}}})}, nil, nil
 		},
 		Job: func(context.Context, string) (views.JobDetail, error) {
 			return views.JobDetail{Job: views.NewJob(ticks.State{}, nil, noon)}, nil

@@ -172,6 +172,7 @@ func TestEveryFieldOfTheOpenAPIFileIsSentWithItsType(t *testing.T) {
 			answer := ask(t, c, r.method, target, body, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
 			got := text(t, answer)
 			require.Equal(t, http.StatusOK, answer.StatusCode, got)
+			require.Equal(t, "application/json", answer.Header.Get("Content-Type"))
 			answers.WriteString(r.method + " " + r.path + "\n" + got)
 			operation := file["paths"].(map[string]any)[r.path].(map[string]any)[strings.ToLower(r.method)].(map[string]any)
 			schema := operation["responses"].(map[string]any)["200"].(map[string]any)["content"].(map[string]any)["application/json"].(map[string]any)["schema"].(map[string]any)

@@ -17,8 +17,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
-
-	"github.com/lockkeeper/lockkeeper/observability/live"
 )
 
 func TestVendoredScriptsAreThoseOfThePackage(t *testing.T) {
@@ -340,36 +338,6 @@ func TestProxyIsBelievedFromItsAddressAlone(t *testing.T) {
 	require.Equal(t, 401, ask(t, c, http.MethodPost, orders, form, from("10.1.2.3:9", "ana", "ben")).StatusCode, "somebody has added one")
 	require.Equal(t, 401, ask(t, c, http.MethodPost, orders, form, from("10.1.2.3:9", "a\tb")).StatusCode)
 	require.Len(t, o.all(), 2)
-}
-
-func TestWhoSignsOutSeesNoMoreOfAPrivateConsole(t *testing.T) {
-	for _, target := range []string{"/waits?live=1", "/api/v1/events"} {
-		users, err := LoadUsers(usersFile(t, map[string]string{"ana": "right"}), nil, nil)
-		require.NoError(t, err)
-		board := busyBoard(noon)
-		c := newConsole(t, Options{Board: board, Users: users, Private: true})
-		in := ask(t, c, http.MethodPost, "/sign-in", "name=ana&password=right")
-		require.Len(t, in.Cookies(), 1)
-		cookie := in.Cookies()[0]
-		pushed, end := follow(t, c, target, "Cookie", cookie.Name+"="+cookie.Value, "Accept", "text/event-stream")
-		defer end()
-		next(t, pushed)
-
-		ask(t, c, http.MethodPost, "/sign-out", "", func(r *http.Request) { r.AddCookie(cookie) })
-		board.happen(live.Entry{Text: "of no concern to strangers"})
-		board.show(live.Snapshot{At: noon.Add(time.Second), Complete: true})
-		deadline := time.After(time.Minute)
-		for open := true; open; {
-			select {
-			case e, more := <-pushed:
-				require.NotContains(t, e, "of no concern", target)
-				require.NotContains(t, e, "No waiters", target)
-				open = more
-			case <-deadline:
-				require.Fail(t, "it is still followed", target)
-			}
-		}
-	}
 }
 
 func TestSignInDoesNotLeadToItself(t *testing.T) {

@@ -70,14 +70,17 @@ func next(t *testing.T, events <-chan string) string {
 }
 
 // ended waits for the end of a stream.
-func ended(t *testing.T, events <-chan string) {
+func ended(t *testing.T, events <-chan string, without ...string) {
 	t.Helper()
 	late := time.After(time.Minute)
 	for {
 		select {
-		case _, open := <-events:
+		case e, open := <-events:
 			if !open {
 				return
+			}
+			for _, text := range without {
+				require.NotContains(t, e, text)
 			}
 		case <-late:
 			require.FailNow(t, "it goes on")
@@ -227,19 +230,22 @@ func TestStreamThatHasNothingToSayIsNotTooSlow(t *testing.T) {
 }
 
 func TestStreamEndsWithTheSessionOfWhoReadsIt(t *testing.T) {
-	for name, over := range map[string]func(c *Console, file string, cookie *http.Cookie){
-		"signed out": func(c *Console, _ string, k *http.Cookie) {
+	for name, over := range map[string]func(c *Console, board *scripted, file string, cookie *http.Cookie){
+		"signed out": func(c *Console, board *scripted, _ string, k *http.Cookie) {
 			ask(t, c, http.MethodPost, "/sign-out", "", func(r *http.Request) { r.AddCookie(k) })
+			board.happen(live.Entry{Text: "of no concern to strangers"})
+			board.show(live.Snapshot{At: noon.Add(time.Second), Complete: true})
 		},
-		"not in the file": func(_ *Console, file string, _ *http.Cookie) { require.NoError(t, os.Remove(file)) },
+		"not in the file": func(_ *Console, _ *scripted, file string, _ *http.Cookie) { require.NoError(t, os.Remove(file)) },
 	} {
-		for _, target := range []string{"/?live=1", "/api/v1/events"} {
+		for _, target := range []string{"/waits?live=1", "/api/v1/events"} {
 			t.Run(name+target, func(t *testing.T) {
 				t.Parallel()
 				file := usersFile(t, map[string]string{"ana": "secret"})
 				users, err := LoadUsers(file, nil, nil)
 				require.NoError(t, err)
-				c := newConsole(t, Options{Users: users, Private: true})
+				board := busyBoard(noon)
+				c := newConsole(t, Options{Board: board, Users: users, Private: true})
 				form := url.Values{"name": {"ana"}, "password": {"secret"}}.Encode()
 				answer := ask(t, c, http.MethodPost, "/sign-in", form)
 				require.Equal(t, http.StatusSeeOther, answer.StatusCode)
@@ -247,8 +253,8 @@ func TestStreamEndsWithTheSessionOfWhoReadsIt(t *testing.T) {
 				events, end := follow(t, c, target, "Cookie", cookie.String(), "Accept", "text/event-stream")
 				defer end()
 				next(t, events)
-				over(c, file, cookie)
-				ended(t, events)
+				over(c, board, file, cookie)
+				ended(t, events, "of no concern", "No waiters")
 			})
 		}
 	}
