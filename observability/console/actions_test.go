@@ -116,7 +116,7 @@ func TestDeedWhoseFieldsAreOfAnotherTypeThanTheOpenAPIFileSaysIsNotDone(t *testi
 		`{"reason":"x","grace":5}`:      "grace: is not of the type string",
 		`{"reason":"\u0000","force":1}`: "force: is not of the type boolean",
 	} {
-		answer := ask(t, c, http.MethodPost, "/api/v1/locks/a%2Fb/preempt", body, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+		answer := ask(t, c, http.MethodPost, "/api/v1/locks/a%2Fb/preempt", body, as("ana", "secret"), asJSON)
 		require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode, body)
 		var p problem
 		require.NoError(t, json.Unmarshal([]byte(text(t, answer)), &p))
@@ -164,7 +164,7 @@ func TestDeedThatFailsSaysWhyAndWhatIsNext(t *testing.T) {
 		require.Contains(t, page, f.want)
 		require.Contains(t, page, `value="kept"`)
 
-		answer = ask(t, c, http.MethodPost, "/api/v1/locks/a%2Fb/preempt", `{"reason":"x"}`, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+		answer = ask(t, c, http.MethodPost, "/api/v1/locks/a%2Fb/preempt", `{"reason":"x"}`, as("ana", "secret"), asJSON)
 		require.Equal(t, f.status, answer.StatusCode)
 		var p problem
 		require.NoError(t, json.Unmarshal([]byte(text(t, answer)), &p))
@@ -192,7 +192,7 @@ func TestDeedThatMayHaveBeenDoneAllTheSameSaysSo(t *testing.T) {
 			o.err, o.begun = f.err, f.act
 
 			// when
-			answer := ask(t, c, http.MethodPost, "/api/v1/overrides/INC-1/clear", `{"reason":"x"}`, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+			answer := ask(t, c, http.MethodPost, "/api/v1/overrides/INC-1/clear", `{"reason":"x"}`, as("ana", "secret"), asJSON)
 			page := text(t, ask(t, c, http.MethodPost, "/overrides", "do=clear&id=INC-1&reason=x", as("ana", "secret")))
 
 			// then
@@ -250,7 +250,7 @@ func TestOverrideForEverythingIsConfirmedWithHowManyItMeets(t *testing.T) {
 func TestOverrideForEverythingNeedsThatInJSON(t *testing.T) {
 	c, o := signedIn(t)
 	post := func(body string) *http.Response {
-		return ask(t, c, http.MethodPost, "/api/v1/overrides", body, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+		return ask(t, c, http.MethodPost, "/api/v1/overrides", body, as("ana", "secret"), asJSON)
 	}
 	for body, want := range map[string]string{
 		`{"reason":"x","id":"A","kind":"freeze","for":"10s"}`:                             "all: is missing",

@@ -118,36 +118,27 @@ func TestGraphOfTheAPIIsAsLargeAsOneSays(t *testing.T) {
 	}
 }
 
+func noAudit(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
+	return nil, nil, nil
+}
+
 // Where there is nothing, lists are empty: the schema has no null for them.
 func TestListsAreNeverNull(t *testing.T) {
 	t.Parallel()
 	board := newScripted(live.Snapshot{At: noon, Locks: []live.Lock{{Scope: "cluster/orders/resource/users"}}})
+	unplanned := group.State{Spec: group.Spec{Name: "x"}, Locks: []group.Lock{{Lock: "a"}}}
 	c := newConsole(t, Options{Board: board, Facts: Facts{
-		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) {
-			return []views.Approval{views.NewApproval(opstore.Approval{})}, nil, nil
-		},
-		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
-			return nil, nil, nil
-		},
-		Groups: func(context.Context) ([]views.Group, []lock.Unreadable, error) {
-			return []views.Group{views.NewGroup(group.State{}), views.NewGroup(group.State{Spec: group.Spec{Name: "x"}, Locks: []group.Lock{{Lock: "a"}}})}, nil, nil
-		},
+		Approvals: answering(views.NewApproval(opstore.Approval{})),
+		Audit:     noAudit,
+		Groups:    answering(views.NewGroup(group.State{}), views.NewGroup(unplanned)),
 		Job: func(context.Context, string) (views.JobDetail, error) {
 			return views.JobDetail{Job: views.NewJob(ticks.State{}, nil, noon)}, nil
 		},
-		Jobs: func(context.Context) ([]views.Job, []lock.Unreadable, error) {
-			return []views.Job{views.NewJob(ticks.State{}, nil, noon)}, nil, nil
-		},
-		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) { return nil, nil, nil },
+		Jobs:      answering(views.NewJob(ticks.State{}, nil, noon)),
+		Overrides: answering[views.Override](),
 	}})
 	none := newConsole(t, Options{Board: newScripted(live.Snapshot{At: noon}), Facts: Facts{
-		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) { return nil, nil, nil },
-		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
-			return nil, nil, nil
-		},
-		Groups:    func(context.Context) ([]views.Group, []lock.Unreadable, error) { return nil, nil, nil },
-		Jobs:      func(context.Context) ([]views.Job, []lock.Unreadable, error) { return nil, nil, nil },
-		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) { return nil, nil, nil },
+		Approvals: answering[views.Approval](), Audit: noAudit, Groups: answering[views.Group](), Jobs: answering[views.Job](), Overrides: answering[views.Override](),
 	}})
 	compiler := strict(t)
 	asked := 0
@@ -156,9 +147,7 @@ func TestListsAreNeverNull(t *testing.T) {
 			continue
 		}
 		target := strings.NewReplacer("{scope}", "cluster%2Forders%2Fresource%2Fusers", "{name}", "x").Replace(r.path)
-		schema, err := compiler.Compile("https://lockkeeper.test/openapi.json#/paths/" +
-			strings.NewReplacer("/", "~1", "{", "%7B", "}", "%7D").Replace(r.path) + "/get/responses/200/content/application~1json/schema")
-		require.NoError(t, err)
+		schema := answerSchema(t, compiler, r)
 		for _, c := range []*Console{c, none} {
 			if c == none && strings.Contains(r.path, "{name}") {
 				continue // there is none

@@ -248,6 +248,11 @@ func busyBoard(now time.Time) *scripted {
 	return b
 }
 
+// answering is a fact with nothing that cannot be read.
+func answering[T any](all ...T) func(context.Context) ([]T, []lock.Unreadable, error) {
+	return func(context.Context) ([]T, []lock.Unreadable, error) { return slices.Clone(all), nil, nil }
+}
+
 // busyFacts are what is known beside the locks.
 func busyFacts(now time.Time) Facts {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
@@ -312,7 +317,7 @@ func busyFacts(now time.Time) Facts {
 	party := opstore.AuditParty{ID: "w-hotfix", Owner: "payments-hotfix", Host: "app-2", PID: 99, Priority: 80}
 	victim := opstore.AuditParty{ID: "h-compaction", Owner: "nightly-compaction", Host: "db-7", PID: 4711, Priority: 10, Token: 7301444}
 	return Facts{
-		Jobs: func(context.Context) ([]views.Job, []lock.Unreadable, error) { return jobs, nil, nil },
+		Jobs: answering(jobs...),
 		Job: func(_ context.Context, name string) (views.JobDetail, error) {
 			if _, err := lock.EscapeScope(name); err != nil { // as the ledger says of it
 				return views.JobDetail{}, err
@@ -332,24 +337,16 @@ func busyFacts(now time.Time) Facts {
 			}
 			return j, nil
 		},
-		Frozen: func(context.Context) ([]lock.FrozenRequest, []lock.Unreadable, error) {
-			return []lock.FrozenRequest{{
-				ID: "w-mirror", Scope: "archive/2026", Identity: priority.Identity{Owner: "mirror", Host: "app-1", PID: 99}, Job: "mirror", Since: ago(3 * time.Minute), Until: now.Add(94 * time.Minute),
-				Override: lock.Mark{ID: "INC-4411", By: "ana", Reason: "disk is full"},
-			}}, nil, nil
-		},
-		Groups: func(context.Context) ([]views.Group, []lock.Unreadable, error) {
-			return []views.Group{group}, nil, nil
-		},
-		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) {
-			return []views.Override{
-				{Record: override.Override{ID: "INC-4411", Kind: override.Freeze, Match: override.Match{Scope: "archive/*"}, Until: now.Add(94 * time.Minute), By: "ana", Reason: "disk is full"}.Record(), Source: "zookeeper", PostedBy: "digest:ana", PostedAt: ago(time.Hour), Left: 5640000, KeepsOut: []views.KeptOut{{State: live.Frozen, Scope: "archive/2026", Owner: "mirror", Host: "app-1", PID: 99, Since: new(ago(3 * time.Minute))}}},
-				{Record: override.Override{ID: "release-7", Kind: override.Pause, Match: override.Match{Job: "nightly-*"}, Until: now.Add(20 * time.Minute), By: "release-bot", Reason: "release 7"}.Record(), Source: "file", Left: 1200000, KeepsOut: []views.KeptOut{{State: "paused", Owner: "nightly-compaction"}}},
-			}, nil, nil
-		},
-		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) {
-			return []views.Approval{{ID: "a-0000000012", Scope: "cluster/orders/resource/users", Requestor: party, Holders: []opstore.AuditParty{victim}, Reason: "payments are stuck", Waited: 120_000, Opened: ago(time.Minute), Until: new(now.Add(13 * time.Minute)), AskedBy: "digest:daemon", Host: "app-2", PID: 99, Kind: "board", Escalated: []opstore.Escalated{}}}, nil, nil
-		},
+		Frozen: answering(lock.FrozenRequest{
+			ID: "w-mirror", Scope: "archive/2026", Identity: priority.Identity{Owner: "mirror", Host: "app-1", PID: 99}, Job: "mirror", Since: ago(3 * time.Minute), Until: now.Add(94 * time.Minute),
+			Override: lock.Mark{ID: "INC-4411", By: "ana", Reason: "disk is full"},
+		}),
+		Groups: answering(group),
+		Overrides: answering(
+			views.Override{Record: override.Override{ID: "INC-4411", Kind: override.Freeze, Match: override.Match{Scope: "archive/*"}, Until: now.Add(94 * time.Minute), By: "ana", Reason: "disk is full"}.Record(), Source: "zookeeper", PostedBy: "digest:ana", PostedAt: ago(time.Hour), Left: 5640000, KeepsOut: []views.KeptOut{{State: live.Frozen, Scope: "archive/2026", Owner: "mirror", Host: "app-1", PID: 99, Since: new(ago(3 * time.Minute))}}},
+			views.Override{Record: override.Override{ID: "release-7", Kind: override.Pause, Match: override.Match{Job: "nightly-*"}, Until: now.Add(20 * time.Minute), By: "release-bot", Reason: "release 7"}.Record(), Source: "file", Left: 1200000, KeepsOut: []views.KeptOut{{State: "paused", Owner: "nightly-compaction"}}},
+		),
+		Approvals: answering(views.Approval{ID: "a-0000000012", Scope: "cluster/orders/resource/users", Requestor: party, Holders: []opstore.AuditParty{victim}, Reason: "payments are stuck", Waited: 120_000, Opened: ago(time.Minute), Until: new(now.Add(13 * time.Minute)), AskedBy: "digest:daemon", Host: "app-2", PID: 99, Kind: "board", Escalated: []opstore.Escalated{}}),
 		Audit: func(_ context.Context, q opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
 			all := []opstore.AuditRecord{
 				auditRecord(1, ago(3*time.Hour), opstore.AuditEntry{Act: "one", Action: opstore.AuditOverrideApply, Phase: opstore.AuditOutcome, Scope: "archive/*", By: "ana", Reason: "disk is full", Override: "INC-4411", After: map[string]string{"override": "freeze scope archive/*"}, Result: opstore.AuditDone}),
@@ -441,6 +438,13 @@ func usersFile(t testing.TB, people map[string]string) string {
 	return file
 }
 
+func usersOf(t testing.TB, people map[string]string) *Users {
+	t.Helper()
+	users, err := LoadUsers(usersFile(t, people), nil, nil)
+	require.NoError(t, err)
+	return users
+}
+
 var hashes sync.Map // by password: with the race detector each takes as long as a test
 
 func hashOf(t testing.TB, password string) string {
@@ -499,6 +503,8 @@ func text(t testing.TB, r *http.Response) string {
 func as(name, password string) func(*http.Request) {
 	return func(r *http.Request) { r.SetBasicAuth(name, password) }
 }
+
+func asJSON(r *http.Request) { r.Header.Set("Content-Type", "application/json") }
 
 func sorted(s live.Snapshot) live.Snapshot {
 	slices.SortFunc(s.Locks, func(a, b live.Lock) int { return strings.Compare(a.Scope, b.Scope) })

@@ -77,35 +77,30 @@ func fill(t *testing.T, v reflect.Value) {
 	}
 }
 
+func fullFact[T any](t *testing.T) func(context.Context) ([]T, []lock.Unreadable, error) {
+	return func(context.Context) ([]T, []lock.Unreadable, error) {
+		return full[[]T](t), full[[]lock.Unreadable](t), nil
+	}
+}
+
 // fullConsole is one whose answers have every field.
 func fullConsole(t *testing.T) *Console {
 	t.Helper()
-	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
-	require.NoError(t, err)
+	users := usersOf(t, map[string]string{"ana": "secret"})
 	board := newScripted(full[live.Snapshot](t))
 	board.timeline = func(string, time.Time, time.Time) live.Timeline { return full[live.Timeline](t) }
 	board.heat = func(time.Time, time.Time, int) live.Heat { return full[live.Heat](t) }
 	board.entries = []live.Entry{full[live.Entry](t)}
 	return newConsole(t, Options{Board: board, Operator: &recorded{}, Users: users, Facts: Facts{
-		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) {
-			return full[[]views.Approval](t), full[[]lock.Unreadable](t), nil
-		},
+		Approvals: fullFact[views.Approval](t),
 		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
 			return full[[]opstore.AuditRecord](t), full[[]lock.Unreadable](t), nil
 		},
-		Frozen: func(context.Context) ([]lock.FrozenRequest, []lock.Unreadable, error) {
-			return full[[]lock.FrozenRequest](t), full[[]lock.Unreadable](t), nil
-		},
-		Groups: func(context.Context) ([]views.Group, []lock.Unreadable, error) {
-			return full[[]views.Group](t), full[[]lock.Unreadable](t), nil
-		},
-		Job: func(context.Context, string) (views.JobDetail, error) { return full[views.JobDetail](t), nil },
-		Jobs: func(context.Context) ([]views.Job, []lock.Unreadable, error) {
-			return full[[]views.Job](t), full[[]lock.Unreadable](t), nil
-		},
-		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) {
-			return full[[]views.Override](t), full[[]lock.Unreadable](t), nil
-		},
+		Frozen:    fullFact[lock.FrozenRequest](t),
+		Groups:    fullFact[views.Group](t),
+		Job:       func(context.Context, string) (views.JobDetail, error) { return full[views.JobDetail](t), nil },
+		Jobs:      fullFact[views.Job](t),
+		Overrides: fullFact[views.Override](t),
 	}})
 }
 
@@ -169,7 +164,7 @@ func TestEveryFieldOfTheOpenAPIFileIsSentWithItsType(t *testing.T) {
 			if r.body != "" && body == "" {
 				body = `{"reason":"because"}`
 			}
-			answer := ask(t, c, r.method, target, body, as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+			answer := ask(t, c, r.method, target, body, as("ana", "secret"), asJSON)
 			got := text(t, answer)
 			require.Equal(t, http.StatusOK, answer.StatusCode, got)
 			require.Equal(t, "application/json", answer.Header.Get("Content-Type"))
@@ -182,12 +177,9 @@ func TestEveryFieldOfTheOpenAPIFileIsSentWithItsType(t *testing.T) {
 				return field == ".lock.frozen[].for[]: empty" // a frozen request waits for no holder
 			})
 			require.Empty(t, missing, "the file has fields that no answer has: %s", got)
-			pointer := "/paths/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(r.path) + "/" + strings.ToLower(r.method) + "/responses/200/content/application~1json/schema"
-			compiled, err := compiler.Compile("https://lockkeeper.test/openapi.json#" + pointer)
-			require.NoError(t, err)
 			value, err := jsonschema.UnmarshalJSON(strings.NewReader(got))
 			require.NoError(t, err)
-			require.NoError(t, compiled.Validate(value), got)
+			require.NoError(t, answerSchema(t, compiler, r).Validate(value), got)
 		})
 	}
 	golden(t, "testdata/answers.txt", answers.String())

@@ -38,9 +38,17 @@ func strict(t *testing.T) *jsonschema.Compiler {
 	return compiler
 }
 
-func TestFieldThatTheOpenAPIFileRequiresIsMissed(t *testing.T) {
-	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
+// answerSchema is that of what a route answers.
+func answerSchema(t *testing.T, compiler *jsonschema.Compiler, r route) *jsonschema.Schema {
+	t.Helper()
+	schema, err := compiler.Compile("https://lockkeeper.test/openapi.json#/paths/" + strings.NewReplacer("/", "~1", "{", "%7B", "}", "%7D").Replace(r.path) +
+		"/" + strings.ToLower(r.method) + "/responses/200/content/application~1json/schema")
 	require.NoError(t, err)
+	return schema
+}
+
+func TestFieldThatTheOpenAPIFileRequiresIsMissed(t *testing.T) {
+	users := usersOf(t, map[string]string{"ana": "secret"})
 	c := newConsole(t, Options{Operator: &recorded{}, Users: users})
 	whole := map[string]string{"reason": "because", "token": "1", "confirm": "a", "id": "INC-1", "kind": "freeze", "for": "2h"}
 	for _, r := range c.routes() {
@@ -57,7 +65,7 @@ func TestFieldThatTheOpenAPIFileRequiresIsMissed(t *testing.T) {
 			sent, err := json.Marshal(body)
 			require.NoError(t, err)
 			target := strings.NewReplacer("{scope}", "a", "{name}", "a", "{id}", "a").Replace(r.path)
-			answer := ask(t, c, r.method, target, string(sent), as("ana", "secret"), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+			answer := ask(t, c, r.method, target, string(sent), as("ana", "secret"), asJSON)
 			got := text(t, answer)
 			require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode, "%s without %s: %s", target, missing, got)
 			var p problem

@@ -39,8 +39,7 @@ func golden(t *testing.T, file, text string) {
 }
 
 func TestPagesAreAsTheyWereLookedAt(t *testing.T) {
-	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
-	require.NoError(t, err)
+	users := usersOf(t, map[string]string{"ana": "secret"})
 	blind := busy(noon)
 	blind.Blind = &live.Blind{Since: noon.Add(-4 * time.Minute), Reason: "no answer from 10.0.0.1:2181"}
 	early := busy(noon)
@@ -111,8 +110,7 @@ var (
 )
 
 func TestPagesHaveNothingInlineAndEveryFieldHasALabel(t *testing.T) {
-	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
-	require.NoError(t, err)
+	users := usersOf(t, map[string]string{"ana": "secret"})
 	c := newConsole(t, Options{Operator: &recorded{}, Users: users})
 	for _, target := range allPages {
 		page := text(t, ask(t, c, http.MethodGet, target, "", as("ana", "secret")))

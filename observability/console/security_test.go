@@ -67,8 +67,7 @@ const orders = "/locks/cluster/orders/resource/users"
 
 func signedIn(t testing.TB) (*Console, *recorded) {
 	t.Helper()
-	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret", "ben": "other"}), nil, nil)
-	require.NoError(t, err)
+	users := usersOf(t, map[string]string{"ana": "secret", "ben": "other"})
 	o := &recorded{}
 	return newConsole(t, Options{Operator: o, Users: users}), o
 }
@@ -184,8 +183,7 @@ func TestGuessThatIsSlowEndsWithItsRequest(t *testing.T) {
 }
 
 func TestWhatIsCountedOfGuessesIsBounded(t *testing.T) {
-	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
-	require.NoError(t, err)
+	users := usersOf(t, map[string]string{"ana": "secret"})
 	tried := func(from, name string) [3]*guesses {
 		users.mu.Lock()
 		defer users.mu.Unlock()
@@ -341,8 +339,7 @@ func TestProxyIsBelievedFromItsAddressAlone(t *testing.T) {
 }
 
 func TestSignInDoesNotLeadToItself(t *testing.T) {
-	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "right"}), nil, nil)
-	require.NoError(t, err)
+	users := usersOf(t, map[string]string{"ana": "right"})
 	c := newConsole(t, Options{Users: users})
 	page := text(t, ask(t, c, http.MethodGet, "/sign-in?next=/jobs", ""))
 	require.Contains(t, page, `href="/sign-in?next=%2fjobs"`)
@@ -350,8 +347,7 @@ func TestSignInDoesNotLeadToItself(t *testing.T) {
 }
 
 func TestPrivateConsoleShowsNothingToStrangers(t *testing.T) {
-	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
-	require.NoError(t, err)
+	users := usersOf(t, map[string]string{"ana": "secret"})
 	c := newConsole(t, Options{Users: users, Private: true})
 	for _, target := range allPages {
 		answer := ask(t, c, http.MethodGet, target, "")
@@ -370,8 +366,7 @@ func TestPrivateConsoleShowsNothingToStrangers(t *testing.T) {
 }
 
 func TestOnePersonDoesNotKeepOthersFromSigningIn(t *testing.T) {
-	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret", "ben": "hidden"}), nil, nil)
-	require.NoError(t, err)
+	users := usersOf(t, map[string]string{"ana": "secret", "ben": "hidden"})
 	c := newConsole(t, Options{Users: users, Private: true})
 	var cookies []*http.Cookie
 	for range maxSessions {
@@ -390,8 +385,7 @@ func TestOnePersonDoesNotKeepOthersFromSigningIn(t *testing.T) {
 }
 
 func TestWhoSignsInAgainLeavesNoSessionBehind(t *testing.T) {
-	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
-	require.NoError(t, err)
+	users := usersOf(t, map[string]string{"ana": "secret"})
 	c := newConsole(t, Options{Users: users, Private: true})
 	first := ask(t, c, http.MethodPost, "/sign-in", "name=ana&password=secret").Cookies()[0]
 	again := func(r *http.Request) { r.AddCookie(first) }
@@ -401,8 +395,7 @@ func TestWhoSignsInAgainLeavesNoSessionBehind(t *testing.T) {
 }
 
 func TestImpossibleNamesAreNotKept(t *testing.T) {
-	users, err := LoadUsers(usersFile(t, map[string]string{"ana": "secret"}), nil, nil)
-	require.NoError(t, err)
+	users := usersOf(t, map[string]string{"ana": "secret"})
 	c := newConsole(t, Options{Users: users})
 	long := strings.Repeat("a", maxBody-100)
 	require.Equal(t, http.StatusUnauthorized, ask(t, c, http.MethodPost, "/sign-in", "password=x&name="+long).StatusCode)
