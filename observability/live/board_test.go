@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -369,29 +368,8 @@ func TestTimePassesInASnapshotThatIsShownLater(t *testing.T) {
 	})
 }
 
-func TestChangesSkipWhatIsBetweenAndNeverTheLast(t *testing.T) {
+func TestHerdMakesFewSnapshots(t *testing.T) {
 	play(t, Keep{}, func(t *testing.T, s *script) {
-		ctx, stop := context.WithCancel(t.Context())
-		var seen []*Snapshot
-		var slow sync.WaitGroup
-		slow.Go(func() {
-			for n := range s.board.Changes(ctx) {
-				seen = append(seen, n)
-				time.Sleep(10 * time.Second)
-			}
-		})
-		for i := range 100 {
-			s.acquire(fmt.Sprintf("lock/%d", i), "ann")
-			s.wait(time.Second / 4)
-		}
-		s.wait(time.Minute)
-		stop()
-		slow.Wait()
-		require.Len(t, seen[len(seen)-1].Locks, 100)
-		require.Less(t, len(seen), 8)
-		require.True(t, slices.IsSortedFunc(seen, func(a, b *Snapshot) int { return int(a.Version) - int(b.Version) }))
-
-		// and a herd makes few
 		before := s.board.Now().Version
 		for i := range 1000 {
 			s.join("lock/0", fmt.Sprintf("w%d", i))
@@ -402,61 +380,27 @@ func TestChangesSkipWhatIsBetweenAndNeverTheLast(t *testing.T) {
 	})
 }
 
-func TestHistoryIsBounded(t *testing.T) {
-	requests := 2000
-	if testing.Short() {
-		requests = 700 // twice as many as are kept
-	}
-	t.Run("of each lock", func(t *testing.T) { testBounds(t, 4, requests) })
-	t.Run("of all locks", func(t *testing.T) { testBounds(t, 40, requests) })
-}
-
-func testBounds(t *testing.T, locks, requests int) {
-	keep := Keep{PerLock: 20, Total: 300, Age: time.Hour, Entries: 50, Heat: 10}
-	long := strings.Repeat("é", 10_000)
-	play(t, keep, func(t *testing.T, s *script) {
-		s.acquire("quiet", "old")
-		s.leave("quiet", "old")
-		for i := range requests {
-			scope := fmt.Sprintf("lock/%d", i%locks)
-			s.acquire(scope, fmt.Sprintf("r%d", i), func(c *lock.Contender) { c.Message = long })
-			s.join(scope, fmt.Sprintf("w%d", i))
-			s.wait(100 * time.Millisecond)
-			s.leave(scope, fmt.Sprintf("w%d", i))
-			s.leave(scope, fmt.Sprintf("r%d", i))
+func TestCollectedLocksAreForgottenWithTheirHistory(t *testing.T) {
+	play(t, Keep{Age: time.Hour, Entries: 5, Heat: 2}, func(t *testing.T, s *script) {
+		collect := func(scope string) {
+			s.told <- lock.Sighting{State: lock.State{Scope: scope}, Gone: true}
+			s.settle()
 		}
-		b := s.board
-		func() { // a failure must not keep the board from ending
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			require.LessOrEqual(t, b.kept, keep.Total)
-			require.LessOrEqual(t, len(b.ended), 2*keep.Total+64)
-			for _, k := range b.books {
-				require.LessOrEqual(t, len(k.ended), keep.PerLock)
-				for _, e := range k.ended {
-					require.LessOrEqual(t, len(e.row.Message), longText+len("…"))
-					require.True(t, strings.HasPrefix(e.row.Message, "é") || e.row.Message == "")
-				}
-			}
-			require.LessOrEqual(t, len(b.heat.scopes), keep.Heat)
-			require.LessOrEqual(t, len(b.knownEnds.m), maxKnownEnds)
-		}()
-		require.Len(t, b.Entries(0, 0), keep.Entries)
-
-		// and what is old goes
+		for _, scope := range []string{"a", "b", "c"} {
+			s.join(scope, scope+"-waiter")
+			s.turns(scope, 1)
+			s.leave(scope, scope+"-waiter")
+		}
+		collect("a")
+		require.Len(t, s.known("a"), 2, "its history is kept for a while")
+		require.Len(t, s.board.Entries(0, 0), 5)
 		s.wait(2 * time.Hour)
-		require.Empty(t, b.Timeline("lock/1", time.Time{}, time.Time{}).Rows)
-
-		// and so do locks that are collected
-		for i := range locks {
-			s.told <- lock.Sighting{State: lock.State{Scope: fmt.Sprintf("lock/%d", i)}, Gone: true}
-		}
-		s.settle()
-		require.Equal(t, []string{"quiet"}, scopes(b.Now().Locks))
-		b.mu.Lock()
-		left := len(b.books)
-		b.mu.Unlock()
-		require.LessOrEqual(t, left, 1)
+		collect("b")
+		require.Equal(t, []string{"c"}, scopes(s.board.Now().Locks))
+		s.board.mu.Lock()
+		defer s.board.mu.Unlock()
+		require.Len(t, s.board.books, 1)
+		require.Len(t, s.board.heat.scopes, 2)
 	})
 }
 
@@ -485,31 +429,13 @@ func TestObserveTellsWhatTheTreeDoesNot(t *testing.T) {
 	})
 }
 
-func TestJSONNamesAreThoseOfTheCommands(t *testing.T) {
+func TestTimelineAndHeatComeBackFromJSON(t *testing.T) {
 	play(t, Keep{}, func(t *testing.T, s *script) {
 		s.acquire(users, "ann")
 		s.join(users, "bob")
-		s.settle()
-		text, err := json.Marshal(s.board.Now().Locks[0])
-		require.NoError(t, err)
-		var v map[string]any
-		require.NoError(t, json.Unmarshal(text, &v))
-		require.ElementsMatch(t, []string{"scope", "mode", "state", "holders", "waiters", "at", "oldest_wait", "root_blocker"}, keys(v))
-		holder := v["holders"].([]any)[0].(map[string]any)
-		require.ElementsMatch(t, []string{
-			"id", "owner", "host", "pid", "priority", "mode", "message", "cleanup_timeout_ms", "min_runtime_ms", "override", "token",
-			"since", "lease_timeout_ms", "lease_left_ms", "min_runtime_left_ms", "preempted_by", "state",
-		}, keys(holder))
-		waiter := v["waiters"].([]any)[0].(map[string]any)
-		require.ElementsMatch(t, []string{
-			"id", "owner", "host", "pid", "priority", "mode", "message", "cleanup_timeout_ms", "min_runtime_ms", "override", "lease_timeout_ms",
-			"position", "waiting_since", "forceful", "waiting_timeout_ms", "acquire_timeout_ms", "preempt_delta", "never_preempts", "why", "blockers", "state",
-		}, keys(waiter))
-
-		// and a timeline and a heat come back the same
 		s.second(30)
 		line := s.board.Timeline(users, time.Time{}, time.Time{})
-		text, err = json.Marshal(line)
+		text, err := json.Marshal(line)
 		require.NoError(t, err)
 		require.NotContains(t, string(text), "0001-01-01")
 		var again Timeline
@@ -523,14 +449,6 @@ func TestJSONNamesAreThoseOfTheCommands(t *testing.T) {
 		require.Equal(t, heat.Slice, warm.Slice)
 		require.Len(t, warm.Rows, 1)
 	})
-}
-
-func keys(m map[string]any) []string {
-	var all []string
-	for k := range m {
-		all = append(all, k)
-	}
-	return all
 }
 
 // Readers may do what they like while sightings come.
