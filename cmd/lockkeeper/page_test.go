@@ -84,14 +84,3 @@ func TestWidthOfAPage(t *testing.T) {
 	p.output.is = "wide"
 	require.Equal(t, 160, p.columns())
 }
-
-func TestTextOnAPageCannotPlayTricksOnTheTerminal(t *testing.T) {
-	text := drawn(80, func(pg page) {
-		pg.paragraph("", "%s", "\x1b[2J\nfree")
-		g := pg.grid()
-		g.row("a", "\x1b[2J\nfree")
-		g.draw()
-	})
-	require.NotContains(t, text, "\x1b")
-	require.NotContains(t, text, "\nfree")
-}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os/exec"
 	"strings"
 	"sync"
@@ -209,30 +208,6 @@ func TestTopLeavesTheTerminalAsItWasWhenItCannotGoOn(t *testing.T) {
 	})
 }
 
-func TestTopSaysSinceWhenZooKeeperDoesNotAnswer(t *testing.T) {
-	t.Parallel()
-	r := newRush(t)
-	s := r.watch(t, 120, 24)
-	s.shows(t, "ZooKeeper answers", "db/orders")
-	require.NoError(t, r.zk.Close())
-	s.shows(t, "BLIND since ", "db/orders", "nightly-reindex")
-	s.press(t, "q")
-	s.leaves(t, 0)
-}
-
-func TestNamesOfStrangersDoNothingToTheTerminal(t *testing.T) {
-	r := newRush(t)
-	s := r.watch(t, 120, 24)
-	s.shows(t, "evil\uFFFD[2J\uFFFD\uFFFDname 鎖🔒")
-	s.press(t, "/evil\r\r")
-	s.shows(t, "message: \uFFFD]0;title\uFFFD", "HELD BY")
-	s.press(t, "q")
-	s.leaves(t, 0)
-	require.NotContains(t, s.all(), "\x1b]")
-	require.NotContains(t, s.all(), "\u202e")
-	require.NotContains(t, s.all(), "\u009b")
-}
-
 func TestTopWithoutColours(t *testing.T) {
 	r := newRush(t)
 	s := sit(t, 80, 24, []string{"NO_COLOR=1", "LC_ALL=C"}, "top", "--zk", r.zk.Addr())
@@ -275,58 +250,3 @@ func TestTopShowsAllLocksOnceWhereThereIsNoTerminal(t *testing.T) {
 	s.leaves(t, 0)
 	require.NotContains(t, s.all(), "\x1b")
 }
-
-func TestTopKeepsUpWithManyLocks(t *testing.T) {
-	t.Parallel()
-	locks, waiters := 1000, 10
-	states := make([]lock.State, locks)
-	now := time.Now()
-	request := func(id string) lock.Contender {
-		return lock.Contender{ID: id, Identity: priority.Identity{Owner: "worker-" + id, Host: "host"}, Joined: now, Since: now, Terms: priority.Terms{LeaseTimeout: time.Hour, Mode: priority.Exclusive}, Remaining: priority.Remaining{LeaseLeft: time.Hour}}
-	}
-	for i := range states {
-		states[i] = lock.State{Scope: fmt.Sprintf("cluster/lock/%04d", i), At: now, Holders: []lock.Contender{request(fmt.Sprint(i, "-h"))}}
-		for j := range waiters {
-			w := request(fmt.Sprint(i, "-", j))
-			w.Position = j + 1
-			states[i].Waiters = append(states[i].Waiters, w)
-		}
-	}
-	began := time.Now()
-	source := source(func(ctx context.Context, seen func(lock.Sighting)) error {
-		for _, s := range states {
-			seen(lock.Sighting{State: s})
-		}
-		seen(lock.Sighting{Synced: true})
-		<-ctx.Done()
-		return context.Cause(ctx)
-	})
-	board, err := live.New(live.Options{Source: source, Now: time.Now})
-	require.NoError(t, err)
-	s := newScreen(t, 200, 50)
-	over := make(chan error)
-	go func() {
-		over <- watchTop(t.Context(), topBoards{all: []topBoard{{Board: board, now: time.Now}}}, s.tty, s.tty, top.Look{Attributes: true, Colour: true})
-	}()
-	s.shows(t, "1000 locks · 1000 held · 10000 waiting", "ZooKeeper answers", "q quit")
-	t.Logf("all shown after %s", time.Since(began))
-	for i := range 20 {
-		began := time.Now()
-		s.press(t, "\x1b[6~")
-		s.shows(t, fmt.Sprintf("> cluster/lock/%04d", 45*(i+1)))
-		t.Logf("page down: %s", time.Since(began))
-	}
-	began = time.Now()
-	s.press(t, "/lock/0999")
-	s.shows(t, "1 of 1000", "cluster/lock/0999")
-	t.Logf("filter: %s", time.Since(began))
-	s.press(t, "\r\rG")
-	s.shows(t, "worker-999-9", "TIMELINE")
-	s.press(t, "q")
-	require.NoError(t, <-over)
-}
-
-// A source tells what a test says.
-type source func(ctx context.Context, seen func(lock.Sighting)) error
-
-func (f source) Run(ctx context.Context, seen func(lock.Sighting)) error { return f(ctx, seen) }

@@ -253,24 +253,6 @@ func eventKinds(t *testing.T) []string {
 	return slices.Collect(maps.Keys(kinds))
 }
 
-func TestNothingThatARequestBringsAlongIsInASeries(t *testing.T) {
-	b := newBoard(t)
-	locks, err := NewLocks(b.provider.Meter(Scope))
-	require.NoError(t, err)
-	for _, tale := range tales() {
-		o := locks.observer(API)
-		for _, event := range tale.events {
-			o.observe(t.Context(), event)
-		}
-	}
-	seen := b.read(t)
-	require.NotEmpty(t, seen)
-	for key := range seen {
-		require.NotContains(t, key, "planted")
-		require.NotContains(t, key, "4711")
-	}
-}
-
 // A thousand scopes, of as many classes, from processes that know each other's classes
 // otherwise: what is shown stays below a bound that is known before.
 func TestSeriesStayBelowABoundHoweverManyClassesThereAre(t *testing.T) {
