@@ -96,7 +96,7 @@ func TestAuditTrailCanBeReadAtThreeInTheMorning(t *testing.T) {
 		width int
 		wide  bool
 	}{"audit.80.golden": {80, false}, "audit.160.golden": {160, false}, "audit_wide.160.golden": {160, true}} {
-		golden(t, name, drawn(pg.width, func(p page) {
+		same(t, name, drawn(pg.width, func(p page) {
 			p.wide = pg.wide
 			writeAudit(p, records, at(time.Hour))
 		}))
@@ -129,7 +129,7 @@ func TestAuditVerdicts(t *testing.T) {
 	require.True(t, withFile.Intact)
 	require.False(t, broken.Intact)
 	require.False(t, brokenFile.Intact)
-	golden(t, "audit_verify.80.golden", drawn(80, func(pg page) {
+	same(t, "audit_verify.80.golden", drawn(80, func(pg page) {
 		for i, v := range []auditReportView{intact, withFile, broken, brokenFile} {
 			if i > 0 {
 				pg.line("")

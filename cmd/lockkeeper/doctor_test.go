@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -28,24 +27,13 @@ func aReport() doctor.Report {
 	}}
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := "testdata/" + name
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got)
-}
-
 func TestReportOfTheDoctorFitsThePage(t *testing.T) {
 	v := newDoctorView(aReport())
 	require.Equal(t, []int{4, 2, 2, 1}, []int{v.Problems, v.Warnings, v.OK, v.Skipped})
 	for width, file := range map[int]string{80: "doctor.80.golden", 160: "doctor.160.golden"} {
 		text := drawn(width, func(pg page) { writeDoctor(pg, v) })
 		require.Contains(t, text, "\n  "+longCommand+"\n", "a command can be copied in one piece")
-		golden(t, file, text)
+		same(t, file, text)
 	}
 }
 
@@ -61,6 +49,6 @@ func TestTableOfTheBenchFitsThePage(t *testing.T) {
 	}})
 	require.Equal(t, "SSD SATA", *v.Resembles)
 	for width, file := range map[int]string{80: "bench.80.golden", 160: "bench.160.golden"} {
-		golden(t, file, drawn(width, func(pg page) { writeBench(pg, v) }))
+		same(t, file, drawn(width, func(pg page) { writeBench(pg, v) }))
 	}
 }

@@ -11,26 +11,32 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
+// lockkeeperIn runs the program in a directory, with that in its environment.
+func lockkeeperIn(t *testing.T, dir string, env ...string) func(args ...string) (code int, said string) {
+	return func(args ...string) (int, string) {
+		t.Helper()
+		c := exec.Command("lockkeeper", args...)
+		c.Dir, c.Env = dir, append(os.Environ(), env...)
+		out, err := c.CombinedOutput()
+		require.NotNil(t, c.ProcessState, "%v", err)
+		return c.ProcessState.ExitCode(), string(out)
+	}
+}
+
 // A client with credentials may be under a freeze. While that is unknown, nothing runs.
 func TestExecRunsNothingWhileOverridesCannotBeTrusted(t *testing.T) {
 	t.Parallel()
 	server, dir := zktest.RunT(t), t.TempDir()
 	credentials, ran := filepath.Join(dir, "digest"), filepath.Join(dir, "ran")
 	require.NoError(t, os.WriteFile(credentials, []byte("worker:secret\n"), 0o600))
-	run := func() (code int, said string) {
-		t.Helper()
-		c := exec.Command("lockkeeper", "exec", "--zk", server.Addr(), "--zk-digest-file", credentials, "--scope", "cluster/orders", "--", "touch", ran)
-		out, err := c.CombinedOutput()
-		require.NotNil(t, c.ProcessState, "%v", err)
-		return c.ProcessState.ExitCode(), string(out)
-	}
-	code, said := run()
+	lockkeeper := lockkeeperIn(t, dir, "LOCKKEEPER_ZK="+server.Addr(), "LOCKKEEPER_ZK_DIGEST_FILE="+credentials)
+	code, said := lockkeeper("exec", "--scope", "cluster/orders", "--", "touch", ran)
 	require.Zero(t, code, said)
 	require.NoError(t, os.Remove(ran))
 
 	// when there are overrides that any client could have written
 	require.NoError(t, server.Create("/lockkeeper/overrides", nil))
-	code, said = run()
+	code, said = lockkeeper("exec", "--scope", "cluster/orders", "--", "touch", ran)
 
 	// then
 	require.Equal(t, exitConfig, code, said)
@@ -45,14 +51,7 @@ func TestExecRunsNothingWhileOverridesAreNotKnown(t *testing.T) {
 	server, dir := zktest.RunT(t), t.TempDir()
 	credentials, ran := filepath.Join(dir, "digest"), filepath.Join(dir, "ran")
 	require.NoError(t, os.WriteFile(credentials, []byte("worker:secret\n"), 0o600))
-	lockkeeper := func(args ...string) (code int, said string) {
-		t.Helper()
-		c := exec.Command("lockkeeper", args...)
-		c.Env = append(os.Environ(), "LOCKKEEPER_ZK="+server.Addr(), "LOCKKEEPER_ZK_DIGEST_FILE="+credentials)
-		out, err := c.CombinedOutput()
-		require.NotNil(t, c.ProcessState, "%v", err)
-		return c.ProcessState.ExitCode(), string(out)
-	}
+	lockkeeper := lockkeeperIn(t, dir, "LOCKKEEPER_ZK="+server.Addr(), "LOCKKEEPER_ZK_DIGEST_FILE="+credentials)
 	code, said := lockkeeper("exec", "--scope", "cluster/orders", "--", "true")
 	require.Zero(t, code, said)
 	code, said = lockkeeper("override", "apply", "INC-1", "--kind", "freeze", "--scope", "cluster/*", "--for", "1h", "-r", "disk full")
@@ -75,14 +74,7 @@ func TestExecRunsNothingWhenTheFileInTheDirectoryCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	server, dir := zktest.RunT(t), t.TempDir()
 	file, ran := filepath.Join(dir, defaultFile), filepath.Join(dir, "ran")
-	lockkeeper := func(args ...string) (code int, said string) {
-		t.Helper()
-		c := exec.Command("lockkeeper", args...)
-		c.Dir, c.Env = dir, append(os.Environ(), "LOCKKEEPER_ZK="+server.Addr())
-		out, err := c.CombinedOutput()
-		require.NotNil(t, c.ProcessState, "%v", err)
-		return c.ProcessState.ExitCode(), string(out)
-	}
+	lockkeeper := lockkeeperIn(t, dir, "LOCKKEEPER_ZK="+server.Addr())
 	good := "version: 1\nzookeeper: {root: /team}\njobs: {hand: {schedule: manual, run: [\"true\"]}}\n"
 	require.NoError(t, os.WriteFile(file, []byte(good), 0o600))
 	code, said := lockkeeper("exec", "--scope", "db", "--", "true")

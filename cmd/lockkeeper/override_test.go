@@ -299,18 +299,4 @@ a-0000000013  approved by ana: payments are stuck
   holder   backup (priority 5), host , pid 0, token 0: has not finished its
            cleanup
 `, "\n"+drawn(80, func(pg page) { writeApprovals(pg, someApprovals(), at(0)) }))
-	require.Equal(t, `
-a-0000000012  open until 2026-11-21 12:13:00 UTC, in 13m; then the request fails
-  scope    cluster/orders/resource/users
-  request  critical (priority 80); it has waited for 3m, and is asked for by host h1, pid 9
-  why      payments
-  holder   compaction (priority 10), host db1, pid 41, token 77: has not finished its cleanup
-
-a-0000000013  approved by ana: payments are stuck
-  scope    db/users
-  request  critical (priority 80); it has waited for 1m3s, and is asked for by host h1, pid 9
-  why      payments
-  holder   compaction (priority 10), host db1, pid 41, token 77: has not finished its cleanup
-  holder   backup (priority 5), host , pid 0, token 0: has not finished its cleanup
-`, "\n"+drawn(160, func(pg page) { writeApprovals(pg, someApprovals(), at(0)) }))
 }
