@@ -3,8 +3,8 @@ package program
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -26,25 +26,10 @@ var (
 func TestMain(m *testing.M) {
 	harness.DefaultSignals()
 	harness.AtOnce(8) // scripts wait for processes
-	code, err := withProgram(func() int { return zookeeper.Main(m) })
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// withProgram builds the program.
-func withProgram(test func() int) (code int, err error) {
-	binaries, err = os.MkdirTemp("", "lockkeeper-program-")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(binaries)
-	if _, err := harness.Build(binaries); err != nil {
-		return 0, err
-	}
-	return test(), nil
+	os.Exit(harness.WithProgram(func(program string) int {
+		binaries = filepath.Dir(program)
+		return zookeeper.Main(m)
+	}))
 }
 
 // -update writes what cmp compares anew into the scripts, to be read in the diff.

@@ -1,14 +1,13 @@
 package temporal_test
 
 import (
-	"flag"
 	"os"
 	"runtime"
-	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 )
@@ -23,12 +22,7 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(workerVariable); text != "" {
 		os.Exit(beWorker(text))
 	}
-	flag.Parse()
-	chosen := false
-	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
-	if !chosen { // most of them wait most of the time
-		_ = flag.Set("test.parallel", strconv.Itoa(max(5, runtime.GOMAXPROCS(0))))
-	}
+	harness.AtOnce(max(5, runtime.GOMAXPROCS(0))) // most of them wait most of the time
 	run := runner(func() int { return withoutProgram(func() int { return zookeeper.Main(m) }) })
 	os.Exit(temporals.Main(run, func() error { return goleak.Find() }))
 }

@@ -88,7 +88,7 @@ func newCrowdedTown(t *testing.T) (*crowd, *live.Board, string) {
 	c := newCrowd()
 	board, err := live.New(live.Options{Source: c, Now: time.Now})
 	require.NoError(t, err)
-	(&town{T: t}).run(board.Run)
+	harness.Run(t, "the board", board.Run)
 	harness.Eventually(t, func() bool { return board.Now().Complete && len(board.Now().Locks) == crowdLocks }, "all locks are seen")
 	require.Equal(t, crowdWaiters, board.Now().Totals.Waiters)
 	return c, board, serve(t, console.Options{Board: board})
@@ -130,7 +130,7 @@ func TestPagesOfAThousandLocksAreSmallAndSoonThere(t *testing.T) {
 func TestWhatIsPushedOfAThousandLocksIsBounded(t *testing.T) {
 	t.Parallel()
 	c, _, url := newCrowdedTown(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/locks/"+crowdScope(0)+"?live=1", nil)
 	require.NoError(t, err)

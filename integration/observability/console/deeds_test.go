@@ -78,7 +78,7 @@ func TestSomebodySignsInAndBreaksALock(t *testing.T) {
 	b.shows("Held by night-shift; no waiters.")
 
 	var lost *lockguard.LostError
-	require.ErrorAs(t, holder.goes(), &lost)
+	require.ErrorAs(t, holder.Err(), &lost)
 	require.Greater(t, next.holds().Token(), token)
 	intent, outcome := w.done(opstore.AuditBreak, "its host has burnt down")
 	require.Equal(t, scope, intent.Scope)
@@ -106,7 +106,7 @@ func TestSomebodyAsksAHolderToGo(t *testing.T) {
 	b.shows("The holder is preempted.")
 	b.shows("Preempted by")
 	var overridden *lockguard.OverriddenError
-	require.ErrorAs(t, holder.goes(), &overridden)
+	require.ErrorAs(t, holder.Err(), &overridden)
 	b.shows("Free: no holder")
 	harness.Eventually(t, func() bool { return len(w.records()) >= 2 }, "two records")
 	w.done(opstore.AuditPreempt, "a ship is on fire")
@@ -258,8 +258,8 @@ func form(action string, fields url.Values) string {
 func (one *resident) check(t *testing.T) error {
 	t.Helper()
 	select {
-	case err := <-one.ended:
-		return fmt.Errorf("%s does not hold its lock any more: %w", one.name, err)
+	case <-one.Done():
+		return fmt.Errorf("%s does not hold its lock any more: %w", one.name, one.Err())
 	default:
 	}
 	state, err := one.w.client.Lock(t.Context(), "town/harbour/crane")
@@ -295,7 +295,7 @@ func TestAllOfItWorksWithoutJavaScript(t *testing.T) {
 	b.press("\r")
 	b.shows("The lock of crane-driver is broken.")
 	w.done(opstore.AuditBreak, "by hand")
-	require.Error(t, holder.goes())
+	require.Error(t, holder.Err())
 	b.allow("status of 404") // there is no such job, and no such group
 	for _, p := range pagesOf(scope) {
 		b.visit(p.path)

@@ -58,7 +58,7 @@ func TestAnEventShowsInThePageSoon(t *testing.T) {
 		seen(name, l.Waiters[i].WaitingSince)
 	}
 	for i := range half { // and get the lock one after the other
-		queue[i].leave()
+		queue[i].Cancel()
 		queue[i+1].holds()
 		l := w.waits(scope, half-i-1)
 		seen("holder "+queue[i+1].name, l.Holders[0].Since)
@@ -96,7 +96,7 @@ func TestHalfTypedTextSurvivesUpdates(t *testing.T) {
 		same()
 	}
 	b.press("\x1b")
-	holder.leave()
+	holder.Cancel()
 	b.shows("no longer holds the lock") // the form says that it is about somebody who has gone
 	same()
 	b.press("ship")

@@ -7,16 +7,11 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 )
-
-// patience is how long a test waits for something that has to happen, but has no
-// time by which.
-const patience = time.Minute
 
 var (
 	shared   testbed.Shared

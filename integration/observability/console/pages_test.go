@@ -77,8 +77,8 @@ func (w *town) busy() (scope string) {
 	earlier := w.request("rollup", lockguard.Requirement{Scope: scope, Terms: priority.Terms{Priority: 5}})
 	earlier.holds()
 	w.waits(scope, 0) // it is seen
-	earlier.leave()
-	require.Error(w, earlier.goes())
+	earlier.Cancel()
+	require.Error(w, earlier.Err())
 	w.request("nightly-compaction", lockguard.Requirement{Scope: scope, Terms: priority.Terms{Priority: 10, CleanupTimeout: 10 * time.Minute}, Message: "shard 14 of 20"}).holds()
 	w.request("billing-export", lockguard.Requirement{Scope: "cluster/billing", Terms: priority.Terms{Priority: 20}}).holds()
 	w.request("dunning", lockguard.Requirement{Scope: "cluster/billing", Terms: priority.Terms{Priority: 5}})
@@ -121,7 +121,7 @@ func (w *town) also(one *resident, hold *lockguard.Hold, scope string) {
 		defer close(done)
 		_ = guard.Do(hold.Context(), lockguard.Requirement{Scope: scope}, func(context.Context) error { return nil })
 	}()
-	w.Cleanup(func() { one.leave(); <-done })
+	w.Cleanup(func() { one.Cancel(); <-done })
 }
 
 // jobs have a history.
@@ -173,7 +173,7 @@ func (w *town) group() {
 		member, err := shards.Join(w.Context(), name, keeper{})
 		require.NoError(w, err)
 		w.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 			defer cancel()
 			_ = member.Leave(ctx)
 		})

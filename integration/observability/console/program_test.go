@@ -1,16 +1,13 @@
 package console
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"syscall"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
@@ -31,44 +28,11 @@ func daemon(t *testing.T, root, configuration string) string {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "users"), fmt.Appendf(nil, "ana:%s\n", hash), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "lockkeeper.yaml"), []byte(configuration), 0o600))
-	run := exec.CommandContext(context.Background(), program, "run", "-f", "lockkeeper.yaml",
+	run := exec.Command(program, "run", "-f", "lockkeeper.yaml",
 		"--zk", shared.Server(t).Addr(), "--root", root, "--zk-digest-file", "credentials")
 	run.Dir = dir
-	said, err := run.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, run.Start())
-	served, done := make(chan string, 1), make(chan struct{})
-	var text []byte
-	go func() {
-		defer close(done)
-		address := regexp.MustCompile(`msg="the console is served" address=(\S+)`)
-		lines := bufio.NewScanner(said)
-		for lines.Scan() {
-			text = append(append(text, lines.Bytes()...), '\n')
-			if m := address.FindSubmatch(lines.Bytes()); m != nil {
-				served <- "http://" + string(m[1])
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		_ = run.Process.Signal(syscall.SIGTERM)
-		late := time.AfterFunc(patience, func() { _ = run.Process.Kill() })
-		defer late.Stop()
-		<-done
-		_ = run.Wait() // how it ends is not what the test is about
-		if t.Failed() {
-			t.Logf("the daemon said:\n%s", text)
-		}
-	})
-	select {
-	case url := <-served:
-		return url
-	case <-done:
-		require.Fail(t, "the daemon has ended", "%s", text)
-	case <-time.After(patience):
-		require.Fail(t, "the daemon does not serve its console")
-	}
-	return ""
+	_, address, _ := strings.Cut(harness.StartDaemon(t, run).Output.Await(t, "the console is served", "address="), "address=")
+	return "http://" + strings.Fields(address)[0]
 }
 
 // TestSomebodyPausesResumesAndRunsAJobOfTheProgram does it with the program as it is

@@ -157,7 +157,7 @@ func TestPagesInEveryState(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			board, err := live.New(live.Options{Source: s.board, Now: time.Now})
 			require.NoError(t, err)
-			(&town{T: t}).run(board.Run)
+			harness.Run(t, "the board", board.Run)
 			if c, ok := s.board.(stage); ok && len(c) > 0 {
 				harness.Eventually(t, func() bool { return board.Now().Complete || board.Now().Blind != nil }, "the board has looked")
 				harness.Eventually(t, func() bool { return s.name != "blind" || board.Now().Blind != nil }, "the board is blind")

@@ -99,7 +99,7 @@ func (b *tab) allow(part string) {
 
 // within returns a context of the tab that ends when a step takes too long.
 func (b *tab) within() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(b.ctx, patience)
+	return context.WithTimeout(b.ctx, harness.Patience)
 }
 
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
@@ -155,7 +155,7 @@ func (b *tab) until(what, expression string) {
 	b.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(harness.Patience)
 	for {
 		ctx, cancel := b.within()
 		// A page that is about to be replaced by the next one has no answer.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/lockkeeper/lockkeeper/emergency"
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/console"
@@ -48,7 +49,7 @@ func newTown(t *testing.T) *town {
 	require.NoError(t, err)
 	w.board, err = live.New(live.Options{Source: lookout, Now: w.client.Now})
 	require.NoError(t, err)
-	w.run(w.board.Run)
+	harness.Run(t, "the board", w.board.Run)
 	w.trail, err = w.client.AuditLog(0)
 	require.NoError(t, err)
 	w.operator, err = emergency.NewOperator(w.client, w.trail)
@@ -68,15 +69,9 @@ func newTown(t *testing.T) *town {
 // connect returns a client of a root that no other test uses.
 func connect(t *testing.T) *lock.Client {
 	t.Helper()
-	client, err := lock.NewClient(lock.Config{
+	client := harness.NewClient(t, lock.Config{
 		Servers: []string{shared.Server(t).Addr()}, Root: testbed.Root(t), SessionTimeout: 30 * time.Second,
 		Auth: &lock.Digest{User: "daemon", Password: "secret"},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		_ = client.Close(ctx)
 	})
 	require.NoError(t, client.Ready(t.Context()))
 	return client
@@ -93,24 +88,12 @@ func serve(t *testing.T, o console.Options) string {
 	return server.URL
 }
 
-// run runs something until the end of the test.
-func (w *town) run(f func(context.Context) error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = f(ctx) // it was cancelled
-	}()
-	w.Cleanup(func() { cancel(); <-done })
-}
-
 // A resident has asked for a lock.
 type resident struct {
-	w     *town
-	name  string
-	held  chan *lockguard.Hold
-	ended chan error
-	leave context.CancelFunc
+	*harness.Running
+	w    *town
+	name string
+	held chan *lockguard.Hold
 }
 
 // request asks for a lock in the background, by a guard with that owner.
@@ -121,12 +104,9 @@ func (w *town) request(owner string, r lockguard.Requirement) *resident {
 	if r.LeaseTimeout == 0 {
 		r.LeaseTimeout = time.Hour
 	}
-	ctx, leave := context.WithCancel(context.Background())
-	one := &resident{w: w, name: owner, held: make(chan *lockguard.Hold, 1), ended: make(chan error, 1), leave: leave}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		one.ended <- guard.Do(ctx, r, func(ctx context.Context) error {
+	one := &resident{w: w, name: owner, held: make(chan *lockguard.Hold, 1)}
+	one.Running = harness.Run(w, owner, func(ctx context.Context) error {
+		return guard.Do(ctx, r, func(ctx context.Context) error {
 			hold, ok := lockguard.FromContext(ctx)
 			if !ok {
 				return errors.New("work without a hold")
@@ -135,8 +115,7 @@ func (w *town) request(owner string, r lockguard.Requirement) *resident {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}, hooks(ctx, r)...)
-	}()
-	w.Cleanup(func() { leave(); <-done })
+	})
 	return one
 }
 
@@ -161,22 +140,10 @@ func (one *resident) holds() *lockguard.Hold {
 	select {
 	case hold := <-one.held:
 		return hold
-	case err := <-one.ended:
-		require.NoError(one.w, err, "%s does not get its lock", one.name)
-	case <-time.After(patience):
+	case <-one.Done():
+		require.NoError(one.w, one.Err(), "%s does not get its lock", one.name)
+	case <-time.After(harness.Patience):
 		require.Fail(one.w, "no lock", "%s", one.name)
-	}
-	return nil
-}
-
-// goes waits until the lock was given back or lost, and says why.
-func (one *resident) goes() error {
-	one.w.Helper()
-	select {
-	case err := <-one.ended:
-		return err
-	case <-time.After(patience):
-		require.Fail(one.w, "it does not end", "%s", one.name)
 	}
 	return nil
 }
@@ -184,7 +151,7 @@ func (one *resident) goes() error {
 // lock waits until the board knows something about a lock.
 func (w *town) lock(scope string, fits func(live.Lock) bool) live.Lock {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.Context(), harness.Patience)
 	defer cancel()
 	for snapshot := range w.board.Changes(ctx) {
 		for _, l := range snapshot.Locks {
