@@ -75,11 +75,9 @@ func strange(scope string) console.Facts {
 	party := opstore.AuditParty{ID: "1", Owner: "owner-" + long, Host: long, PID: 1 << 22, Priority: 1 << 20, Token: 1 << 62}
 	job := views.Job{Name: "job-" + long, Locks: []string{scope}, State: "paused", Schedule: new("*/5 * * * *"), Timezone: new(long), Failures: 1_000_000, Paused: &views.Pause{By: long, Reason: evil + long}}
 	return console.Facts{
-		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) {
-			return []views.Approval{views.NewApproval(opstore.Approval{
-				ID: "a-" + long, ApprovalRequest: opstore.ApprovalRequest{Scope: scope, Reason: evil + long, Requestor: party, Holders: []opstore.AuditParty{party}, Deadline: time.Hour},
-			})}, nil, nil
-		},
+		Approvals: answering(nil, views.NewApproval(opstore.Approval{
+			ID: "a-" + long, ApprovalRequest: opstore.ApprovalRequest{Scope: scope, Reason: evil + long, Requestor: party, Holders: []opstore.AuditParty{party}, Deadline: time.Hour},
+		})),
 		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
 			return []opstore.AuditRecord{{
 				Seq: 1 << 40, At: now, Identity: "digest:" + long, AuditEntry: opstore.AuditEntry{
@@ -88,51 +86,46 @@ func strange(scope string) console.Facts {
 				},
 			}}, nil, nil
 		},
-		Groups: func(context.Context) ([]views.Group, []lock.Unreadable, error) {
-			g := views.Group{Name: "group-" + long, Strategy: long, Controller: new(long), StrategyError: long}
-			g.Members = []views.GroupMember{{Name: long, Host: long, State: "joined"}}
-			g.Locks = []views.GroupLock{{Lock: long, State: "LOCKED", Holders: []views.GroupHolder{{Name: long}}, Planned: []string{long, long}}}
-			return []views.Group{g}, nil, nil
-		},
+		Groups: answering(nil, views.Group{
+			Name: "group-" + long, Strategy: long, Controller: new(long), StrategyError: long,
+			Members: []views.GroupMember{{Name: long, Host: long, State: "joined"}},
+			Locks:   []views.GroupLock{{Lock: long, State: "LOCKED", Holders: []views.GroupHolder{{Name: long}}, Planned: []string{long, long}}},
+		}),
 		Job:  func(context.Context, string) (views.JobDetail, error) { return views.JobDetail{Job: job}, nil },
-		Jobs: func(context.Context) ([]views.Job, []lock.Unreadable, error) { return []views.Job{job}, nil, nil },
-		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) {
-			return []views.Override{{Record: override.Override{
-				ID: "INC-" + long, Kind: override.Freeze, Match: override.Match{Scope: scope}, Until: now.Add(time.Hour), By: long, Reason: evil + long,
-			}.Record()}}, nil, nil
-		},
+		Jobs: answering(nil, job),
+		Overrides: answering(nil, views.Override{Record: override.Override{
+			ID: "INC-" + long, Kind: override.Freeze, Match: override.Match{Scope: scope}, Until: now.Add(time.Hour), By: long, Reason: evil + long,
+		}.Record()}),
 	}
 }
 
 // nothing are facts of an empty cluster.
 func nothing() console.Facts {
-	return console.Facts{
-		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) { return nil, nil, nil },
-		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
-			return nil, nil, nil
-		},
-		Groups: func(context.Context) ([]views.Group, []lock.Unreadable, error) { return nil, nil, nil },
-		Job: func(context.Context, string) (views.JobDetail, error) {
-			return views.JobDetail{}, &console.NotKnownError{What: "there is no such job"}
-		},
-		Jobs:      func(context.Context) ([]views.Job, []lock.Unreadable, error) { return nil, nil, nil },
-		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) { return nil, nil, nil },
-	}
+	return without(nil, &console.NotKnownError{What: "there is no such job"})
 }
 
 // silent are facts that ZooKeeper does not tell.
 func silent() console.Facts {
 	err := errors.New("no server answers: dial tcp 10.0.0.1:2181: connect: connection refused, " + long)
+	return without(err, err)
+}
+
+// without are facts that have nothing, but errors.
+func without(err, ofJob error) console.Facts {
 	return console.Facts{
-		Approvals: func(context.Context) ([]views.Approval, []lock.Unreadable, error) { return nil, nil, err },
+		Approvals: answering[views.Approval](err),
 		Audit: func(context.Context, opstore.AuditQuery) ([]opstore.AuditRecord, []lock.Unreadable, error) {
 			return nil, nil, err
 		},
-		Groups:    func(context.Context) ([]views.Group, []lock.Unreadable, error) { return nil, nil, err },
-		Job:       func(context.Context, string) (views.JobDetail, error) { return views.JobDetail{}, err },
-		Jobs:      func(context.Context) ([]views.Job, []lock.Unreadable, error) { return nil, nil, err },
-		Overrides: func(context.Context) ([]views.Override, []lock.Unreadable, error) { return nil, nil, err },
+		Groups:    answering[views.Group](err),
+		Job:       func(context.Context, string) (views.JobDetail, error) { return views.JobDetail{}, ofJob },
+		Jobs:      answering[views.Job](err),
+		Overrides: answering[views.Override](err),
 	}
+}
+
+func answering[T any](err error, all ...T) func(context.Context) ([]T, []lock.Unreadable, error) {
+	return func(context.Context) ([]T, []lock.Unreadable, error) { return all, nil, err }
 }
 
 // TestPagesInEveryState checks with inspect.js pages that are empty, crowded, or

@@ -12,7 +12,6 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/internal/loopback"
-	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
 
 // A daemon is the program, run as a process, and its files.
@@ -60,21 +59,10 @@ func startDaemon(t *testing.T, servers, root string) *daemon {
 	program, err := harness.Build(d.dir)
 	require.NoError(t, err)
 
-	log, err := os.Create(filepath.Join(d.dir, "log"))
-	require.NoError(t, err)
 	cmd := exec.Command(program, "run", "-f", "lockkeeper.yaml")
-	cmd.Dir, cmd.Stdout, cmd.Stderr = d.dir, log, log
-	p, err := process.Start(cmd)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		d.write("end", "")
-		require.NoError(t, p.Terminate(20*time.Second))
-		_ = log.Close()
-		if t.Failed() {
-			text, _ := os.ReadFile(log.Name())
-			t.Logf("the daemon said:\n%s", text[max(0, len(text)-8000):])
-		}
-	})
+	cmd.Dir = d.dir
+	begin(t, cmd, d.dir, 20*time.Second)
+	t.Cleanup(func() { d.write("end", "") })
 	return d
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/lockguard"
@@ -190,7 +191,7 @@ func (p *play) preempt() {
 
 	goes := p.alpha.hold(p.t, victim, func(context.Context) error { return nil }).have()
 	polite := p.beta.hold(p.t, asks).have()
-	require.ErrorAs(p.t, goes.gone(), new(*lockguard.PreemptedError))
+	require.ErrorAs(p.t, goes.Err(), new(*lockguard.PreemptedError))
 	require.NoError(p.t, polite.release())
 
 	taken := make(chan struct{})
@@ -204,7 +205,7 @@ func (p *play) preempt() {
 	asks.Forceful, asks.WaitingTimeout = true, &soon
 	forceful := p.beta.hold(p.t, asks).have()
 	close(taken)
-	require.Error(p.t, stays.gone())
+	require.Error(p.t, stays.Err())
 	require.NoError(p.t, forceful.release())
 }
 
@@ -216,7 +217,7 @@ func (p *play) giveUp() {
 	holder := p.alpha.hold(p.t, wants).have()
 	wants.AcquireTimeout = &soon
 	for range 2 {
-		require.Error(p.t, p.beta.hold(p.t, wants).gone())
+		require.Error(p.t, p.beta.hold(p.t, wants).Err())
 	}
 	require.NoError(p.t, holder.release())
 }
@@ -227,10 +228,10 @@ func (p *play) disturb() {
 	p.t.Helper()
 	before := p.gamma.client.Health()
 	require.NoError(p.t, p.net.Reset())
-	require.Eventually(p.t, func() bool { return p.gamma.client.Health().Reconnects > before.Reconnects }, patience, 10*time.Millisecond)
+	require.Eventually(p.t, func() bool { return p.gamma.client.Health().Reconnects > before.Reconnects }, harness.Patience, 10*time.Millisecond)
 	id, password := p.gamma.client.Session()
 	zkserver.ExpireSession(p.t, p.zk.Addr(), id, password)
-	require.Eventually(p.t, func() bool { return p.gamma.client.Health().Expirations > before.Expirations }, patience, 10*time.Millisecond)
+	require.Eventually(p.t, func() bool { return p.gamma.client.Health().Expirations > before.Expirations }, harness.Patience, 10*time.Millisecond)
 	require.NoError(p.t, p.gamma.hold(p.t, lockguard.Requirement{Scope: "other", Class: tooMany}).have().release())
 }
 

@@ -13,12 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/internal/loopback"
 	"github.com/lockkeeper/lockkeeper/integration/internal/process"
 )
-
-// patience is how long anything may take that is waited for.
-const patience = time.Minute
 
 // installed finds one of Prometheus' programs.
 func installed(t *testing.T, name string) string {
@@ -56,21 +54,8 @@ func startPrometheus(t *testing.T, rules []byte, targets map[string][]string) *s
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), rules, 0o600))
-	log, err := os.Create(filepath.Join(dir, "log"))
-	require.NoError(t, err)
-	cmd := exec.Command(program, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+port.Addr(), "--enable-feature=exemplar-storage", "--log.level=warn")
-	cmd.Stdout, cmd.Stderr = log, log
-	p, err := process.Start(cmd)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, p.Terminate(10*time.Second))
-		_ = log.Close()
-		if t.Failed() {
-			text, _ := os.ReadFile(log.Name())
-			t.Logf("Prometheus said:\n%s", text)
-		}
-	})
+	p := begin(t, exec.Command(program, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+port.Addr(), "--enable-feature=exemplar-storage", "--log.level=warn"), dir, 10*time.Second)
 	s := &server{t: t, url: "http://" + port.Addr()}
 	s.wait("Prometheus answers", func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/-/ready", http.NoBody)
@@ -91,10 +76,29 @@ func startPrometheus(t *testing.T, rules []byte, targets map[string][]string) *s
 	return s
 }
 
+// begin starts a process, which ends with the test; its log is in dir.
+func begin(t *testing.T, cmd *exec.Cmd, dir string, grace time.Duration) *process.Process {
+	t.Helper()
+	log, err := os.Create(filepath.Join(dir, "log"))
+	require.NoError(t, err)
+	cmd.Stdout, cmd.Stderr = log, log
+	p, err := process.Start(cmd)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, p.Terminate(grace))
+		_ = log.Close()
+		if t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			t.Logf("%s said:\n%s", cmd, text[max(0, len(text)-8000):])
+		}
+	})
+	return p
+}
+
 // wait waits until check returns nil.
 func (s *server) wait(what string, check func(context.Context) error) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), harness.Patience)
 	defer cancel()
 	require.NoError(s.t, process.Poll(ctx, 50*time.Millisecond, func() error { return check(ctx) }), what)
 }

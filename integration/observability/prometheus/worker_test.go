@@ -11,6 +11,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/observability/live"
 	"github.com/lockkeeper/lockkeeper/observability/metrics"
@@ -70,13 +71,7 @@ func (w *worker) look(t *testing.T) {
 	require.NoError(t, err)
 	board, err := live.New(live.Options{Source: lookout, Now: w.client.Now})
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = board.Run(ctx)
-	}()
-	t.Cleanup(func() { stop(); <-done })
+	harness.Run(t, "the board", board.Run)
 	require.NoError(t, w.locks.Cluster(board.Now, w.client.Now))
 }
 
@@ -84,18 +79,18 @@ const sessionTimeout = 4 * time.Second
 
 // A tenure is work under a lock that goes on until it is cancelled.
 type tenure struct {
+	*harness.Call[struct{}]
 	t    *testing.T
 	held chan struct{} // closed when the lock is held
 	end  chan struct{}
-	done chan error
 }
 
 // hold begins such work.
 func (w *worker) hold(t *testing.T, r lockguard.Requirement, hooks ...lockguard.Hook) *tenure {
 	t.Helper()
-	h := &tenure{t: t, held: make(chan struct{}), end: make(chan struct{}), done: make(chan error, 1)}
-	go func() {
-		h.done <- w.guard.Do(t.Context(), r, func(ctx context.Context) error {
+	h := &tenure{t: t, held: make(chan struct{}), end: make(chan struct{})}
+	h.Call = harness.Go(t, "work under "+r.Scope, func() (struct{}, error) {
+		return struct{}{}, w.guard.Do(t.Context(), r, func(ctx context.Context) error {
 			close(h.held)
 			select {
 			case <-ctx.Done():
@@ -104,7 +99,7 @@ func (w *worker) hold(t *testing.T, r lockguard.Requirement, hooks ...lockguard.
 				return nil
 			}
 		}, hooks...)
-	}()
+	})
 	return h
 }
 
@@ -113,9 +108,9 @@ func (h *tenure) have() *tenure {
 	h.t.Helper()
 	select {
 	case <-h.held:
-	case err := <-h.done:
-		require.FailNow(h.t, "it does not get the lock", "%v", err)
-	case <-time.After(patience):
+	case <-h.Done():
+		require.FailNow(h.t, "it does not get the lock", "%v", h.Err())
+	case <-time.After(harness.Patience):
 		require.FailNow(h.t, "it does not get the lock")
 	}
 	return h
@@ -125,17 +120,5 @@ func (h *tenure) have() *tenure {
 func (h *tenure) release() error {
 	h.t.Helper()
 	close(h.end)
-	return h.gone()
-}
-
-// gone waits for the end of the work.
-func (h *tenure) gone() error {
-	h.t.Helper()
-	select {
-	case err := <-h.done:
-		return err
-	case <-time.After(patience):
-		require.FailNow(h.t, "it does not end")
-		return nil
-	}
+	return h.Err()
 }
