@@ -72,14 +72,14 @@ func TestSlotThatIsGrantedAsItsContextEndsGoesToTheNext(t *testing.T) {
 	second, err := slots.join(t.Context(), reservation{})
 	require.NoError(t, err)
 	slots.ReleaseSlot(nil)
-	require.True(t, isClosed(first))
-	require.False(t, isClosed(second))
+	require.True(t, closed(first))
+	require.False(t, closed(second))
 
 	// when
 	slots.leave(first)
 
 	// then
-	require.True(t, isClosed(second))
+	require.True(t, closed(second))
 }
 
 func TestSlotsOutOfRangeAreRefused(t *testing.T) {
@@ -374,15 +374,6 @@ func reserve(t *testing.T, slots *ParkingSlots) {
 	permit, err := slots.ReserveSlot(t.Context(), reservation{})
 	require.NoError(t, err)
 	require.NotNil(t, permit)
-}
-
-func isClosed(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // reservation is what a worker tells of one.

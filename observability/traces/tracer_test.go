@@ -3,6 +3,7 @@ package traces_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,12 +176,7 @@ func TestCallerThatGivesUpIsNoError(t *testing.T) {
 		failed <- err
 	}()
 	require.Eventually(t, func() bool {
-		for _, s := range p.recorder.Started() {
-			if value(s.Attributes(), "lockkeeper.owner") == "second" {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(p.recorder.Started(), func(s sdk.ReadWriteSpan) bool { return value(s.Attributes(), "lockkeeper.owner") == "second" })
 	}, time.Minute, time.Millisecond)
 	cancel()
 	require.Error(t, <-failed)

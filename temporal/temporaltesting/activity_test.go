@@ -194,12 +194,7 @@ func TestWhatDoesNotFitIsRefusedAtOnce(t *testing.T) {
 		},
 	} {
 		fake := &fakeT{TB: t}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			do(temporaltesting.New(fake))
-		}()
-		<-done
+		fake.run(func() { do(temporaltesting.New(fake)) })
 		require.Contains(t, fake.fatal, want)
 		fake.end()
 		require.Empty(t, fake.logged)
@@ -227,15 +222,12 @@ func TestWhatDoesNotHappenSaysWhoIsThere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fake := &fakeT{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
+			fake.run(func() {
 				l := temporaltesting.New(fake)
 				l.Hold(lockguard.Requirement{Scope: "orders", Owner: "nightly"})
 				l.Hurry(3 * time.Second) // what has to happen before does not take that long
 				c.do(l)
-			}()
-			<-done
+			})
 			require.Contains(t, fake.fatal, c.want)
 			fake.end()
 			require.Contains(t, fake.logged, "what happened to the locks")

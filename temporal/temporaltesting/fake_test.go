@@ -26,6 +26,16 @@ func (f *fakeT) Fatalf(format string, args ...any) {
 
 func (f *fakeT) Errorf(format string, args ...any) { f.fatal = fmt.Sprintf(format, args...) }
 
+// run waits until a test has returned, or is over because of Fatalf.
+func (f *fakeT) run(test func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		test()
+	}()
+	<-done
+}
+
 // end does what is to be done at the end of a test.
 func (f *fakeT) end() {
 	for _, c := range slices.Backward(f.cleanups) {

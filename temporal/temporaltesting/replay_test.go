@@ -120,12 +120,9 @@ func TestRecordedHistoryIsReplayed(t *testing.T) {
 	temporaltesting.Replay(t, os.DirFS(dir), []any{twice(2, "step")})
 
 	fake := &fakeT{TB: t}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	fake.run(func() {
 		temporaltesting.Record(fake, &historian{events: original.Events}, "another", filepath.Join(dir, "b.json"))
-	}()
-	<-done
+	})
 	require.Contains(t, fake.fatal, "the history of workflow another is not read: not found")
 	require.NoFileExists(t, filepath.Join(dir, "b.json"))
 }
