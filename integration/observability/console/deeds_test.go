@@ -41,10 +41,8 @@ func (w *town) done(action opstore.AuditAction, reason string) (intent, outcome 
 
 func TestSomebodySignsInAndBreaksALock(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
-	scope := "town/harbour/crane"
-	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope, Message: "lifts a <b>ship</b>"})
-	token := holder.holds().Token()
+	w, scope, holder := newHarbour(t, lockguard.Requirement{Message: "lifts a <b>ship</b>"})
+	token := holder.hold.Token()
 	next := w.request("night-shift", lockguard.Requirement{Scope: scope})
 	w.waits(scope, 1)
 
@@ -91,11 +89,7 @@ func TestSomebodySignsInAndBreaksALock(t *testing.T) {
 
 func TestSomebodyAsksAHolderToGo(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
-	scope := "town/harbour/crane"
-	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope, Terms: priority.Terms{CleanupTimeout: 4 * time.Second}})
-	holder.holds()
-	w.waits(scope, 0)
+	w, scope, holder := newHarbour(t, lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: 4 * time.Second}})
 	b := open(t, w.url)
 	signIn(b)
 	b.visit("/locks/" + scope)
@@ -192,11 +186,8 @@ func (w *town) question(reason string) *opstore.OpenApproval {
 
 func TestActionsNeedASignIn(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
-	scope := "town/harbour/crane"
-	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope})
-	token := holder.holds().Token()
-	w.waits(scope, 0)
+	w, scope, holder := newHarbour(t, lockguard.Requirement{})
+	token := holder.hold.Token()
 	b := open(t, w.url)
 	for _, path := range []string{"/locks/" + scope, fmt.Sprintf("/locks/%s?do=break&token=%s", scope, token), "/overrides?do=apply", "/approvals", "/jobs"} {
 		b.visit(path)
@@ -216,11 +207,8 @@ func TestActionsNeedASignIn(t *testing.T) {
 // that is refused.
 func TestAPageOfAnotherOriginDoesNothing(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
-	scope := "town/harbour/crane"
-	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope})
-	token := holder.holds().Token()
-	w.waits(scope, 0)
+	w, scope, holder := newHarbour(t, lockguard.Requirement{})
+	token := holder.hold.Token()
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = fmt.Fprint(w, `<!DOCTYPE html><html lang="en"><link rel="icon" href="data:,"><title>win a ship</title><p>hello`)
@@ -272,10 +260,7 @@ func (one *resident) check(t *testing.T) error {
 
 func TestAllOfItWorksWithoutJavaScript(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
-	scope := "town/harbour/crane"
-	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope})
-	holder.holds()
+	w, scope, holder := newHarbour(t, lockguard.Requirement{})
 	other := w.request("baker", lockguard.Requirement{Scope: "town/bakery", Terms: priority.Terms{Mode: priority.Shared}})
 	other.holds()
 	w.waits(scope, 0)

@@ -19,10 +19,8 @@ import (
 // first message brings the whole content anew.
 func TestTextTypedBeforeTheFirstMessageSurvives(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
-	scope := "town/harbour/crane"
-	hold := w.request("crane-driver", lockguard.Requirement{Scope: scope}).holds()
-	w.waits(scope, 0)
+	w, scope, holder := newHarbour(t, lockguard.Requirement{})
+	hold := holder.hold
 	target, err := url.Parse(w.url)
 	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(target)

@@ -70,10 +70,8 @@ func TestAnEventShowsInThePageSoon(t *testing.T) {
 
 func TestHalfTypedTextSurvivesUpdates(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
-	scope := "town/harbour/crane"
-	holder := w.request("crane-driver", lockguard.Requirement{Scope: scope})
-	hold := holder.holds()
+	w, scope, holder := newHarbour(t, lockguard.Requirement{})
+	hold := holder.hold
 	b := open(t, w.url)
 	signIn(b)
 	b.size(1280, 500)

@@ -94,6 +94,7 @@ type resident struct {
 	w    *town
 	name string
 	held chan *lockguard.Hold
+	hold *lockguard.Hold // that it has, as holds found
 }
 
 // request asks for a lock in the background, by a guard with that owner.
@@ -119,6 +120,17 @@ func (w *town) request(owner string, r lockguard.Requirement) *resident {
 	return one
 }
 
+// newHarbour is a town whose crane is held, as the board knows.
+func newHarbour(t *testing.T, r lockguard.Requirement) (w *town, scope string, holder *resident) {
+	t.Helper()
+	w = newTown(t)
+	r.Scope = "town/harbour/crane"
+	holder = w.request("crane-driver", r)
+	holder.holds()
+	w.waits(r.Scope, 0)
+	return w, r.Scope, holder
+}
+
 // hooks take all the time that they have: a preempted holder is seen cleaning up.
 // They end with caller.
 func hooks(caller context.Context, r lockguard.Requirement) []lockguard.Hook {
@@ -138,14 +150,13 @@ func hooks(caller context.Context, r lockguard.Requirement) []lockguard.Hook {
 func (one *resident) holds() *lockguard.Hold {
 	one.w.Helper()
 	select {
-	case hold := <-one.held:
-		return hold
+	case one.hold = <-one.held:
 	case <-one.Done():
 		require.NoError(one.w, one.Err(), "%s does not get its lock", one.name)
 	case <-time.After(harness.Patience):
 		require.Fail(one.w, "no lock", "%s", one.name)
 	}
-	return nil
+	return one.hold
 }
 
 // lock waits until the board knows something about a lock.
