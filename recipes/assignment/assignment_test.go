@@ -94,14 +94,10 @@ func TestNamedKnowsEveryNameAndListsThemOtherwise(t *testing.T) {
 }
 
 func TestWithoutLiveMembersThereAreNoHolders(t *testing.T) {
-	previous := assignment.Assignment{"lock_0": {"a"}}
-	for _, name := range assignment.Names() {
-		require.Empty(t, run(t, named(t, name), names("lock", 3), nil, previous, assignment.Hints{}))
-	}
 	asked := assignment.StrategyFunc(func([]string, []string, assignment.Assignment, assignment.Hints) (assignment.Assignment, error) {
 		panic("it is not called")
 	})
-	require.Empty(t, run(t, asked, names("lock", 3), nil, previous, assignment.Hints{}))
+	require.Empty(t, run(t, asked, names("lock", 3), nil, assignment.Assignment{"lock_0": {"a"}}, assignment.Hints{}))
 }
 
 func TestEverythingWrongWithAnAssignmentIsSaidAtOnce(t *testing.T) {
@@ -125,6 +121,10 @@ func TestEverythingWrongWithAnAssignmentIsSaidAtOnce(t *testing.T) {
 		`lock "lock_10" is not declared`,
 	}, invalid.Problems)
 	require.NoError(t, assignment.Validate(assignment.Assignment{"lock_0": {"a", "b"}}, names("lock", 1), []string{"a", "b"}, assignment.Hints{Holders: 2}))
+
+	many := assignment.Assignment{"lock_0": {"a"}, "lock_1": {"a"}}
+	require.EqualError(t, assignment.Validate(many, names("lock", 2), []string{"a"}, assignment.Hints{Limit: 1}),
+		`assignment refused: "a" is given 2 locks; the limit is 1`)
 
 	// and a long list is cut in the text
 	long := assignment.Assignment{}
@@ -175,7 +175,9 @@ func TestAStrategyCannotChangeWhatItIsHanded(t *testing.T) {
 		Pins:    map[string]string{"lock_0": "a"},
 		Zones:   map[string]string{"a": "z"},
 	}
+	asked := 0
 	vandal := assignment.StrategyFunc(func(locks, live []string, previous assignment.Assignment, hints assignment.Hints) (assignment.Assignment, error) {
+		asked++
 		require.Equal(t, []string{"a", "b"}, live)
 		locks[0], live[0], previous["lock_0"][0] = "x", "x", "x"
 		clear(previous)
@@ -187,6 +189,7 @@ func TestAStrategyCannotChangeWhatItIsHanded(t *testing.T) {
 
 	next := run(t, vandal, locks, live, previous, hints)
 
+	require.Equal(t, 1, asked)
 	require.Equal(t, assignment.Assignment{"lock_1": {"b"}}, next)
 	require.Equal(t, names("lock", 2), locks)
 	require.Equal(t, []string{"b", "a"}, live)
