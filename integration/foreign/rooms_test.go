@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/recipes/group"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
@@ -136,21 +135,6 @@ func TestQuestionsThatAreNoneAreLeftOut(t *testing.T) {
 	require.NoError(t, open.Close(t.Context()))
 }
 
-func TestOverridesThatCannotBeReadHaveNoEffectAndAreKept(t *testing.T) {
-	for what, data := range map[string]string{"garbage": "x", "newer": newer, "unknown member": `{"format":1,"overrides":[{"override":{"id":"a","shard":1}}]}`} {
-		t.Run(what, func(t *testing.T) {
-			h := newFixture(t)
-			h.put(h.Root+"/overrides", data, 0, world)
-			posted, err := h.Client().Overrides().List(t.Context())
-			require.Error(t, err)
-			require.Empty(t, posted)
-			h.works()
-			got, _ := h.read(h.Root + "/overrides")
-			require.Equal(t, data, got)
-		})
-	}
-}
-
 // Participants that no session keeps, or that say nothing, hold nothing up.
 func TestForeignParticipantsOfAGroupHoldNothingUp(t *testing.T) {
 	h := newFixture(t)
@@ -217,22 +201,6 @@ func TestSurveyNamesWhatDoesNotBelong(t *testing.T) {
 	}
 	require.ElementsMatch(t, strangers, found)
 	h.works()
-}
-
-// Classic recipes are shared with other libraries: names decide.
-func TestForeignNodesInALineAreIgnoredByClassicRecipes(t *testing.T) {
-	h := newFixture(t)
-	c := h.Client()
-	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
-	defer cancel()
-	for _, name := range []string{"x", "lock-1", "_c_lock-+000000001", "__lock__", "größe", "lock-99999999999"} {
-		h.put(h.Root+"/mutex/"+name, "x", 0, world)
-	}
-	m, err := classic.NewMutex(c.Client, h.Root+"/mutex", classic.MutexOptions{})
-	require.NoError(t, err)
-	grant, err := m.Acquire(ctx)
-	require.NoError(t, err)
-	require.NoError(t, grant.Release(ctx))
 }
 
 // A handler is called with the lock that it holds.
