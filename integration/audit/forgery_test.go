@@ -8,10 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/opstore"
 )
 
@@ -239,38 +237,4 @@ func TestTamperedOldestRecordDoesNotStopTheLog(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"act-4", "act-5", "act-6"}, acts(records))
 	holds(t, l, 4, 6)
-}
-
-func TestStrangerCanNeitherReadNorForgeASecuredLog(t *testing.T) {
-	t.Parallel()
-	h := newFixture(t)
-	c, err := lock.NewClient(lock.Config{
-		Servers: []string{h.Server.Addr()}, Root: h.Root, Auth: &lock.Digest{User: "ana", Password: "secret"},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close(t.Context()) })
-	l := logOf(t, c, 0)
-	record, err := l.Append(t.Context(), entry(1))
-	require.NoError(t, err)
-	require.Equal(t, "digest:ana", record.Identity)
-
-	// when
-	stranger := logOf(t, h.Client(), 0)
-	_, appended := stranger.Append(t.Context(), entry(2))
-	_, _, read := stranger.Read(t.Context(), opstore.AuditQuery{})
-	_, checked := stranger.Verify(t.Context())
-
-	// then
-	for _, err := range []error{appended, read, checked} {
-		var access *lock.AccessError
-		require.ErrorAs(t, err, &access)
-	}
-	_, err = h.Shell().Set(h.node(1), nil, -1)
-	require.ErrorIs(t, err, zk.ErrNoAuth)
-	require.ErrorIs(t, h.Shell().Delete(h.node(1), -1), zk.ErrNoAuth)
-	_, err = h.Shell().Create(h.node(2), nil, 0, zk.WorldACL(zk.PermAll))
-	require.ErrorIs(t, err, zk.ErrNoAuth)
-	_, err = h.Shell().Set(h.head(), nil, -1)
-	require.ErrorIs(t, err, zk.ErrNoAuth)
-	holds(t, l, 1, 1)
 }

@@ -107,30 +107,6 @@ func TestMembersOfADoubleBarrierBeginAndEndTogether(t *testing.T) {
 	guests[0].leaves() // who is out stays out
 }
 
-func TestMemberThatGivesUpIsNotCounted(t *testing.T) {
-	t.Parallel()
-	f := share(t)
-	c := f.client()
-
-	// given two of three, one of whom gives up
-	first, second := f.enter(c, 3), f.enter(f.client(), 3)
-	f.Filled(meeting, 2)
-	first.Cancel()
-	require.ErrorIs(t, first.Refused(), context.Canceled)
-	f.Filled(meeting, 1)
-
-	// when another comes
-	third := f.enter(c, 3)
-	f.Filled(meeting, 2)
-
-	// then they wait for one more
-	second.IsPending()
-	third.IsPending()
-	for _, g := range []*guest{second, third, f.enter(c, 3)} {
-		g.Granted()
-	}
-}
-
 func TestDoubleBarrierDoesNotOpenForOneThatHasGivenUpMeanwhile(t *testing.T) {
 	t.Parallel()
 	f := share(t)

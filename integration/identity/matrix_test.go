@@ -187,8 +187,9 @@ func TestContendersPreemptEachOther(t *testing.T) {
 	require.Len(t, f.State(f.named(rita), "cluster/orders").Waiters, 1)
 	urgent.Release()
 	again.Release() // handed over to another identity
-	_, err := f.audit(f.named(worker)).Append(f.Context(), entry("urgent"))
+	record, err := f.audit(f.named(worker)).Append(f.Context(), entry("urgent"))
 	require.NoError(t, err)
+	require.Equal(t, "digest:worker", record.Identity)
 	report, err := f.audit(f.named(worker)).Verify(f.Context())
 	require.NoError(t, err)
 	require.Nil(t, report.Broken)

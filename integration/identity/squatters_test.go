@@ -41,24 +41,6 @@ func (h *fixture) distrusted(c *lock.Client, node, entry string) {
 	}
 }
 
-func TestRootThatIsOpenToAllIsNotTrusted(t *testing.T) {
-	t.Parallel()
-	for name, acl := range map[string]zk.ACL{
-		"the creator of the node":              world(zk.PermAll),
-		"although only operators may write it": digest(ana),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newFixture(t)
-			h.squat(eve, h.Root, nil, world(zk.PermAll))
-			h.squat(eve, h.Root+"/overrides", forged("INC-9"), acl, world(zk.PermRead))
-			h.distrusted(h.client(ana), h.Root, "world:anyone:cdrwa")
-			h.distrusted(h.client(ana, ana), h.Root, "world:anyone:cdrwa")
-			h.distrusted(h.client(anonymous, ana), h.Root, "world:anyone:cdrwa")
-		})
-	}
-}
-
 // An operator makes no board where any client could replace it.
 func TestNothingIsPostedInARootThatIsOpenToAll(t *testing.T) {
 	t.Parallel()
