@@ -96,24 +96,18 @@ func TestClientsThatAppendAtOnceMakeOneChain(t *testing.T) {
 	t.Parallel()
 	const clients, writers, each = 3, 4, 12
 	h := newFixture(t)
-	var all sync.WaitGroup
-	errs := make(chan error, clients*writers*each)
-	for c := range clients {
-		l := logOf(t, h.Client(), 0)
-		for w := range writers {
-			all.Go(func() {
-				for n := range each {
-					_, err := l.Append(t.Context(), entry((c*writers+w)*each+n))
-					errs <- err
-				}
-			})
+	var logs []*opstore.AuditLog
+	for range clients {
+		logs = append(logs, logOf(t, h.Client(), 0))
+	}
+	harness.Together(t, clients*writers, func(ctx context.Context, i int) error {
+		for n := range each {
+			if _, err := logs[i%clients].Append(ctx, entry(i*each+n)); err != nil {
+				return err
+			}
 		}
-	}
-	all.Wait()
-	close(errs)
-	for err := range errs {
-		require.NoError(t, err)
-	}
+		return nil
+	})
 
 	// then nothing is missing, nothing is there twice, and the chain is whole
 	l := logOf(t, h.Client(), 0)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -220,11 +221,11 @@ func TestLeavingEndsWithItsContextAndMayBeTakenUpAgain(t *testing.T) {
 }
 
 func TestMemberThatCouldNotSeeWhoIsInsideWaitsForAll(t *testing.T) {
-	virtually(t, func(t *testing.T, w *world) {
+	virtually(t, func(t *testing.T, w *virtual.World) {
 		var members []*classic.BarrierMember
 		entered := make(chan *classic.BarrierMember, 2)
 		for _, name := range []string{"mine", "other"} {
-			b, err := classic.NewDoubleBarrier(w.client(name).Client, meeting, 2)
+			b, err := classic.NewDoubleBarrier(member(w, name).Client, meeting, 2)
 			require.NoError(t, err)
 			go func() {
 				m, err := b.Enter(t.Context())
@@ -300,14 +301,14 @@ func TestBarrierIsClosedThoughBothGiveUpToLeaveAtOnce(t *testing.T) {
 }
 
 func TestMemberThatGivesUpAsTheBarrierOpensIsInside(t *testing.T) {
-	virtually(t, func(t *testing.T, w *world) {
-		a, err := classic.NewDoubleBarrier(w.client("mine").Client, meeting, 2)
+	virtually(t, func(t *testing.T, w *virtual.World) {
+		a, err := classic.NewDoubleBarrier(member(w, "mine").Client, meeting, 2)
 		require.NoError(t, err)
-		b, err := classic.NewDoubleBarrier(w.client("other").Client, meeting, 2)
+		b, err := classic.NewDoubleBarrier(member(w, "other").Client, meeting, 2)
 		require.NoError(t, err)
 
 		// given one that has not heard yet that the barrier is open
-		opened := w.zk.On(zktest.Event(zktest.NodeCreated).From("mine")).Hold()
+		opened := w.On(zktest.Event(zktest.NodeCreated).From("mine")).Hold()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		entered := make(chan error, 1)
@@ -331,14 +332,14 @@ func TestMemberThatGivesUpAsTheBarrierOpensIsInside(t *testing.T) {
 }
 
 func TestLeavingAgainWhileTheFirstIsNotAnsweredIsNoLoss(t *testing.T) {
-	virtually(t, func(t *testing.T, w *world) {
-		b, err := classic.NewDoubleBarrier(w.client("mine").Client, meeting, 1)
+	virtually(t, func(t *testing.T, w *virtual.World) {
+		b, err := classic.NewDoubleBarrier(member(w, "mine").Client, meeting, 1)
 		require.NoError(t, err)
 		m, err := b.Enter(t.Context())
 		require.NoError(t, err)
 
 		// given one that gives up to leave while the answer is on its way
-		answer := w.zk.On(zktest.Op(zktest.Multi).From("mine")).HoldReply()
+		answer := w.On(zktest.Op(zktest.Multi).From("mine")).HoldReply()
 		ctx, cancel := context.WithCancel(t.Context())
 		first, again := make(chan error, 1), make(chan error, 1)
 		go func() { first <- m.Leave(ctx) }()

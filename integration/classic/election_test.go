@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -499,8 +500,8 @@ func TestRunEndsWithTheErrorOfItsWorkOrItsPanic(t *testing.T) {
 }
 
 func TestLeadershipIsGivenUpOnlyWhenTheWorkHasReturned(t *testing.T) {
-	virtually(t, func(t *testing.T, w *world) {
-		e, err := classic.NewElection(w.client("first").Client, office, "first", classic.ElectionOptions{})
+	virtually(t, func(t *testing.T, w *virtual.World) {
+		e, err := classic.NewElection(member(w, "first").Client, office, "first", classic.ElectionOptions{})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		finish, ended := make(chan struct{}), make(chan error, 1)
@@ -511,8 +512,8 @@ func TestLeadershipIsGivenUpOnlyWhenTheWorkHasReturned(t *testing.T) {
 				return nil
 			})
 		}()
-		pass(time.Second)
-		other, err := classic.NewElection(w.client("second").Client, office, "second", classic.ElectionOptions{})
+		w.Pass(time.Second)
+		other, err := classic.NewElection(member(w, "second").Client, office, "second", classic.ElectionOptions{})
 		require.NoError(t, err)
 		leads := make(chan *classic.Term, 1)
 		go func() {
@@ -523,7 +524,7 @@ func TestLeadershipIsGivenUpOnlyWhenTheWorkHasReturned(t *testing.T) {
 		}()
 
 		cancel()
-		pass(time.Hour)
+		w.Pass(time.Hour)
 		require.Empty(t, ended)
 		require.Empty(t, leads)
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
@@ -216,13 +217,13 @@ func TestSumOfRandomQuantitiesNeverExceedsTheLimit(t *testing.T) {
 
 // Curator S8
 func TestRefusalSaysHowManyPermitsAreFree(t *testing.T) {
-	virtually(t, func(t *testing.T, w *world) {
+	virtually(t, func(t *testing.T, w *virtual.World) {
 		limit := time.Minute
 		o := permits(1)
 		o.AcquireTimeout = &limit
-		s, err := classic.NewSemaphore(w.client("mine").Client, desks, o)
+		s, err := classic.NewSemaphore(member(w, "mine").Client, desks, o)
 		require.NoError(t, err)
-		other, err := classic.NewSemaphore(w.client("other").Client, desks, permits(1))
+		other, err := classic.NewSemaphore(member(w, "other").Client, desks, permits(1))
 		require.NoError(t, err)
 		held, err := other.Acquire(t.Context())
 		require.NoError(t, err)
@@ -235,12 +236,12 @@ func TestRefusalSaysHowManyPermitsAreFree(t *testing.T) {
 
 		// and the outcome is unknown while ZooKeeper is silent
 		limit = time.Second
-		w.zk.Partition("mine")
+		w.Partition("mine")
 		_, err = s.Acquire(t.Context())
 		require.Equal(t, 1, noPermits(t, err).Wanted)
 		require.ErrorAs(t, err, new(*lock.UnavailableError))
 		require.NotContains(t, err.Error(), "free", "unknown")
-		w.zk.Heal()
+		w.Heal()
 		require.NoError(t, held.Release(t.Context()))
 	})
 }

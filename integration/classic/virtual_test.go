@@ -12,81 +12,58 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// A world is a server whose time is virtual, and the programs that use it.
-type world struct {
-	*testing.T
-	zk *zktest.Server
-}
-
-func virtually(t *testing.T, f func(t *testing.T, w *world)) {
+// virtually plays a test in virtual time.
+func virtually(t *testing.T, f func(t *testing.T, w *virtual.World)) {
 	t.Helper()
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f(t, &world{t, zktest.RunT(t, zktest.Pipe(), zktest.TickTime(2*time.Second), zktest.SessionTimeouts(time.Second, time.Hour))})
-	})
+	virtual.Run(t, func(w *virtual.World) { f(w.T, w) })
 }
 
-func (w *world) client(name string, change ...func(*lock.Config)) *lock.Client {
+// member connects a client with a session of 10s.
+func member(w *virtual.World, name string, change ...func(*lock.Config)) *lock.Client {
 	w.Helper()
-	cfg := lock.Config{Dialer: w.zk.Dialer(name), SessionTimeout: 10 * time.Second}
-	for _, apply := range change {
-		apply(&cfg)
-	}
-	c, err := lock.NewClient(cfg)
-	require.NoError(w, err)
-	w.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-		defer cancel()
-		require.NoError(w, c.Close(ctx))
-	})
-	require.NoError(w, c.Ready(w.Context()))
-	return c
+	return w.Connect(name, 10*time.Second, change...)
 }
 
-func (w *world) mutex(c *lock.Client, path string, notify func(lock.Notice)) *classic.Mutex {
+func mutexAt(w *virtual.World, c *lock.Client, path string, notify func(lock.Notice)) *classic.Mutex {
 	w.Helper()
 	m, err := classic.NewMutex(c.Client, path, classic.MutexOptions{Notify: notify})
 	require.NoError(w, err)
 	return m
 }
 
-func (w *world) acquire(m *classic.Mutex) *classic.Grant {
+func acquired(w *virtual.World, m *classic.Mutex) *classic.Grant {
 	w.Helper()
 	g, err := m.Acquire(w.Context())
 	require.NoError(w, err)
 	return g
 }
 
-// pass lets time pass, and all clients do what is due by then.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
 // loseData replaces the ensemble by an empty one that has seen less than its clients, and turns them away for minutes.
-func (w *world) loseData(clients ...*lock.Client) {
+func loseData(w *virtual.World, clients ...*lock.Client) {
 	w.Helper()
-	require.NoError(w, w.zk.Create("/lost", nil))
+	require.NoError(w, w.Create("/lost", nil))
 	for range 100 {
-		require.NoError(w, w.zk.Set("/lost", nil))
+		require.NoError(w, w.Set("/lost", nil))
 	}
 	for _, c := range clients { // which have seen that
 		b, err := classic.NewBarrier(c.Client, "/lost-too")
 		require.NoError(w, err)
 		require.NoError(w, b.Set(w.Context()))
 	}
-	w.zk.LoseData()
+	w.LoseData()
 }
 
 // Curator E1, S13
 func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
-	for name, contend := range map[string]func(w *world, c *lock.Client) func(ctx context.Context, enter func(check func() error) (leave func())) error{
-		"term": func(w *world, c *lock.Client) func(context.Context, func(func() error) func()) error {
+	for name, contend := range map[string]func(w *virtual.World, c *lock.Client) func(ctx context.Context, enter func(check func() error) (leave func())) error{
+		"term": func(w *virtual.World, c *lock.Client) func(context.Context, func(func() error) func()) error {
 			e, err := classic.NewElection(c.Client, office, "anyone", classic.ElectionOptions{})
 			require.NoError(w, err)
 			return func(ctx context.Context, enter func(func() error) func()) error {
@@ -97,7 +74,7 @@ func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
 				})
 			}
 		},
-		"permit": func(w *world, c *lock.Client) func(context.Context, func(func() error) func()) error {
+		"permit": func(w *virtual.World, c *lock.Client) func(context.Context, func(func() error) func()) error {
 			s, err := classic.NewSemaphore(c.Client, desks, permits(1))
 			require.NoError(w, err)
 			return func(ctx context.Context, enter func(func() error) func()) error {
@@ -115,7 +92,7 @@ func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtually(t, func(t *testing.T, w *world) {
+			virtually(t, func(t *testing.T, w *virtual.World) {
 				var mu sync.Mutex
 				holds := map[int]func() error{}
 				inside := func() (n int) {
@@ -132,7 +109,7 @@ func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
 				// given one that holds, and others that wait
 				var clients []*lock.Client
 				for i := range 6 {
-					clients = append(clients, w.client(fmt.Sprint(i)))
+					clients = append(clients, member(w, fmt.Sprint(i)))
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				var crowd sync.WaitGroup
@@ -163,13 +140,13 @@ func TestOneHoldsOnAnEnsembleThatIsSetUpAnew(t *testing.T) {
 				require.Equal(t, 1, inside())
 
 				// when the whole ensemble dies, and another takes its place
-				w.loseData(clients...)
+				loseData(w, clients...)
 
 				// then no client believes it holds, until exactly one does
-				pass(10 * time.Second)
+				w.Pass(10 * time.Second)
 				require.Zero(t, inside())
 				for range 30 {
-					pass(10 * time.Second)
+					w.Pass(10 * time.Second)
 					require.LessOrEqual(t, inside(), 1)
 				}
 				require.Equal(t, 1, inside())
@@ -188,7 +165,7 @@ func TestNodeWhoseCreationWasNotAnsweredIsFoundBehindAFollowerThatLags(t *testin
 
 	// given a client that comes back to the follower when its connection breaks
 	dials := 0
-	c, err := lock.NewClient(lock.Config{
+	c := harness.NewClient(t, lock.Config{
 		Servers: []string{server.Addr()},
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if dials++; dials > 1 {
@@ -197,8 +174,6 @@ func TestNodeWhoseCreationWasNotAnsweredIsFoundBehindAFollowerThatLags(t *testin
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		},
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 	m, err := classic.NewMutex(c.Client, users, classic.MutexOptions{})
 	require.NoError(t, err)
 	g, err := m.Acquire(t.Context()) // else there is more to create
@@ -224,23 +199,23 @@ func TestNodeWhoseCreationWasNotAnsweredIsFoundBehindAFollowerThatLags(t *testin
 }
 
 func TestCallbackThatChecksWhatIsAtRiskDoesNotBlockOthers(t *testing.T) {
-	virtually(t, func(t *testing.T, w *world) {
-		c := w.client("mine", func(cfg *lock.Config) { cfg.Margin = 4 * time.Second }) // it is lost soon after it is at risk
+	virtually(t, func(t *testing.T, w *virtual.World) {
+		c := member(w, "mine", func(cfg *lock.Config) { cfg.Margin = 4 * time.Second }) // it is lost soon after it is at risk
 
 		// given a holder who checks when told of a risk, and another beside it
 		var ann *classic.Grant
 		var told []lock.Notice
-		ann = w.acquire(w.mutex(c, "/locks/one", func(n lock.Notice) {
+		ann = acquired(w, mutexAt(w, c, "/locks/one", func(n lock.Notice) {
 			if _, ok := n.(lock.AtRisk); ok {
 				_ = ann.Check()
 			}
 			told = append(told, n)
 		}))
-		bob := w.acquire(w.mutex(c, users, nil))
+		bob := acquired(w, mutexAt(w, c, users, nil))
 
 		// when ZooKeeper falls silent
-		w.zk.Partition("mine")
-		pass(9 * time.Second)
+		w.Partition("mine")
+		w.Pass(9 * time.Second)
 
 		// then both are lost before the session can end, and the callback is notified of that, once
 		// and last
@@ -249,23 +224,23 @@ func TestCallbackThatChecksWhatIsAtRiskDoesNotBlockOthers(t *testing.T) {
 		require.Len(t, told, 2)
 		require.IsType(t, lock.AtRisk{}, told[0])
 		require.IsType(t, lock.Lost{}, told[1])
-		w.zk.Heal()
+		w.Heal()
 	})
 }
 
 // The client hears no answers, so its hold ends; the server hears the client, so the session lives on. The node must
 // not.
 func TestHolderThatHearsNoAnswersLosesAndLeavesNothingInTheWay(t *testing.T) {
-	virtually(t, func(t *testing.T, w *world) {
-		c := w.client("mine", func(cfg *lock.Config) { cfg.Margin = 4 * time.Second }) // a hold ends long before the session
-		holder := w.acquire(w.mutex(c, users, nil))
+	virtually(t, func(t *testing.T, w *virtual.World) {
+		c := member(w, "mine", func(cfg *lock.Config) { cfg.Margin = 4 * time.Second }) // a hold ends long before the session
+		holder := acquired(w, mutexAt(w, c, users, nil))
 		granted := make(chan *classic.Grant, 1)
-		other := w.mutex(w.client("other"), users, nil)
-		go func() { granted <- w.acquire(other) }()
+		other := mutexAt(w, member(w, "other"), users, nil)
+		go func() { granted <- acquired(w, other) }()
 		synctest.Wait()
 		id, _ := c.Session()
 
-		silence := w.zk.On(zktest.Any().From("mine")).HoldReply()
+		silence := w.On(zktest.Any().From("mine")).HoldReply()
 		<-holder.Lost()
 		require.Equal(t, lock.LossSession, lossOf(t, holder.Check()).Reason)
 		require.Empty(t, granted)

@@ -20,13 +20,11 @@ func TestOverridesEndByTheClockOfTheServers(t *testing.T) {
 	t.Parallel()
 	server := zktest.RunT(t)
 	server.Advance(time.Hour)
-	c, err := lock.NewClient(lock.Config{Servers: []string{server.Addr()}, Auth: &lock.Digest{User: "ana", Password: "secret"}})
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
-	t.Cleanup(cancel)
-	t.Cleanup(func() { require.NoError(t, c.Close(ctx)) })
+	c := harness.NewClient(t, lock.Config{Servers: []string{server.Addr()}, Auth: &lock.Digest{User: "ana", Password: "secret"}})
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
+	defer cancel()
 
-	_, err = c.Overrides().Apply(ctx, incident("over", time.Now().Add(50*time.Minute)))
+	_, err := c.Overrides().Apply(ctx, incident("over", time.Now().Add(50*time.Minute)))
 	require.ErrorContains(t, err, "until: ")
 	_, err = c.Overrides().Apply(ctx, incident("INC-1", time.Now().Add(70*time.Minute)))
 	require.NoError(t, err)
@@ -40,12 +38,10 @@ func TestNowIsLocalUntilTheServersHaveBeenAsked(t *testing.T) {
 	t.Parallel()
 	server := zktest.RunT(t)
 	server.Advance(time.Hour)
-	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
-	t.Cleanup(cancel)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
+	defer cancel()
 	client := func() *lock.Client {
-		c, err := lock.NewClient(lock.Config{Servers: []string{server.Addr()}})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, c.Close(ctx)) })
+		c := harness.NewClient(t, lock.Config{Servers: []string{server.Addr()}})
 		require.NoError(t, c.Ready(ctx))
 		return c
 	}

@@ -1,10 +1,10 @@
 package identity
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,18 +100,14 @@ func TestBoardIsBounded(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	c := h.client(keeper)
-	var crowd sync.WaitGroup
-	for i := range 4 { // and nothing that several write at once gets lost
-		crowd.Go(func() {
-			for n := range opstore.MaxOverrides / 4 {
-				o := incident(fmt.Sprintf("INC-%d-%d", i, n), inAnHour())
-				if _, err := c.Overrides().Apply(h.Context(), o); err != nil {
-					t.Error(err)
-				}
+	harness.Together(t, 4, func(ctx context.Context, i int) error { // and nothing that several write at once gets lost
+		for n := range opstore.MaxOverrides / 4 {
+			if _, err := c.Overrides().Apply(ctx, incident(fmt.Sprintf("INC-%d-%d", i, n), inAnHour())); err != nil {
+				return err
 			}
-		})
-	}
-	crowd.Wait()
+		}
+		return nil
+	})
 	all, err := c.Overrides().List(h.Context())
 	require.NoError(t, err)
 	require.Len(t, all, opstore.MaxOverrides)
