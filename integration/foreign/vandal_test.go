@@ -12,13 +12,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -225,34 +225,19 @@ func bearable(err error) bool {
 func TestTenClientsGoOnWhateverAVandalDoes(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { vandalize(t, seed, 30) })
+			virtual.Run(t, func(w *virtual.World) { vandalize(w, seed, 30) })
 		})
 	}
 }
 
-func vandalize(t *testing.T, seed uint64, each int) {
-	server := zktest.RunT(t, zktest.Pipe())
-	s := &site{inside: map[string]priority.Mode{}, robbed: map[string]bool{}}
-	s.trace = func() string {
-		var b strings.Builder
-		trace := server.Trace()
-		for _, x := range trace[max(0, len(trace)-150):] {
-			b.WriteString(x.String() + "\n")
-		}
-		return b.String()
-	}
+func vandalize(t *virtual.World, seed uint64, each int) {
+	server := t.Server
+	s := &site{inside: map[string]priority.Mode{}, robbed: map[string]bool{}, trace: t.Frames}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 	defer cancel()
 	var locks []*lock.PriorityLock
 	for i := range 10 {
-		c, err := lock.NewClient(lock.Config{Dialer: server.Dialer(fmt.Sprint("client ", i))})
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-			defer cancel()
-			require.NoError(t, c.Close(ctx))
-		})
-		l, err := c.PriorityLock(scope)
+		l, err := t.Connect(fmt.Sprint("client ", i), 0).PriorityLock(scope)
 		require.NoError(t, err)
 		locks = append(locks, l)
 	}
@@ -266,7 +251,7 @@ func vandalize(t *testing.T, seed uint64, each int) {
 	require.NoError(t, err)
 	defer conn.Close()
 	h := fixture{&harness.Fixture{Root: "/lockkeeper"}}
-	v := &vandal{t: t, rand: rand.New(rand.NewPCG(seed, 7)), zk: server, conn: conn, site: s, lock: h.node(), did: map[string]int{}}
+	v := &vandal{t: t.T, rand: rand.New(rand.NewPCG(seed, 7)), zk: server, conn: conn, site: s, lock: h.node(), did: map[string]int{}}
 	stop := make(chan struct{})
 	var gang, crew sync.WaitGroup
 	gang.Go(func() {
