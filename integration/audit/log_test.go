@@ -183,11 +183,10 @@ func TestFollowTellsEachRecordOnceAndInOrder(t *testing.T) {
 	follower := h.Client()
 	told := make(chan int64, before+after)
 	ctx, stop := context.WithCancelCause(t.Context())
-	ended := make(chan error, 1)
 	log := logOf(t, follower, 0)
-	go func() { // from before there is a log on
-		ended <- log.Follow(ctx, 0, func(r opstore.AuditRecord) error { told <- r.Seq; return nil })
-	}()
+	follow := harness.Run(t, "Follow", func(context.Context) error { // from before there is a log on
+		return log.Follow(ctx, 0, func(r opstore.AuditRecord) error { told <- r.Seq; return nil })
+	})
 	appendAll(t, writer, 1, before)
 
 	// when the session of the one who follows ends meanwhile
@@ -201,7 +200,7 @@ func TestFollowTellsEachRecordOnceAndInOrder(t *testing.T) {
 	}
 	enough := errors.New("enough")
 	stop(enough)
-	require.ErrorIs(t, harness.Receive(t, ended, "nothing came"), enough)
+	require.ErrorIs(t, follow.Err(), enough)
 	require.Empty(t, told)
 }
 

@@ -222,35 +222,26 @@ func TestLeavingEndsWithItsContextAndMayBeTakenUpAgain(t *testing.T) {
 
 func TestMemberThatCouldNotSeeWhoIsInsideWaitsForAll(t *testing.T) {
 	virtually(t, func(t *testing.T, w *virtual.World) {
-		var members []*classic.BarrierMember
-		entered := make(chan *classic.BarrierMember, 2)
+		var entering []*harness.Begun[*classic.BarrierMember]
 		for _, name := range []string{"mine", "other"} {
 			b, err := classic.NewDoubleBarrier(member(w, name).Client, meeting, 2)
 			require.NoError(t, err)
-			go func() {
-				m, err := b.Enter(t.Context())
-				if err == nil {
-					entered <- m
-				}
-			}()
+			entering = append(entering, harness.Begin(t, name+"'s entering", b.Enter))
 		}
-		for range 2 {
-			members = append(members, harness.Receive(t, entered, "no member is inside"))
-		}
+		members := []*classic.BarrierMember{entering[0].Granted(), entering[1].Granted()}
 
 		// given one that was in a hurry to leave
 		require.ErrorIs(t, members[0].Leave(cancelled()), context.Canceled)
 		synctest.Wait()
 
 		// when it takes its time
-		again := make(chan error, 1)
-		go func() { again <- members[0].Leave(t.Context()) }()
+		again := harness.Run(t, "the leave", members[0].Leave)
 		synctest.Wait()
 
 		// then it waits for the other
-		require.Empty(t, again)
+		again.IsPending()
 		require.NoError(t, members[1].Leave(t.Context()))
-		require.NoError(t, harness.Receive(t, again, "it has not left"))
+		again.Granted()
 	})
 }
 
@@ -309,25 +300,19 @@ func TestMemberThatGivesUpAsTheBarrierOpensIsInside(t *testing.T) {
 
 		// given one that has not heard yet that the barrier is open
 		opened := w.On(zktest.Event(zktest.NodeCreated).From("mine")).Hold()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		entered := make(chan error, 1)
-		go func() {
-			_, err := a.Enter(ctx)
-			entered <- err
-		}()
+		entering := harness.Begin(t, "the entering", a.Enter)
 		synctest.Wait()
 		_, err = b.Enter(t.Context())
 		require.NoError(t, err)
 		<-opened.Reached()
 
 		// when it gives up in that moment
-		cancel()
+		entering.Cancel()
 		synctest.Wait()
 		opened.Release()
 
 		// then it is inside, as the other believes
-		require.NoError(t, <-entered)
+		entering.Granted()
 	})
 }
 
@@ -340,20 +325,18 @@ func TestLeavingAgainWhileTheFirstIsNotAnsweredIsNoLoss(t *testing.T) {
 
 		// given one that gives up to leave while the answer is on its way
 		answer := w.On(zktest.Op(zktest.Multi).From("mine")).HoldReply()
-		ctx, cancel := context.WithCancel(t.Context())
-		first, again := make(chan error, 1), make(chan error, 1)
-		go func() { first <- m.Leave(ctx) }()
+		first := harness.Run(t, "the first leave", m.Leave)
 		<-answer.Reached()
-		cancel()
-		require.ErrorIs(t, <-first, context.Canceled)
+		first.Cancel()
+		require.ErrorIs(t, first.Err(), context.Canceled)
 
 		// when it leaves again, and then the answer comes
-		go func() { again <- m.Leave(t.Context()) }()
+		again := harness.Run(t, "the second leave", m.Leave)
 		synctest.Wait()
 		answer.Release()
 
 		// then it has left
-		require.NoError(t, <-again)
+		again.Granted()
 	})
 }
 

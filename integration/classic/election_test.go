@@ -503,33 +503,26 @@ func TestLeadershipIsGivenUpOnlyWhenTheWorkHasReturned(t *testing.T) {
 	virtually(t, func(t *testing.T, w *virtual.World) {
 		e, err := classic.NewElection(member(w, "first").Client, office, "first", classic.ElectionOptions{})
 		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		finish, ended := make(chan struct{}), make(chan error, 1)
-		go func() {
-			ended <- e.Run(ctx, func(ctx context.Context, _ *classic.Term) error {
+		finish := make(chan struct{})
+		run := harness.Run(t, "the run", func(ctx context.Context) error {
+			return e.Run(ctx, func(ctx context.Context, _ *classic.Term) error {
 				<-ctx.Done()
 				<-finish
 				return nil
 			})
-		}()
+		})
 		w.Pass(time.Second)
 		other, err := classic.NewElection(member(w, "second").Client, office, "second", classic.ElectionOptions{})
 		require.NoError(t, err)
-		leads := make(chan *classic.Term, 1)
-		go func() {
-			term, err := other.Campaign(t.Context())
-			if err == nil {
-				leads <- term
-			}
-		}()
+		campaign := harness.Begin(t, "the campaign", other.Campaign)
 
-		cancel()
+		run.Cancel()
 		w.Pass(time.Hour)
-		require.Empty(t, ended)
-		require.Empty(t, leads)
+		run.IsPending()
+		campaign.IsPending()
 
 		close(finish)
-		require.NoError(t, (<-leads).Resign(t.Context()))
-		require.ErrorIs(t, <-ended, context.Canceled)
+		require.NoError(t, campaign.Granted().Resign(t.Context()))
+		require.ErrorIs(t, run.Err(), context.Canceled)
 	})
 }

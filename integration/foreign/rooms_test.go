@@ -116,25 +116,6 @@ func TestForeignRunsAndRequestsOfAJobAreIgnored(t *testing.T) {
 	require.Equal(t, []string{h.Root + "/ticks/a%2"}, paths(left))
 }
 
-func TestQuestionsThatAreNoneAreLeftOut(t *testing.T) {
-	h := newFixture(t)
-	board := h.Client().Approvals()
-	for name, data := range map[string]string{"a-0000000777": "garbage", "a-0000000778": newer, "a-x": "", "x": "", "a-0000000779": ""} {
-		h.put(h.Root+"/approvals/"+name, data, 0, world)
-	}
-	open, err := board.Open(t.Context(), opstore.ApprovalRequest{Scope: scope})
-	require.NoError(t, err)
-	all, left, err := board.List(t.Context())
-	require.NoError(t, err)
-	require.Len(t, left, 5)
-	require.Len(t, all, 1)
-	require.Equal(t, open.ID(), all[0].ID)
-
-	_, err = h.Shell().Set(h.Root+"/approvals/"+open.ID(), []byte("garbage"), -1)
-	require.ErrorIs(t, err, zk.ErrNoAuth, "only operators may write there")
-	require.NoError(t, open.Close(t.Context()))
-}
-
 // Participants that no session keeps, or that say nothing, hold nothing up.
 func TestForeignParticipantsOfAGroupHoldNothingUp(t *testing.T) {
 	h := newFixture(t)
