@@ -158,8 +158,7 @@ func TestForgedFileAndForgedTrailDoNotAgree(t *testing.T) {
 			return f
 		}, opstore.AuditAltered, 7},
 		"trail in ZooKeeper cut off": {func(h *fixture, f []string) []string {
-			line, _ := h.read(h.node(last - 1))
-			setHead(h, hashOf(line), last-1)
+			setBack(h, last-1)
 			h.Delete(h.node(last))
 			return f
 		}, opstore.AuditHeadMismatch, last - 1},

@@ -30,28 +30,22 @@ func TestForgeriesAreFound(t *testing.T) {
 	const first, last = 5, 10
 	// forged lets somebody else be who did it.
 	forged := func(line string) string { return strings.Replace(line, "owner-", "somebody-", 1) }
+	same := func(line string) string { return line }
 	for name, c := range map[string]struct {
 		do    func(h *fixture)
 		seq   int64
 		fault opstore.AuditFault
 	}{
-		"changed": {func(h *fixture) {
-			line, _ := h.read(h.node(7))
-			h.write(h.node(7), forged(line))
-		}, 7, opstore.AuditAltered},
+		"changed": {func(h *fixture) { h.change(h.node(7), forged) }, 7, opstore.AuditAltered},
 		"changed, with its hash": {func(h *fixture) {
-			line, _ := h.read(h.node(7))
-			h.write(h.node(7), rehashed(forged(line)))
+			h.change(h.node(7), func(line string) string { return rehashed(forged(line)) })
 		}, 7, opstore.AuditAltered},
 		"changed, with its hash, the node made anew": {func(h *fixture) {
 			line, _ := h.read(h.node(7))
 			h.Delete(h.node(7))
 			h.put(h.node(7), rehashed(forged(line)))
 		}, 8, opstore.AuditAltered},
-		"written again as it is": {func(h *fixture) {
-			line, _ := h.read(h.node(7))
-			h.write(h.node(7), line)
-		}, 7, opstore.AuditAltered},
+		"written again as it is": {func(h *fixture) { h.change(h.node(7), same) }, 7, opstore.AuditAltered},
 		"made anew as it is": {func(h *fixture) {
 			line, _ := h.read(h.node(7))
 			h.Delete(h.node(7))
@@ -68,38 +62,28 @@ func TestForgeriesAreFound(t *testing.T) {
 		"newest changed":     {func(h *fixture) { reforge(h, last, last, forged) }, last, opstore.AuditHeadMismatch},
 		"all from 7 changed": {func(h *fixture) { setHead(h, reforge(h, 7, last, forged), last) }, last, opstore.AuditHeadMismatch},
 		"head set back, newest removed": {func(h *fixture) {
-			line, _ := h.read(h.node(last - 1))
-			setHead(h, hashOf(line), last-1)
+			setBack(h, last-1)
 			h.Delete(h.node(last))
 		}, last - 1, opstore.AuditHeadMismatch},
-		"head set back": {func(h *fixture) {
-			line, _ := h.read(h.node(last - 1))
-			setHead(h, hashOf(line), last-1)
-		}, last - 1, opstore.AuditHeadMismatch},
+		"head set back": {func(h *fixture) { setBack(h, last-1) }, last - 1, opstore.AuditHeadMismatch},
 		"head says nothing was": {func(h *fixture) {
 			removeFrom(h, first, last)
 			h.write(h.head(), "")
 		}, 0, opstore.AuditHeadMismatch},
 		"head names another hash": {func(h *fixture) {
-			head, _ := h.read(h.head())
-			h.write(h.head(), strings.Replace(head, `"hash":"`, `"hash":"00`, 1))
+			h.change(h.head(), func(head string) string { return strings.Replace(head, `"hash":"`, `"hash":"00`, 1) })
 		}, last, opstore.AuditHeadMismatch},
-		"head written again": {func(h *fixture) {
-			head, _ := h.read(h.head())
-			h.write(h.head(), head)
-		}, last, opstore.AuditHeadMismatch},
+		"head written again": {func(h *fixture) { h.change(h.head(), same) }, last, opstore.AuditHeadMismatch},
 		"head made anew": {func(h *fixture) { // with the version that it should have, but not at its time
 			head, _ := h.read(h.head())
 			removeThenPut(h, head, last)
 		}, last, opstore.AuditHeadMismatch},
 		"anchor changed": {func(h *fixture) {
-			head, _ := h.read(h.head())
-			h.write(h.head(), strings.Replace(head, `"anchor":"`, `"anchor":"00`, 1))
+			h.change(h.head(), func(head string) string { return strings.Replace(head, `"anchor":"`, `"anchor":"00`, 1) })
 		}, first, opstore.AuditAnchorMismatch},
 		"oldest removed, and the head says so": {func(h *fixture) {
-			head, _ := h.read(h.head())
 			h.Delete(h.node(first))
-			h.write(h.head(), strings.Replace(head, `"first":5`, `"first":6`, 1))
+			h.change(h.head(), func(head string) string { return strings.Replace(head, `"first":5`, `"first":6`, 1) })
 		}, first + 1, opstore.AuditAnchorMismatch},
 		"oldest removed, and the head says so, with the anchor": {func(h *fixture) {
 			line, _ := h.read(h.node(first))
@@ -165,8 +149,15 @@ func reforge(h *fixture, from, to int, change func(string) string) (hash string)
 }
 
 func setHead(h *fixture, hash string, seq int) {
-	head, _ := h.read(h.head())
-	h.write(h.head(), regexp.MustCompile(`"seq":\d+,"hash":"\w*"`).ReplaceAllString(head, fmt.Sprintf(`"seq":%d,"hash":"%s"`, seq, hash)))
+	h.change(h.head(), func(head string) string {
+		return regexp.MustCompile(`"seq":\d+,"hash":"\w*"`).ReplaceAllString(head, fmt.Sprintf(`"seq":%d,"hash":"%s"`, seq, hash))
+	})
+}
+
+// setBack lets the head name an earlier record.
+func setBack(h *fixture, seq int) {
+	line, _ := h.read(h.node(seq))
+	setHead(h, hashOf(line), seq)
 }
 
 // removeThenPut makes the whole log anew, written as often as it should be.
@@ -209,8 +200,7 @@ func TestNothingIsAppendedOverARecordThatTheHeadDoesNotKnow(t *testing.T) {
 	h := newFixture(t)
 	l := logOf(t, h.Client(), 0)
 	appendAll(t, l, 1, 3)
-	line, _ := h.read(h.node(2))
-	setHead(h, hashOf(line), 2)
+	setBack(h, 2)
 
 	// when
 	_, err := l.Append(t.Context(), entry(4))

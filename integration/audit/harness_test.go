@@ -85,6 +85,13 @@ func (h *fixture) write(path, data string) {
 	h.Set(path, []byte(data))
 }
 
+// change writes what f makes of what a node says.
+func (h *fixture) change(path string, f func(string) string) {
+	h.Helper()
+	data, _ := h.read(path)
+	h.write(path, f(data))
+}
+
 func (h *fixture) put(path, data string) {
 	h.Helper()
 	h.Create(path, []byte(data), 0)
