@@ -10,11 +10,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// runs makes a holder that is not preempted for a priority before that.
-func runs(d time.Duration) func(*lock.Request) {
-	return func(r *lock.Request) { r.MinRuntime = d }
-}
-
 // protects begins a minimum runtime. The function that it returns waits for the outcome.
 func (u *user) protects(d time.Duration) (outcome func() error) {
 	g := u.Granted()

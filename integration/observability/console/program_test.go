@@ -31,7 +31,7 @@ func daemon(t *testing.T, root, configuration string) string {
 	run := exec.Command(program, "run", "-f", "lockkeeper.yaml",
 		"--zk", shared.Server(t).Addr(), "--root", root, "--zk-digest-file", "credentials")
 	run.Dir = dir
-	_, address, _ := strings.Cut(harness.StartDaemon(t, run).Output.Await(t, "the console is served", "address="), "address=")
+	_, address, _ := strings.Cut(harness.StartDaemon(t, run).Await(t, "the console is served", "address="), "address=")
 	return "http://" + strings.Fields(address)[0]
 }
 
