@@ -96,3 +96,22 @@ func TestTicksThatWaitWhenThePolicyChangesGoFirst(t *testing.T) {
 		require.Equal(t, []string{"interrupted", "ran", "ran", "ran", "ran"}, outcomesOf(t, c, "a", minute(1), minute(5), time.Minute))
 	})
 }
+
+func TestATickThatWaitsIsRunByTheDaemonThatStartsNext(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		// given a tick that waits, and no daemon
+		j := overlapping(job("a", "0 * * * *", 90*time.Minute), jobs.OverlapBufferOne, 0)
+		first := start(t, c.daemon("first"), []jobs.Job{j})
+		time.Sleep(2*time.Hour + time.Minute)
+		first.kill()
+
+		// when one starts, long before the next tick
+		j.Work = job("a", "0 * * * *", time.Minute).Work
+		second := start(t, c.daemon("second"), []jobs.Job{j})
+		time.Sleep(5 * time.Minute)
+		second.drain()
+
+		// then it has run that
+		require.Equal(t, []string{"interrupted", "ran"}, outcomesOf(t, c, "a", epoch.Add(time.Hour), epoch.Add(2*time.Hour), time.Hour))
+	})
+}
