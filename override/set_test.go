@@ -51,6 +51,8 @@ var (
 	extend = named("extend", of(override.Extend, func(o *override.Override) {
 		o.WaitingTimeout, o.AcquireTimeout, o.CleanupTimeout = new(time.Hour), new(time.Hour), new(time.Minute)
 	}))
+	patience  = named("patience", of(override.Extend, func(o *override.Override) { o.LeaseTimeout, o.WaitingTimeout = nil, new(time.Hour) }))
+	queueing  = named("queueing", of(override.Extend, func(o *override.Override) { o.LeaseTimeout, o.AcquireTimeout = nil, new(time.Hour) }))
 	freeze    = named("freeze", of(override.Freeze))
 	freeze80  = named("f80", of(override.Freeze, func(o *override.Override) { o.Match.PriorityBelow = new(priority.Level(80)) }))
 	bypass    = named("bypass", of(override.Bypass, func(o *override.Override) { o.Match.Scope = "db/*" }))
@@ -94,6 +96,11 @@ func TestConflictsEndAsDocumented(t *testing.T) {
 		"an extension of the queue": {[]override.Override{extend}, with(func(t *priority.Terms) { t.AcquireTimeout = new(time.Duration(1)) }), with(func(t *priority.Terms) {
 			t.AcquireTimeout, t.LeaseTimeout, t.CleanupTimeout = new(time.Hour), time.Hour, time.Minute
 		}), "extend", "", ""},
+		"an extension of the waiting alone":  {[]override.Override{patience}, with(func(t *priority.Terms) { t.WaitingTimeout = new(time.Minute) }), with(func(t *priority.Terms) { t.WaitingTimeout = new(time.Hour) }), "patience", "", ""},
+		"an extension of the queueing alone": {[]override.Override{queueing}, with(func(t *priority.Terms) { t.AcquireTimeout = new(time.Minute) }), with(func(t *priority.Terms) { t.AcquireTimeout = new(time.Hour) }), "queueing", "", ""},
+		"an extension never shortens": {[]override.Override{patience, queueing}, with(func(t *priority.Terms) { t.WaitingTimeout, t.AcquireTimeout = new(2*time.Hour), new(2*time.Hour) }), with(func(t *priority.Terms) {
+			t.WaitingTimeout, t.AcquireTimeout = new(2*time.Hour), new(2*time.Hour)
+		}), "", "", ""},
 		"a freeze":                    {[]override.Override{freeze80}, someLease, someLease, "", "f80", ""},
 		"a boost out of a freeze":     {[]override.Override{boost90, freeze80}, someLease, with(func(t *priority.Terms) { t.Priority = 90 }), "b90", "", ""},
 		"a cap into a freeze":         {[]override.Override{cap60, freeze80}, with(func(t *priority.Terms) { t.Priority = 99 }), with(func(t *priority.Terms) { t.Priority = 60 }), "c60", "f80", ""},
