@@ -220,7 +220,8 @@ func TestLookoutSeesEveryStepOfALock(t *testing.T) {
 	o.mu.Lock()
 	last := o.seen[len(o.seen)-1]
 	o.mu.Unlock()
-	require.Equal(t, cid.Token(), last.Moved, "ann went in the transaction that granted cid")
+	// later if ann's client has ended its watch since
+	require.GreaterOrEqual(t, last.Moved, cid.Token(), "ann went in the transaction that granted cid")
 
 	// a takeover
 	eve := h.Acquire(h.lock(c), "eve", harness.At(9), harness.Forceful)

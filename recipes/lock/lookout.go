@@ -40,8 +40,9 @@ type Sighting struct {
 
 	// Moved is the transaction in which a request came or went last. It is the
 	// token of the holder that was handed the lock or has taken it, unless a
-	// request came or went since; a waiter that found the lock abandoned was
-	// granted later than that.
+	// request came or went since, or a client has ended its watch on those that
+	// come and go; a waiter that found the lock abandoned was granted later than
+	// that.
 	Moved Token
 
 	// Version is that of the lock node: each grant raises it by one. What else writes
