@@ -4,7 +4,7 @@
 // TestZKHelixNonblockingLock (1 to 8) and its WithPriority (9 to 14), and cases
 // 33 to 52, which Helix's lock fails and its suites leave out.
 //
-// Each test is one case, named after the behaviour, given, when, then; a
+// Each test is one case or more, named after the behaviour, given, when, then; a
 // comment gives its number. Times are scaled down, and where an order of events
 // says it all, no time is measured. Three things differ:
 //

@@ -154,6 +154,11 @@ func TestBoardThatCannotBeReadIsReported(t *testing.T) {
 	_, err = shell.Set(h.Root+"/overrides", []byte(`{"format": 2}`), -1)
 	require.NoError(t, err)
 	require.ErrorContains(t, r.next().err, "upgrade it")
+	_, err = c.Overrides().Apply(h.Context(), incident("INC-2", inAnHour()))
+	require.ErrorContains(t, err, "upgrade it")
+	kept, _, err := shell.Get(h.Root + "/overrides")
+	require.NoError(t, err)
+	require.Equal(t, `{"format": 2}`, string(kept))
 
 	// an administrator empties it
 	_, err = shell.Set(h.Root+"/overrides", nil, -1)

@@ -1,5 +1,5 @@
-// Package interleavings plays the nastiest interleavings of the lock protocol. Each is one test that always goes
-// the same way: rules of package zktest hold, drop and release exactly the transaction that matters.
+// Package interleavings plays the nastiest interleavings of the lock protocol: each guard of a transaction has a test
+// that always goes the same way. Rules of package zktest hold, drop and release exactly the transaction that matters.
 //
 // The one idea: a test reads like its line in the protocol. T1 to T18 name the transactions of
 // docs/protocol.md as they look on the wire, users ask and hold under their clients' names, and a referee
@@ -21,6 +21,6 @@
 // one refuses is shown by package zkdiff, and by package locks for whole requests.
 //
 // Numbers before tests are those of the study that found the interleavings by model checking. N1 to N15 are cases that
-// no other library's suite has: those that are not here are in package locks, against the clock of the machine, and
-// in package virtualtime, to the instant. Requests have mixed priorities: among equals most faults cannot be seen.
+// no other library's suite has: those that are not here are in packages locks, helix and virtualtime. Requests have
+// mixed priorities: among equals most faults cannot be seen.
 package interleavings

@@ -29,7 +29,9 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 			grants.Release()
 
 			// then the next one holds
-			require.ErrorAs(w, victim.Refused(), new(*lock.EvictedError))
+			var evicted *lock.EvictedError
+			require.ErrorAs(w, victim.Refused(), &evicted)
+			require.Equal(w, users, evicted.Scope)
 			n.Granted()
 			require.Equal(w, []string{"N"}, w.holders())
 		},
@@ -46,7 +48,9 @@ func TestTransactionOfARequestThatIsGoneIsRefused(t *testing.T) {
 			handsOver.Release()
 
 			// then it has handed over nothing
-			require.Equal(w, lock.LossDeleted, lostBy(w, released()).Reason)
+			lost := lostBy(w, released())
+			require.Equal(w, lock.LossDeleted, lost.Reason)
+			require.Equal(w, h.Token(), lost.Token)
 			s.waits()
 			require.Equal(w, []string{"N"}, w.holders())
 		},

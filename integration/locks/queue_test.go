@@ -79,22 +79,24 @@ func TestWaitersAreServedInTheOrderOfTheList(t *testing.T) {
 	}
 }
 
-// Kazoo K4, etcd T3
+// Kazoo K4, etcd T3, Helix 10
 func TestTryOnHeldLockIsRefusedAndLeavesNothingBehind(t *testing.T) {
 	h := share(t)
 
 	// given one that holds
-	holder := h.hold("holder")
+	holder := h.hold("holder", harness.At(9))
 
-	// when a more important one tries
-	tryer := h.acquire("tryer", harness.At(100), harness.Try)
+	// when a more important one tries, or a less important one, also by force
+	for _, tries := range [][]func(*lock.Request){{harness.At(100)}, {harness.At(0)}, {harness.At(0), harness.Forceful}} {
+		tryer := h.acquire("tryer", append(tries, harness.Try)...)
 
-	// then it learns who holds, and no request was ever there
-	var busy *lock.NotAcquiredError
-	require.ErrorAs(t, tryer.Refused(), &busy)
-	require.Equal(t, []string{"holder"}, harness.Owners(busy.Holders))
-	require.Contains(t, busy.Error(), `"holder"`)
-	require.Len(t, h.Ephemerals(), 1)
+		// then it learns who holds, and no request was ever there
+		var busy *lock.NotAcquiredError
+		require.ErrorAs(t, tryer.Refused(), &busy)
+		require.Equal(t, []string{"holder"}, harness.Owners(busy.Holders))
+		require.Contains(t, busy.Error(), `"holder"`)
+		require.Len(t, h.Ephemerals(), 1)
+	}
 
 	// and the holder has heard nothing of it
 	require.Empty(t, harness.All[lock.PreemptRequested](holder.Notices))

@@ -74,7 +74,7 @@ func (a approver) Approve(ctx context.Context, _ lockguard.Pending) (lockguard.D
 func TestApprovalIsAboutTheHoldersThatWereShownAlone(t *testing.T) {
 	story(t, func(w *world) {
 		// given a polite request that waits for an approval
-		ana := operator{asked: make(chan lockguard.Pending, 2), say: make(chan error)}
+		ana := operator{asked: make(chan lockguard.Pending, 2), say: make(chan error), ended: make(chan error, 2)}
 		batch, critical, vip := w.program("batch"), w.program("critical", lockguard.WithApprover(ana)), w.program("vip")
 		batch.Do(lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: time.Minute}}, untilCancelled, lasting(30*time.Second))
 		waits := critical.Do(polite(), lasting(0))
@@ -91,6 +91,7 @@ func TestApprovalIsAboutTheHoldersThatWereShownAlone(t *testing.T) {
 			require.Fail(w, "the question about a holder that has gone is still open")
 		default:
 		}
+		require.ErrorIs(w, <-ana.ended, lockguard.ErrHoldersGone)
 		require.NoError(w, waits.Returned())
 		require.ErrorAs(w, held.Returned(), new(*lockguard.LeaseExpiredError))
 		require.NotErrorAs(w, held.Returned(), new(*lockguard.LostError), "it has finished its cleanup: %v", held.Returned())

@@ -156,7 +156,8 @@ func (a *trail) fail(err error) {
 type operator struct {
 	asked  chan lockguard.Pending
 	say    chan error
-	gently bool // nothing that holders were promised is cut short
+	ended  chan error // why a question ended without a decision; may be nil
+	gently bool       // nothing that holders were promised is cut short
 }
 
 func (o operator) Approve(ctx context.Context, pending lockguard.Pending) (lockguard.Decision, error) {
@@ -165,6 +166,9 @@ func (o operator) Approve(ctx context.Context, pending lockguard.Pending) (lockg
 	case err := <-o.say:
 		return lockguard.Decision{ID: "a-0000000007", By: "ana", Reason: "month's end", AfterGrace: o.gently}, err
 	case <-ctx.Done():
+		if o.ended != nil {
+			o.ended <- context.Cause(ctx)
+		}
 		return lockguard.Decision{}, context.Cause(ctx)
 	}
 }

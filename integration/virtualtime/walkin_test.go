@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
+	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 var toRead = lockguard.Requirement{Terms: priority.Terms{Mode: priority.Shared, CleanupTimeout: time.Hour}}
@@ -39,6 +40,25 @@ func TestRoundTripsOfAReaderThatWalksIn(t *testing.T) {
 			require.NoError(w, held.Returned())
 			require.Equal(w, in, held.Began()-start, "round %d", round)
 			require.Equal(w, in+trip+time.Millisecond, held.Ended()-start, "round %d", round)
+		}
+	})
+}
+
+// Without the token it is one trip in, and one out.
+func TestRoundTripsOfAReaderThatWalksInAndAsksForNoToken(t *testing.T) {
+	run(t, func(w *world) {
+		p := w.Program("walker", long)
+		warm(p, "another")
+		opened(w.T, w, time.Hour)
+		l, err := p.Client.PriorityLock(scope)
+		require.NoError(w, err)
+		for _, in := range []time.Duration{3 * trip, trip, trip} {
+			start := w.Now()
+			g, err := l.Acquire(w.Context(), lock.Request{Terms: priority.Terms{Mode: priority.Shared}})
+			require.NoError(w, err)
+			require.Equal(w, in, w.Now()-start)
+			require.NoError(w, g.Release(w.Context()))
+			require.Equal(w, in+trip, w.Now()-start)
 		}
 	})
 }
