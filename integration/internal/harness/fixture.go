@@ -88,8 +88,10 @@ func (f *Fixture) Shell() *zk.Conn { return f.shell() }
 // Expire ends the session of a client at the server, and returns its id.
 func (f *Fixture) Expire(c *lock.Client) int64 {
 	f.Helper()
-	id, password := c.Session()
-	require.NotZero(f, id)
+	var id int64
+	var password []byte
+	// One that has done nothing yet may have none.
+	Eventually(f, func() bool { id, password = c.Session(); return id != 0 }, "a session")
 	require.NoError(f, f.Server.Expire(f.Context(), id, password))
 	f.History.Add("server", "session 0x%x expired", uint64(id))
 	return id
