@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// N10, Helix 50, 52
+// N10, Helix 52
 func TestTokenGrowsWithEveryGrantHoweverItCameAbout(t *testing.T) {
 	h := alone(t)
 	c := h.Client(harness.SessionTimeout(30 * time.Second))
