@@ -204,6 +204,9 @@ func TestDeedsAreOnRecordBeforeTheyAreDoneAndAfter(t *testing.T) {
 				require.Equal(t, deed.action, e.Action)
 				require.Equal(t, emergency.By{Name: e.By, Reason: e.Reason}, ana)
 				require.Equal(t, act, e.Act)
+				if name == "break" {
+					require.Equal(t, c.token, e.Victims[0].Token)
+				}
 			}
 		})
 	}
@@ -319,6 +322,8 @@ func TestAHolderIsAskedToGoOnRecordOrNotAtAll(t *testing.T) {
 	// when it cannot be put on record, or without a reason
 	c.diary.refuse = func(context.Context, opstore.AuditEntry) error { return full }
 	_, refused := c.does.Preempt(t.Context(), force, state, force.NewMark())
+	polite := emergency.Preemption{Scope: orders, By: ana, Waiting: time.Millisecond}
+	_, politely := c.does.Preempt(t.Context(), polite, state, polite.NewMark())
 	c.diary.refuse = nil
 	mute := force
 	mute.By.Reason = ""
@@ -326,12 +331,14 @@ func TestAHolderIsAskedToGoOnRecordOrNotAtAll(t *testing.T) {
 
 	// then
 	require.ErrorIs(t, refused, full)
+	require.ErrorIs(t, politely, full)
 	require.ErrorAs(t, without, new(*lock.RequestError))
 	require.NoError(t, c.grant.Check())
 	require.Empty(t, c.diary.entries)
 
 	// when
-	done, err := c.does.Preempt(t.Context(), force, state, force.NewMark())
+	mark := force.NewMark()
+	done, err := c.does.Preempt(t.Context(), force, state, mark)
 
 	// then
 	require.NoError(t, err)
@@ -342,6 +349,7 @@ func TestAHolderIsAskedToGoOnRecordOrNotAtAll(t *testing.T) {
 		recorded := emergency.By{Name: e.By, Reason: e.Reason}
 		require.Equal(t, ana, recorded)
 		require.Equal(t, c.token, e.Victims[0].Token)
+		require.Equal(t, mark.ID, e.Override)
 	}
 	require.Equal(t, []string{"preempt intent ", "takeover intent ", "preempt outcome done", "takeover outcome done"}, told)
 }
