@@ -15,7 +15,7 @@ import (
 var (
 	comment  = regexp.MustCompile(`^<!-- (from|not checked:) (.+) -->$`)
 	runs     = regexp.MustCompile(`^(?:! )?(?:exec|exits \d+|start \w+|until '[^']*'|env) (.*?)(?: &(?:\w+&)?)?$`)
-	matches  = regexp.MustCompile(`^(?:stdout|stderr|prints \w+) '\^?(.*?)\$?'$`)
+	matches  = regexp.MustCompile(`^(?:stdout|stderr|(?:prints|tells) \w+) '\^?(.*?)\$?'$`)
 	remark   = regexp.MustCompile(`\s+# .*$`)
 	elided   = regexp.MustCompile(`^(//|#)? ?(…|\.\.\.)$`)
 	escape   = regexp.MustCompile(`\\([^\w\s])`)

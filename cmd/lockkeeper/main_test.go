@@ -28,16 +28,15 @@ func TestMain(m *testing.M) {
 // -update writes what cmp compares anew into the scripts, to be read in the diff.
 var update = flag.Bool("update", false, "write what the scripts compare with anew")
 
-// TestProgram runs what needs no ZooKeeper, and the tutorials; integration/program has the rest.
+// TestProgram runs what needs no ZooKeeper; integration/program has the rest.
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata",
-		Cmds:               tutorialCommands(),
+		Cmds:               map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector's default is a second for each command
-			withBackgrounds(env)
 			return nil
 		},
 		UpdateScripts: *update,

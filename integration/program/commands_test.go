@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,6 +36,9 @@ import (
 //	ends NAME CODE             wait for the end of a started program
 //	tells NAME REGEXP [VAR]    wait until a started program has a line like that in stderr
 //	prints NAME REGEXP [VAR]   the same of stdout; VAR gets what the first group of REGEXP matches
+//	until REGEXP PROGRAM ARG... run a program again and again, until it has a line like that in stdout
+//	like FILE                  the last stdout has the text of FILE, but for times, numbers, rows that differ in these
+//	                           alone, and the name of the host
 //	serves ADDRESS PATH REGEXP wait until what a program serves by HTTP has a line like that; ! serves: no server listens there
 //	refuses ADDRESS METHOD PATH STATUS [HOST]  what is served by HTTP answers so, asked for under that name
 //	signal SIGNAL NAME         send a signal to a started program
@@ -62,6 +66,8 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"signal":  sendSignal,
 		"tells":   tells,
 		"prints":  prints,
+		"until":   until,
+		"like":    like,
 		"serves":  serves,
 		"refuses": refuses,
 		"silent":  silent,
@@ -244,6 +250,47 @@ func (p *process) writes(ts *testscript.TestScript, to *harness.Output, verb str
 		}
 		return nil
 	})
+}
+
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) >= 2, "until REGEXP PROGRAM ARG...")
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	eventually(ts, func() error {
+		_ = ts.Exec(args[1], args[2:]...)
+		if text := ts.ReadFile("stdout"); !pattern.MatchString(text) {
+			return fmt.Errorf("%s does not print %q:\n%s%s", args[1], args[0], text, ts.ReadFile("stderr"))
+		}
+		return nil
+	})
+}
+
+// What differs from one run to the next: times, numbers, IDs, and where lines break. A time has its day with it if it
+// is not today's.
+var varies = regexp.MustCompile(`\b(\d+(\.\d+)?(ms|µs|s|m|h|d|%)?)+\b|\b[0-9a-f]{24}\b`)
+
+var days = regexp.MustCompile(`\b((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?(\d{4}-)?\d{2}-\d{2} (\d{2}:)`)
+
+// A time has no seconds if it is a whole minute.
+var clocks = regexp.MustCompile(`\b\d{2}:\d{2}(:\d{2})?\b`)
+
+func like(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 1, "like FILE")
+	host, err := os.Hostname()
+	ts.Check(err)
+	got, want := ts.ReadFile("stdout"), ts.ReadFile(args[0])
+	loose := func(text string) string {
+		text = regexp.MustCompile(`\b`+regexp.QuoteMeta(host)+`\b`).ReplaceAllString(text, "laptop")
+		text = clocks.ReplaceAllString(days.ReplaceAllString(text, "$4"), "N")
+		lines := strings.Split(varies.ReplaceAllString(text, "N"), "\n")
+		for i, line := range lines {
+			lines[i] = strings.Join(strings.Fields(line), " ")
+		}
+		return strings.Join(strings.Fields(strings.Join(slices.Compact(lines), " ")), " ")
+	}
+	if !strings.Contains(loose(got), loose(want)) {
+		ts.Fatalf("%s has\n%s\nand the output is\n%s", args[0], want, got)
+	}
 }
 
 func refuses(ts *testscript.TestScript, neg bool, args []string) {
