@@ -24,7 +24,6 @@ type mark struct {
 // What marks say.
 const (
 	began      = "began"
-	ended      = "ended"
 	cancelled  = "cancelled" // the context of the work has ended; detail: its cause
 	cleaningUp = "cleaning up"
 	cleanedUp  = "cleaned up"

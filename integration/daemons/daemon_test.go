@@ -105,7 +105,6 @@ type resident struct {
 	*daemon
 	t   *testing.T
 	log *logbook
-	end func() // returns when it has ended
 }
 
 // start starts a daemon in this process. It is stopped with the test.
@@ -117,11 +116,10 @@ func start(t *testing.T, s settings, all ...jobs.Job) *resident {
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	run := harness.Go(t, s.Name, func() (struct{}, error) { return struct{}{}, r.run(ctx) })
-	r.end = func() {
+	t.Cleanup(func() {
 		stop()
 		run.Granted()
-	}
-	t.Cleanup(r.end)
+	})
 	return r
 }
 
