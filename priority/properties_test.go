@@ -51,17 +51,6 @@ func TestTakeOverThatIsDueWinsOverEverythingElse(t *testing.T) {
 	})
 }
 
-func TestTryIsGrantedOrRefused(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		f := drawFacts(t)
-		f.Request.Try = true
-		require.Contains(t, []priority.Verdict{grant, refuse}, priority.Judge(f))
-
-		f.Request.Try = false
-		require.NotEqual(t, priority.Refuse, priority.Judge(f).Action, "only a try is refused")
-	})
-}
-
 func TestOnlyConflictingHoldersAreAskedEachOnceAndByRight(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawFacts(t)
@@ -132,38 +121,6 @@ func TestForecastIsWhatJudgeDoesLookByLook(t *testing.T) {
 			now += v.After
 		}
 		require.Equal(t, priority.Forecast{Asks: asks, End: v.Action, After: now}, forecast)
-	})
-}
-
-func TestOnlyAPoliteRequestWithAWaitingTimeoutGivesUp(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		f := drawFacts(t)
-		if priority.Judge(f).Action == priority.GiveUp {
-			require.False(t, f.Request.Forceful)
-			require.NotNil(t, f.Request.WaitingTimeout)
-		}
-	})
-}
-
-func TestFirstInLineNeverWaitsForAnEventAlone(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		f := drawFacts(t)
-		v := priority.Judge(f)
-		require.Equal(t, !f.First && !f.Request.Try, v.After == never)
-	})
-}
-
-func TestAfterIsSetWhileWaitingOnly(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		v := priority.Judge(drawFacts(t))
-		require.True(t, v.After >= 0 || v.After == never, "after %v", v.After)
-		switch v.Action {
-		case priority.Wait:
-			require.NotZero(t, v.After, "a wait of no time would spin")
-		case priority.Preempt:
-		default:
-			require.Zero(t, v.After)
-		}
 	})
 }
 
