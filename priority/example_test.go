@@ -50,8 +50,12 @@ func ExampleJudge() {
 // A job may ask for every level but the highest.
 func ExampleLevel_CheckJob() {
 	fmt.Println(priority.Level(100).CheckJob())
+	fmt.Println((priority.Emergency - 1).CheckJob())
 	fmt.Println(priority.Emergency.CheckJob())
+	fmt.Println(priority.Level(-1).CheckJob())
 	// Output:
 	// <nil>
+	// <nil>
 	// priority 2147483647 is the emergency level, reserved for operators' overrides; write 2147483646 or less, and let an operator override in an emergency
+	// priority -1 is below the lowest; write a number from 0 (default, lowest) to 2147483646
 }

@@ -19,11 +19,6 @@ func TestOnlySharedHoldersAdmitEachOther(t *testing.T) {
 	}
 }
 
-func TestModeIsExclusiveByDefault(t *testing.T) {
-	var m priority.Mode
-	require.Equal(t, priority.Exclusive, m)
-}
-
 func TestModeTravelsAsText(t *testing.T) {
 	for m, text := range map[priority.Mode]string{priority.Exclusive: "exclusive", priority.Shared: "shared"} {
 		require.Equal(t, text, m.String())

@@ -118,9 +118,3 @@ func TestActionIsReadable(t *testing.T) {
 		require.Equal(t, text, a.String())
 	}
 }
-
-func TestZeroVerdictGrantsNothing(t *testing.T) {
-	require.NotContains(t,
-		[]priority.Action{priority.Grant, priority.TakeOver, priority.Preempt, priority.Wait, priority.GiveUp, priority.Refuse},
-		priority.Verdict{}.Action)
-}
