@@ -69,28 +69,15 @@ func (p *pair) contend(t *testing.T, server *zktest.Server, scope, holder, waite
 	enqueue(t, p.clients[server], scope, lock.Request{Identity: priority.Identity{Owner: waiter}, Terms: priority.Terms{LeaseTimeout: time.Hour}})
 }
 
-// lockkeeper runs the program as ana.
-func (p *pair) lockkeeper(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	a := p.with(p.file, args...)
-	return a.code, a.out, a.errs
-}
-
-// An answer is what the program has written.
-type answer struct {
-	code      int
-	out, errs string
-}
-
-func (p *pair) with(file string, args ...string) answer {
-	code, out, errs := runProgram(append(args, "-f", file, "--zk-digest-file", filepath.Join(p.dir, "ana"))...)
-	return answer{code, out, errs}
+// with runs the program as ana, with a file.
+func (p *pair) with(file string, args ...string) (code int, stdout, stderr string) {
+	return runProgram(append(args, "-f", file, "--zk-digest-file", filepath.Join(p.dir, "ana"))...)
 }
 
 // shows runs the program, which has to succeed, and returns what it writes.
 func (p *pair) shows(t *testing.T, args ...string) string {
 	t.Helper()
-	code, out, errs := p.lockkeeper(t, args...)
+	code, out, errs := p.with(p.file, args...)
 	require.Zero(t, code, errs)
 	return out
 }
@@ -174,14 +161,14 @@ func TestOtherEnsemblesAreShownWhenOneDoesNotAnswer(t *testing.T) {
 	} {
 		t.Run(c.command+" "+filepath.Base(filepath.Dir(c.file)), func(t *testing.T) {
 			t.Parallel() // each waits for those that do not answer
-			a := p.with(c.file, strings.Fields(c.command)...)
-			require.Equal(t, c.code, a.code, a.errs)
-			require.Equal(t, len(c.out) == 0, a.out == "", a.out)
+			code, out, errs := p.with(c.file, strings.Fields(c.command)...)
+			require.Equal(t, c.code, code, errs)
+			require.Equal(t, len(c.out) == 0, out == "", out)
 			for _, want := range c.out {
-				require.Regexp(t, want, a.out)
+				require.Regexp(t, want, out)
 			}
 			for _, want := range c.errs {
-				require.Contains(t, a.errs, want)
+				require.Contains(t, errs, want)
 			}
 		})
 	}
@@ -272,7 +259,7 @@ func TestIdleScopesAreRemovedOnAllEnsembles(t *testing.T) {
 
 	// when one does not answer
 	p.file = p.fileOf(t, p.near.Addr(), "localhost:1")
-	code, out, errs := p.lockkeeper(t, "gc")
+	code, out, errs := p.with(p.file, "gc")
 	require.Equal(t, exitNotAcquired, code)
 	require.Contains(t, out, "removed 0 of 1 scope:")
 	require.Contains(t, errs, "lockkeeper: not all is done: ensemble europe: ZooKeeper at localhost:1 does not answer")

@@ -23,13 +23,20 @@ func lockkeeperIn(t *testing.T, dir string, env ...string) func(args ...string) 
 	}
 }
 
+// withCredentials runs the program as a worker of a server; ran is a file that is not there yet.
+func withCredentials(t *testing.T) (server *zktest.Server, lockkeeper func(...string) (int, string), ran string) {
+	t.Helper()
+	server, dir := zktest.RunT(t), t.TempDir()
+	credentials := filepath.Join(dir, "digest")
+	require.NoError(t, os.WriteFile(credentials, []byte("worker:secret\n"), 0o600))
+	lockkeeper = lockkeeperIn(t, dir, "LOCKKEEPER_ZK="+server.Addr(), "LOCKKEEPER_ZK_DIGEST_FILE="+credentials)
+	return server, lockkeeper, filepath.Join(dir, "ran")
+}
+
 // A client with credentials may be under a freeze. While that is unknown, nothing runs.
 func TestExecRunsNothingWhileOverridesCannotBeTrusted(t *testing.T) {
 	t.Parallel()
-	server, dir := zktest.RunT(t), t.TempDir()
-	credentials, ran := filepath.Join(dir, "digest"), filepath.Join(dir, "ran")
-	require.NoError(t, os.WriteFile(credentials, []byte("worker:secret\n"), 0o600))
-	lockkeeper := lockkeeperIn(t, dir, "LOCKKEEPER_ZK="+server.Addr(), "LOCKKEEPER_ZK_DIGEST_FILE="+credentials)
+	server, lockkeeper, ran := withCredentials(t)
 	code, said := lockkeeper("exec", "--scope", "cluster/orders", "--", "touch", ran)
 	require.Zero(t, code, said)
 	require.NoError(t, os.Remove(ran))
@@ -48,10 +55,7 @@ func TestExecRunsNothingWhileOverridesCannotBeTrusted(t *testing.T) {
 // A ZooKeeper that answers everything but what the overrides are says nothing of a freeze.
 func TestExecRunsNothingWhileOverridesAreNotKnown(t *testing.T) {
 	t.Parallel()
-	server, dir := zktest.RunT(t), t.TempDir()
-	credentials, ran := filepath.Join(dir, "digest"), filepath.Join(dir, "ran")
-	require.NoError(t, os.WriteFile(credentials, []byte("worker:secret\n"), 0o600))
-	lockkeeper := lockkeeperIn(t, dir, "LOCKKEEPER_ZK="+server.Addr(), "LOCKKEEPER_ZK_DIGEST_FILE="+credentials)
+	server, lockkeeper, ran := withCredentials(t)
 	code, said := lockkeeper("exec", "--scope", "cluster/orders", "--", "true")
 	require.Zero(t, code, said)
 	code, said = lockkeeper("override", "apply", "INC-1", "--kind", "freeze", "--scope", "cluster/*", "--for", "1h", "-r", "disk full")

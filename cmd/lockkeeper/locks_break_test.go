@@ -121,6 +121,14 @@ func (f *fortress) lockkeeper(t *testing.T, args ...string) (code int, stdout, s
 	return runProgram(append(args, "--zk", f.zk.Addr(), "--zk-digest-file", f.file)...)
 }
 
+// shows runs the program, which has to succeed, and returns what it writes.
+func (f *fortress) shows(t *testing.T, args ...string) string {
+	t.Helper()
+	code, out, errs := f.lockkeeper(t, args...)
+	require.Zero(t, code, errs)
+	return out
+}
+
 func (f *fortress) records(t *testing.T) []opstore.AuditRecord {
 	log, err := f.client.AuditLog(0)
 	require.NoError(t, err)

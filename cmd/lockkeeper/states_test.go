@@ -40,16 +40,10 @@ func TestCommandsSayWhatRunsWaitFor(t *testing.T) {
 		all, _, err := f.client.Frozen(t.Context())
 		return err == nil && len(all) == 1
 	}, time.Minute, 10*time.Millisecond)
-	says := func(args ...string) string {
-		t.Helper()
-		code, out, errs := f.lockkeeper(t, args...)
-		require.Zero(t, code, errs)
-		return out
-	}
 
 	// jobs ls
 	var listed []views.Job
-	require.NoError(t, json.Unmarshal([]byte(says("jobs", "ls", "-o", "json")), &listed))
+	require.NoError(t, json.Unmarshal([]byte(f.shows(t, "jobs", "ls", "-o", "json")), &listed))
 	states := map[string]string{}
 	for _, v := range listed {
 		states[v.Name] = v.State
@@ -58,7 +52,7 @@ func TestCommandsSayWhatRunsWaitFor(t *testing.T) {
 	require.Equal(t, map[string]string{"next": "waiting", "icy": "frozen", "busy": "running"}, states)
 	require.Equal(t, "batch", listed[2].Runs[0].Request.For[0].Owner)
 	require.Equal(t, "INC-7", listed[1].Runs[0].Request.Override.ID)
-	table := says("jobs", "ls")
+	table := f.shows(t, "jobs", "ls")
 	require.Regexp(t, `(?m)^next +waiting \d`, table)
 	require.Regexp(t, `(?m)^icy +frozen \d`, table)
 	require.Regexp(t, `(?m)^busy +running \d`, table)
@@ -67,22 +61,22 @@ func TestCommandsSayWhatRunsWaitFor(t *testing.T) {
 	require.Contains(t, table, frozen)
 
 	// and all others
-	require.Regexp(t, `waiting .* for db/orders, held by batch on `, says("jobs", "history", "next"))
-	require.Contains(t, says("jobs", "history", "icy"), frozen)
-	why := says("locks", "why", "icy")
+	require.Regexp(t, `waiting .* for db/orders, held by batch on `, f.shows(t, "jobs", "history", "next"))
+	require.Contains(t, f.shows(t, "jobs", "history", "icy"), frozen)
+	why := f.shows(t, "locks", "why", "icy")
 	require.Contains(t, why, "icy: frozen, out of the queue of 1 lock")
 	require.Contains(t, why, "override INC-7")
 	require.Regexp(t, `(?m)^job +frozen \d`, why)
-	why = says("locks", "why", "tenant/5/billing")
+	why = f.shows(t, "locks", "why", "tenant/5/billing")
 	require.Contains(t, why, "free; no holder, no waiters, 1 frozen")
 	require.Contains(t, why, "frozen    icy")
-	show := says("locks", "show", "tenant/5/billing")
+	show := f.shows(t, "locks", "show", "tenant/5/billing")
 	require.Contains(t, show, "free, 1 frozen")
 	require.Contains(t, show, frozen)
-	require.Contains(t, says("locks", "show", "tenant/5/billing", "-o", "json"), `"state": "frozen"`)
-	require.Contains(t, says("locks", "show", "db/orders"), "waiting since")
-	require.Regexp(t, `(?s)INC-7 keeps out now\n  icy on \S+ frozen out of tenant/5/billing`, says("override", "ls"))
-	require.Contains(t, says("override", "ls", "-o", "json"), `"keeps_out": [`)
+	require.Contains(t, f.shows(t, "locks", "show", "tenant/5/billing", "-o", "json"), `"state": "frozen"`)
+	require.Contains(t, f.shows(t, "locks", "show", "db/orders"), "waiting since")
+	require.Regexp(t, `(?s)INC-7 keeps out now\n  icy on \S+ frozen out of tenant/5/billing`, f.shows(t, "override", "ls"))
+	require.Contains(t, f.shows(t, "override", "ls", "-o", "json"), `"keeps_out": [`)
 }
 
 // Given two teams with a job of one name, then jobs ls and doctor name both hosts.
