@@ -9,13 +9,13 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -353,28 +353,18 @@ func (s *scene) telemetry() {
 // metrics looks at what the daemon serves: its log says where.
 func (s *scene) metrics(log string) {
 	s.Helper()
-	_, after, found := strings.Cut(log, "127.0.0.1:")
-	for found {
-		port, _, _ := strings.Cut(after, `"`)
-		port, _, _ = strings.Cut(port, "/")
-		addr := net.JoinHostPort("127.0.0.1", strings.Trim(port, `\ `))
-		for _, page := range []string{"/metrics", "/healthz"} {
-			answer, err := (&http.Client{Timeout: harness.Patience}).Get("http://" + addr + page)
-			if err != nil {
-				break
-			}
-			text, err := io.ReadAll(answer.Body)
-			_ = answer.Body.Close()
-			require.NoError(s, err)
-			s.leaks(page, string(text))
-			s.arguments(page, string(text))
-			if page == "/metrics" && strings.Contains(string(text), "lockkeeper_") {
-				return
-			}
-		}
-		_, after, found = strings.Cut(after, "127.0.0.1:")
+	address := regexp.MustCompile(`"metrics are served"[^\n]*"address":"([^"]+)"`).FindStringSubmatch(log)
+	require.NotNil(s, address)
+	for page, has := range map[string]string{"/metrics": "lockkeeper_", "/healthz": "status"} {
+		answer, err := (&http.Client{Timeout: harness.Patience}).Get("http://" + address[1] + page)
+		require.NoError(s, err)
+		text, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		require.NoError(s, err)
+		require.Contains(s, string(text), has)
+		s.leaks(page, string(text))
+		s.arguments(page, string(text))
 	}
-	require.Fail(s, "no metrics page was found")
 }
 
 // However a value that has a secret is written, the secret is not; nor in an
