@@ -154,11 +154,6 @@ func TestTimelineOfAConsoleIsThatOfItsAPI(t *testing.T) {
 	code, out, errs = timelineOf(t, "db/orders", "--for", "0s", "--zk", f.zk.Addr(), "--zk-digest-file", f.file)
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "batch", "it was not asked")
-
-	code, out, errs = timelineOf(t, "db/order", "--console", server.URL)
-	require.Equal(t, exitConfig, code)
-	require.Empty(t, out)
-	require.Contains(t, errs, "lockkeeper: lock \"db/order\" was never locked; look at the spelling: a scope is written in full, and the console at "+server.URL+" lists")
 }
 
 func TestTimelineOfAConsoleThatWantsToKnowWhoAsks(t *testing.T) {

@@ -22,12 +22,6 @@ func freezeFile(t *testing.T) string {
 	return file
 }
 
-func TestOverridesOfAFileAreAppliedWithoutAConfiguration(t *testing.T) {
-	f := newFortress(t, time.Minute)
-	require.Contains(t, f.shows(t, "override", "apply", "-f", freezeFile(t)), "INC-1: in force until ")
-	require.Contains(t, f.shows(t, "override", "ls"), "freeze db/*")
-}
-
 func TestWhatIsWrongWithFilesOfOverrides(t *testing.T) {
 	f := newFortress(t, time.Minute)
 	file := freezeFile(t)
@@ -135,15 +129,6 @@ func TestOverridesOfTheFileAreTakenBackThere(t *testing.T) {
 	code, _, errs = f.lockkeeper(t, "override", "clear", "INC-1", "-r", "x", "-f", cfg)
 	require.Equal(t, exitConfig, code)
 	require.Contains(t, errs, "override \"INC-1\" not cleared: it is one of the file "+file+"; take it out there\n")
-}
-
-func TestApprovalWithoutAQuestionIsRefused(t *testing.T) {
-	f := newFortress(t, time.Minute)
-	code, _, errs := f.lockkeeper(t, "approvals", "approve", "a-17", "-r", "x")
-	require.Equal(t, exitConfig, code)
-	require.Contains(t, errs, "there is no approval \"a-17\", or not any more")
-	require.Contains(t, errs, "lockkeeper approvals ls\n")
-	require.Empty(t, f.records(t), "a mistyped name is no deed")
 }
 
 func TestAuditSaysThatThereIsMore(t *testing.T) {
