@@ -165,11 +165,6 @@ func TestEmptySettingsHaveDefaults(t *testing.T) {
 	require.Equal(t, []jobs.Job{{Name: "a", Schedule: "@daily", TimeZone: "UTC", Work: &jobs.Command{Argv: []string{"x"}}}}, cfg.Jobs)
 }
 
-func TestNoDrainIsWhatTheSchedulerCallsNegative(t *testing.T) {
-	require.Negative(t, mustParse(t, file("drain_timeout: 0\n")).Drain.Finish)
-	require.Equal(t, time.Second, mustParse(t, file("drain_timeout: 1s\n")).Drain.Finish)
-}
-
 func TestLongErrorListIsCut(t *testing.T) {
 	var text strings.Builder
 	for i := range 250 {

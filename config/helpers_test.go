@@ -54,7 +54,7 @@ func mustParse(t *testing.T, text string) *Config {
 func texts(problems []Problem) []string {
 	var lines []string
 	for _, p := range problems {
-		lines = append(lines, strings.TrimPrefix(p.String(), fileName+":"))
+		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(p.String(), fileName+":"), overridesName+":"))
 	}
 	return lines
 }

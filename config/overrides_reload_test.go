@@ -176,15 +176,15 @@ func TestFileInADirectoryThatIsNotThereYetIsFound(t *testing.T) {
 func TestAnotherConfigurationHasTheFileReadAnew(t *testing.T) {
 	// given a file with a class that the main file does not have
 	dir := t.TempDir()
-	file := filepath.Join(dir, "o.yaml")
+	name := filepath.Join(dir, "o.yaml")
 	text := strings.ReplaceAll(frozen("a"), "kind: freeze", "kind: cap, priority: batch")
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	r := reloadOverrides(t, file)
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	r := reloadOverrides(t, name)
 	require.ErrorContains(t, r.Status().Err, `unknown priority class "batch"`)
 
 	// when it gets it
 	main := *r.main
-	main.Classes = mustParse(t, fileWith(classes)).Classes
+	main.Classes = mustParse(t, file(classes)).Classes
 	r.SetConfig(&main)
 
 	// then
@@ -209,9 +209,6 @@ func TestAnotherConfigurationHasTheFileReadAnew(t *testing.T) {
 	// then
 	require.Empty(t, r.within(4))
 }
-
-// fileWith is file, where that name is taken.
-func fileWith(sections string) string { return file(sections) }
 
 func TestCommentsChangeNothingThatIsInForce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "o.yaml")

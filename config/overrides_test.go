@@ -27,25 +27,18 @@ func overridesOptions(t *testing.T, main string) OverridesOptions {
 // that is wrong with it, without the name of the file.
 func parseOverrides(t *testing.T, text string, main string) (all []override.Override, problems, warnings []string) {
 	t.Helper()
-	lines := func(problems []Problem) []string {
-		var lines []string
-		for _, p := range problems {
-			lines = append(lines, strings.TrimPrefix(p.String(), overridesName+":"))
-		}
-		return lines
-	}
 	o, err := ParseOverrides(overridesName, []byte(text), overridesOptions(t, main))
 	if err == nil {
 		if strings.TrimSpace(text) != "" && !strings.HasPrefix(text, "#") {
 			require.NoError(t, overridesBySchema(t, text), "what is read is valid by the schema: %s", text)
 		}
-		return o.All, nil, lines(o.Warnings)
+		return o.All, nil, texts(o.Warnings)
 	}
 	var broken *Errors
 	require.ErrorAs(t, err, &broken)
 	require.Nil(t, o)
 	require.NotEmpty(t, broken.Problems)
-	return nil, lines(broken.Problems), lines(broken.Warnings)
+	return nil, texts(broken.Problems), texts(broken.Warnings)
 }
 
 // one makes a file of one override, whose further settings stand in line 2

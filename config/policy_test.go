@@ -265,6 +265,7 @@ func TestDrain(t *testing.T) {
 	const finish, cancel, release = scheduler.DefaultDrainFinish, scheduler.DefaultDrainCancel, scheduler.DefaultDrainRelease
 	for text, want := range map[string]scheduler.Drain{
 		"":                      {Finish: finish, Cancel: cancel, Release: release},
+		"drain_timeout: 0\n":    {Finish: -1, Cancel: cancel, Release: release},
 		"drain_timeout: 1m\n":   {Finish: time.Minute, Cancel: cancel, Release: release},
 		"drain: {finish: 1m}\n": {Finish: time.Minute, Cancel: cancel, Release: release},
 		"drain: {finish: 0, cancel: 0, release: 0}\n":           {Finish: -1, Cancel: -1, Release: -1},

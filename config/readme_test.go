@@ -12,16 +12,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-func TestSampleInTheReadmeIsValid(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	require.NoError(t, err)
-
-	cfg, problems, warnings := parse(t, samples(string(readme))[0])
-	require.Empty(t, problems)
-	require.Empty(t, warnings)
-	require.Len(t, cfg.Jobs, 2)
-}
-
 func TestEverySampleInTheDocumentationIsValid(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.md")
 	require.NoError(t, err)
