@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/bcrypt"
+
 	"github.com/lockkeeper/lockkeeper/config"
 )
 
@@ -33,23 +36,36 @@ type block struct {
 // Each block is part of a file that tests run, a configuration that is valid, or says why it is neither.
 func TestBlocksAreChecked(t *testing.T) {
 	t.Parallel()
+	files := installation(t)
 	for _, page := range pages(t) {
 		if strings.HasPrefix(page, "..") && page != "../README.md" {
 			continue // pages about the repository itself
 		}
 		for _, b := range blocksOf(page, read(t, page)) {
-			if err := b.check(); err != nil {
+			if err := b.check(files); err != nil {
 				t.Errorf("%s:%d: %v", b.page, b.line, err)
 			}
 		}
 	}
 }
 
-func (b block) check() error {
+// installation writes the files that configurations name, and has their names for those on the pages.
+func installation(t *testing.T) *strings.Replacer {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(dir+"/digest", []byte("lockkeeper:secret\n"), 0o600))
+	require.NoError(t, os.WriteFile(dir+"/users", []byte("ana:"+string(hash)+"\n"), 0o600))
+	return strings.NewReplacer(
+		"/etc/lockkeeper/lockkeeper.digest", dir+"/digest", "/etc/lockkeeper/console.users", dir+"/users")
+}
+
+func (b block) check(files *strings.Replacer) error {
 	source := comment.FindStringSubmatch(b.above)
 	switch {
 	case source == nil && b.language == "yaml":
-		return b.validate()
+		return b.validate(files)
 	case source == nil && b.language == "text", source != nil && source[1] != "from":
 		return nil
 	case source == nil:
@@ -95,9 +111,9 @@ func command(line string) string {
 	return line
 }
 
-// validate reads the block as a configuration, or as a file of overrides.
-func (b block) validate() error {
-	text := strings.Join(b.lines, "\n") + "\n"
+// validate reads the block as a configuration without warnings, or as a file of overrides.
+func (b block) validate(files *strings.Replacer) error {
+	text := files.Replace(strings.Join(b.lines, "\n") + "\n")
 	first, _, _ := strings.Cut(strings.TrimLeft(text, "\n"), ":")
 	if !slices.Contains(sections, first) {
 		return fmt.Errorf("%q is no key of the configuration; write <!-- from PATH --> above the block", first)
@@ -117,7 +133,10 @@ func (b block) validate() error {
 	if !regexp.MustCompile(`(?m)^(jobs|groups):`).MatchString(text) {
 		text += job
 	}
-	_, err := config.Parse(b.page, []byte(text), config.Options{})
+	cfg, err := config.Parse(b.page, []byte(text), config.Options{})
+	if err == nil && len(cfg.Warnings) > 0 {
+		err = fmt.Errorf("%v", cfg.Warnings)
+	}
 	return err
 }
 
