@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -17,14 +17,9 @@ import (
 // its own, and returns the other end of that.
 func onTerminal(t *testing.T, script string, env ...string) (keyboard *os.File, r *role) {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	master, tty, err := pty.Open()
 	require.NoError(t, err, "these tests need /dev/ptmx: mount devpts")
 	t.Cleanup(func() { _ = master.Close() })
-	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	require.NoError(t, err)
-	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
 	defer tty.Close()
 
 	r = &role{cmd: exec.Command(os.Args[0]), said: &transcript{}}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -151,7 +152,7 @@ func table(out io.Writer, tallies map[string]*tally, runs int, took time.Duratio
 		list = append(list, t)
 	}
 	slices.SortFunc(list, func(a, b *tally) int {
-		return cmpOr(b.failed-a.failed, strings.Compare(a.pkg+a.test, b.pkg+b.test))
+		return cmp.Or(b.failed-a.failed, strings.Compare(a.pkg+a.test, b.pkg+b.test))
 	})
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(list) > 0 {
@@ -166,13 +167,6 @@ func table(out io.Writer, tallies map[string]*tally, runs int, took time.Duratio
 		_, _ = fmt.Fprintf(out, "\n%s %s\n  all of it: %s\n  again:     %s\n", short(t.pkg), t.test, t.log, t.again)
 	}
 	_, _ = fmt.Fprintf(out, "\n%d runs, %d tests failed at least once; %s\n", runs, len(list), took.Round(time.Second))
-}
-
-func cmpOr(a, b int) int {
-	if a != 0 {
-		return a
-	}
-	return b
 }
 
 // quiet passes on lines about failures alone.
