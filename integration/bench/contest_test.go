@@ -264,7 +264,7 @@ func onServers(b *testing.B, f func(b *testing.B, server string)) {
 		opts []zkserver.Option
 	}{
 		{"tmpfs", nil},
-		{"disk", []zkserver.Option{zkserver.WithDisk(), zkserver.WithFsync()}},
+		{"disk", []zkserver.Option{zkserver.WithFsync()}},
 	} {
 		b.Run(at.name, func(b *testing.B) {
 			opts := append(at.opts, zkserver.WithOptimisingCompiler(), zkserver.WithTick(2*time.Second), zkserver.WithHeap(1024))

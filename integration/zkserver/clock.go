@@ -12,11 +12,7 @@ import (
 // passes is not changed: Java's monotonic clock, by which ZooKeeper expires sessions, stays as it is. Without
 // libfaketime the start fails; see ClockSteppable.
 func WithSteppableClock() Option {
-	return func(o *options) error {
-		library, err := findFaketime()
-		o.faketime = library
-		return err
-	}
+	return func(o *options) { o.faketime, o.noFaketime = findFaketime() }
 }
 
 // ClockSteppable returns nil when WithSteppableClock can be used here, else what is missing.

@@ -15,10 +15,7 @@ const diskSize = 1 << 30
 // may mount, the data gets a file system of its own; elsewhere (in most containers) a limit on the size of
 // files, set while the server runs, does the same to it: every write fails. Disk tells which. Linux only.
 func WithFullableDisk() Option {
-	return func(o *options) error {
-		o.fullable = true
-		return nil
-	}
+	return func(o *options) { o.fullable = true }
 }
 
 // disk is how a server's disk is filled.

@@ -18,10 +18,7 @@ import (
 // one address from another member, that for elections, which a connecting member announces: the proxy replaces it by
 // its own.
 func WithPeerLinks() Option {
-	return func(o *options) error {
-		o.peerLinks = true
-		return nil
-	}
+	return func(o *options) { o.peerLinks = true }
 }
 
 // PeerLink carries what two members of an ensemble say to each other over connections that one of them opens: for

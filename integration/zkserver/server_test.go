@@ -57,24 +57,9 @@ func TestOptionsReachTheServer(t *testing.T) {
 	require.Contains(t, config, "maxSessionTimeout=60000")
 }
 
-func TestWrongOptionsAreErrors(t *testing.T) {
-	for name, wrong := range map[string]zkserver.Option{
-		"tick":     zkserver.WithTick(0),
-		"sessions": zkserver.WithSessionTimeouts(2*time.Second, time.Second),
-		"heap":     zkserver.WithHeap(1),
-		"setting":  zkserver.WithSetting("clientPort", "2181"),
-		"newline":  zkserver.WithSetting("a", "b\nc=d"),
-		"flags":    zkserver.WithJVMFlags(""),
-		"timeout":  zkserver.WithStartTimeout(0),
-	} {
-		_, err := zkserver.Run(t.Context(), wrong)
-		require.Error(t, err, name)
-	}
-}
-
 func TestFailedStartTellsWhyAndLeavesNothingBehind(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	_, err := zkserver.Run(t.Context(), zkserver.WithDisk(), zkserver.WithSetting("tickTime", "soon"))
+	_, err := zkserver.Run(t.Context(), zkserver.WithFsync(), zkserver.WithSetting("tickTime", "soon"))
 	require.ErrorContains(t, err, "the process has ended")
 	require.ErrorContains(t, err, "NumberFormatException", "the log is part of the error")
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "*"))
