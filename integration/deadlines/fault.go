@@ -116,41 +116,28 @@ func heldBy(f Fault, leader *zkserver.Server, followers, observers []*zkserver.S
 func (s *target) inject(ctx context.Context) error {
 	switch s.fault {
 	case FollowerStopped:
-		return together(s.holds, (*zkserver.Server).Pause)
+		return zkserver.Each(s.holds, (*zkserver.Server).Pause)
 	case FollowerCutOff, LeaderDeposed:
 		return s.part()
 	case LeaderDeposedFast:
-		return errors.Join(s.part(), together(s.killed, (*zkserver.Server).Kill),
-			together(s.killed, (*zkserver.Server).Launch))
+		return errors.Join(s.part(), zkserver.Each(s.killed, (*zkserver.Server).Kill),
+			zkserver.Each(s.killed, (*zkserver.Server).Launch))
 	case FollowerKilled, ObserverKilled, LeaderKilled, FollowerAndLeaderKilled:
-		return together(s.killed, (*zkserver.Server).Kill)
+		return zkserver.Each(s.killed, (*zkserver.Server).Kill)
 	default:
 		return fmt.Errorf("no fault is called %q", string(s.fault))
 	}
 }
 
 func (s *target) part() error {
-	return together(s.links, func(l zkserver.PeerLink) error { return l.Blackhole() })
+	return zkserver.Each(s.links, func(l zkserver.PeerLink) error { return l.Blackhole() })
 }
 
 // heal ends the fault, and returns when all servers take part in a quorum.
 func (s *target) heal(ctx context.Context, e *zkserver.Ensemble) error {
-	errs := []error{together(s.links, func(l zkserver.PeerLink) error { return l.Pass() })}
+	errs := []error{zkserver.Each(s.links, func(l zkserver.PeerLink) error { return l.Pass() })}
 	if s.fault == FollowerStopped {
-		errs = append(errs, together(s.holds, (*zkserver.Server).Resume))
+		errs = append(errs, zkserver.Each(s.holds, (*zkserver.Server).Resume))
 	}
 	return errors.Join(append(errs, e.Restart(ctx), e.WaitCommitting(ctx))...)
-}
-
-// together calls do for all at once.
-func together[T any](all []T, do func(T) error) error {
-	errs := make(chan error, len(all))
-	for _, one := range all {
-		go func() { errs <- do(one) }()
-	}
-	var joined []error
-	for range all {
-		joined = append(joined, <-errs)
-	}
-	return errors.Join(joined...)
 }

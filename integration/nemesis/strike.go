@@ -13,20 +13,20 @@ import (
 func (n *Nemesis) strike(ctx context.Context, a *attack) error {
 	switch a.Kind {
 	case ServerKill, LeaderKill, MajorityKill, AllRestart:
-		return all(a.servers, (*zkserver.Server).Kill)
+		return zkserver.Each(a.servers, (*zkserver.Server).Kill)
 	case ServerPause, LeaderPause:
 		a.Detail = fmt.Sprintf("for %s", a.step.For)
-		return all(a.servers, (*zkserver.Server).Pause)
+		return zkserver.Each(a.servers, (*zkserver.Server).Pause)
 	case LeaderPartition, FollowerPartition, LeaderMute, LeaderTrap, PeersSlow:
 		return n.part(a)
 	case FollowerKillAcked, FollowerPauseAcked, FollowerPartitionAcked:
 		return n.strikeAcked(ctx, a)
 	case ServerClock:
 		a.Detail = fmt.Sprintf("%+v", a.step.Offset)
-		return all(a.servers, func(s *zkserver.Server) error { return s.StepClock(a.step.Offset) })
+		return zkserver.Each(a.servers, func(s *zkserver.Server) error { return s.StepClock(a.step.Offset) })
 	case DiskFull:
 		a.Detail = a.servers[0].Disk()
-		return all(a.servers, (*zkserver.Server).FillDisk)
+		return zkserver.Each(a.servers, (*zkserver.Server).FillDisk)
 	case LinkCut, LinkReset, LinkRefuse, LinkHalfOpen, LinkBlackhole, LinkDeaf, LinkMute, LinkStall,
 		LinkSlow, LeaderCutOff:
 		return n.spoil(a)
@@ -48,11 +48,12 @@ func (n *Nemesis) heal(ctx context.Context, a *attack) error {
 	case ServerKill, LeaderKill, MajorityKill, AllRestart:
 		return errors.Join(n.ensemble.Restart(ctx), n.ensemble.WaitCommitting(ctx))
 	case ServerPause, LeaderPause:
-		return errors.Join(all(a.servers, (*zkserver.Server).Resume), n.ensemble.WaitCommitting(ctx))
+		return errors.Join(zkserver.Each(a.servers, (*zkserver.Server).Resume), n.ensemble.WaitCommitting(ctx))
 	case FollowerKillAcked:
 		return errors.Join(pass(a.routes), n.ensemble.Restart(ctx), n.ensemble.WaitCommitting(ctx))
 	case FollowerPauseAcked:
-		return errors.Join(pass(a.routes), all(a.servers, (*zkserver.Server).Resume), n.ensemble.WaitCommitting(ctx))
+		return errors.Join(pass(a.routes), zkserver.Each(a.servers, (*zkserver.Server).Resume),
+			n.ensemble.WaitCommitting(ctx))
 	case LeaderPartition, FollowerPartition, LeaderMute, LeaderTrap, PeersSlow, FollowerPartitionAcked:
 		var errs []error
 		for _, l := range n.ensemble.PeerLinks(nil) {
@@ -61,13 +62,13 @@ func (n *Nemesis) heal(ctx context.Context, a *attack) error {
 		errs = append(errs, pass(a.routes), n.ensemble.WaitCommitting(ctx))
 		return errors.Join(errs...)
 	case ServerClock:
-		return all(a.servers, func(s *zkserver.Server) error { return s.StepClock(0) })
+		return zkserver.Each(a.servers, func(s *zkserver.Server) error { return s.StepClock(0) })
 	case DiskFull:
 		// In this order: a server that has gone on in memory would write behind the gap that the full disk has left
 		// in its log.
 		return errors.Join(
-			all(a.servers, (*zkserver.Server).Kill),
-			all(a.servers, (*zkserver.Server).FreeDisk),
+			zkserver.Each(a.servers, (*zkserver.Server).Kill),
+			zkserver.Each(a.servers, (*zkserver.Server).FreeDisk),
 			n.ensemble.Restart(ctx),
 			n.ensemble.WaitCommitting(ctx))
 	case LinkCut, LinkReset, LinkRefuse, LinkHalfOpen, LinkBlackhole, LinkDeaf, LinkMute, LinkStall,
@@ -184,12 +185,4 @@ func (n *Nemesis) restore(a *attack) {
 	if err != nil {
 		a.Detail += fmt.Sprintf("; restored: %v", err)
 	}
-}
-
-func all(servers []*zkserver.Server, do func(*zkserver.Server) error) error {
-	var errs []error
-	for _, s := range servers {
-		errs = append(errs, do(s))
-	}
-	return errors.Join(errs...)
 }

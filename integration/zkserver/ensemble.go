@@ -92,7 +92,7 @@ func (e *Ensemble) learners(ctx context.Context, mode Mode) ([]*Server, error) {
 
 // WaitServing returns when every member serves whose process is alive. Paused members must be resumed first.
 func (e *Ensemble) WaitServing(ctx context.Context) error {
-	return each(e.servers, func(s *Server) error {
+	return Each(e.servers, func(s *Server) error {
 		if !s.Alive() {
 			return nil
 		}
@@ -112,10 +112,10 @@ func (e *Ensemble) Restart(ctx context.Context) error {
 }
 
 // Stop stops all members; see Server.Stop.
-func (e *Ensemble) Stop() error { return each(e.servers, (*Server).Stop) }
+func (e *Ensemble) Stop() error { return Each(e.servers, (*Server).Stop) }
 
 // Kill kills all members; see Server.Kill.
-func (e *Ensemble) Kill() error { return each(e.servers, (*Server).Kill) }
+func (e *Ensemble) Kill() error { return Each(e.servers, (*Server).Kill) }
 
 // Close closes all members; see Server.Close.
 func (e *Ensemble) Close() error { return closeAll(e.servers) }
@@ -128,7 +128,7 @@ type modeAnswer struct {
 func (e *Ensemble) modes(ctx context.Context) map[*Server]modeAnswer {
 	var mu sync.Mutex
 	answers := map[*Server]modeAnswer{}
-	_ = each(e.servers, func(s *Server) error {
+	_ = Each(e.servers, func(s *Server) error {
 		// A paused member would otherwise hold up the answer of the others.
 		attempt, done := context.WithTimeout(ctx, time.Second)
 		defer done()
@@ -147,17 +147,17 @@ func launchAll(ctx context.Context, servers []*Server) error {
 			return err
 		}
 	}
-	return each(servers, func(s *Server) error { return s.WaitServing(ctx) })
+	return Each(servers, func(s *Server) error { return s.WaitServing(ctx) })
 }
 
-func closeAll(servers []*Server) error { return each(servers, (*Server).Close) }
+func closeAll(servers []*Server) error { return Each(servers, (*Server).Close) }
 
-// each calls do for all servers at once and returns all errors.
-func each(servers []*Server, do func(*Server) error) error {
-	errs := make([]error, len(servers))
+// Each calls do for all at once, servers or links between them, and returns all errors.
+func Each[T any](all []T, do func(T) error) error {
+	errs := make([]error, len(all))
 	var wg sync.WaitGroup
-	for i, s := range servers {
-		wg.Go(func() { errs[i] = do(s) })
+	for i, one := range all {
+		wg.Go(func() { errs[i] = do(one) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)

@@ -35,7 +35,7 @@ func (s *Server) WaitCommitting(ctx context.Context) error {
 
 // WaitCommitting returns when every member commits whose process is alive. See Server.WaitCommitting.
 func (e *Ensemble) WaitCommitting(ctx context.Context) error {
-	return each(e.servers, func(s *Server) error {
+	return Each(e.servers, func(s *Server) error {
 		if !s.Alive() {
 			return nil
 		}
