@@ -2,9 +2,9 @@
 // in every way that it knows, at random or as told, and puts all of it right again.
 //
 // The one idea: every fault is a Kind with a beginning and an end. A Nemesis draws kind, victim and length
-// from a seed, stamps both ends with a clock that all processes of the machine share, and heals what it did
-// before it goes on: a fault is over when the servers serve again. What the machine cannot do is named, with
-// the reason, never left out silently.
+// from a seed, stamps both ends with Options.Now, such as a clock that all processes of the machine share, and
+// heals what it did before it goes on: a fault is over when the servers serve again. What the machine cannot do
+// is named, with the reason, never left out silently.
 //
 //	n := nemesis.Start(t, nemesis.Options{Seed: 1, Clients: []string{"a", "b"}})
 //	a := connect(n.Connect("a")) // by links of its own: a proxy to each server

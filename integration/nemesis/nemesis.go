@@ -27,7 +27,7 @@ type Options struct {
 	// Lanes is how many faults there are at a time, at most. Those that overlap never have a client in common,
 	// and no two of them are of servers. Defaults to 1.
 	Lanes int
-	// Now stamps the faults. Defaults to the function Now.
+	// Now stamps the faults. Defaults to the time since New.
 	Now func() time.Duration
 	// Observe is called when a fault begins, before anything is done, and when it has ended. Defaults to
 	// nothing. It may be called by several goroutines at a time.
@@ -159,7 +159,8 @@ func (o Options) complete() (Options, error) {
 		}
 	}
 	if o.Lanes = max(o.Lanes, 1); o.Now == nil {
-		o.Now = Now
+		started := time.Now()
+		o.Now = func() time.Duration { return time.Since(started) }
 	}
 	if o.Observe == nil {
 		o.Observe = func(Fault) {}
