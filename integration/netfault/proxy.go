@@ -103,9 +103,6 @@ func ListenWith(target string, manner Manner) (*Proxy, error) {
 // Addr returns the address for clients, "127.0.0.1:port". It never changes.
 func (p *Proxy) Addr() string { return p.port.Addr() }
 
-// Target returns the address of the server.
-func (p *Proxy) Target() string { return p.target }
-
 // Pass lets everything through, and delivers what Stall has held back. Connections on which bytes were lost are reset:
 // a stream with a hole in it is of no use.
 func (p *Proxy) Pass() error { return p.become(state{}) }
@@ -151,14 +148,7 @@ func (p *Proxy) Stall(ways ...Direction) error {
 // Delay lets everything through, in order, d after it was sent; both ways when none is named. The bandwidth stays the
 // same.
 func (p *Proxy) Delay(d time.Duration, ways ...Direction) error {
-	if d < 0 {
-		return fmt.Errorf("netfault: delay %s is negative", d)
-	}
-	var s state
-	for _, w := range all(ways) {
-		s.delay[w] = d
-	}
-	return p.become(s)
+	return p.Jitter(d, d, ways...)
 }
 
 // Jitter is Delay by a time between least and most, drawn anew for what is read at once. The order stays.
