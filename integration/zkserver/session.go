@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/zkwire"
 )
 
 // ErrSessionRefused is returned when a server does not know the session: it has ended before, or the password
@@ -47,7 +50,6 @@ func CloseSession(ctx context.Context, addr string, id int64, password []byte) e
 }
 
 const (
-	opClose   = -11
 	closeXid  = 1
 	maxAnswer = 1 << 16
 )
@@ -84,39 +86,26 @@ func closeOnce(ctx context.Context, addr string, id int64, password []byte) (sen
 		if err != nil {
 			return true, fmt.Errorf("read the answer to the close request: %w", err)
 		}
-		if len(answer) < 16 {
-			return true, fmt.Errorf("an answer of %d bytes is too short", len(answer))
+		reply, _, err := zkwire.ParseReplyHeader(answer)
+		if err != nil {
+			return true, err
 		}
-		if xid := int32(binary.BigEndian.Uint32(answer)); xid != closeXid {
+		if reply.Xid != closeXid {
 			continue // an event of a watch
 		}
-		if code := int32(binary.BigEndian.Uint32(answer[12:])); code != 0 {
-			return true, fmt.Errorf("the server answered the close request with error %d", code)
+		if reply.Code != zkwire.OK {
+			return true, fmt.Errorf("the answer to the close request: %w", reply.Code)
 		}
 		return true, nil
 	}
 }
 
 func connectRequest(id int64, password []byte) []byte {
-	var body []byte
-	body = binary.BigEndian.AppendUint32(body, 0)      // protocol version
-	body = binary.BigEndian.AppendUint64(body, 0)      // last zxid seen
-	body = binary.BigEndian.AppendUint32(body, 10_000) // session timeout in ms
-	body = binary.BigEndian.AppendUint64(body, uint64(id))
-	body = binary.BigEndian.AppendUint32(body, uint32(len(password)))
-	body = append(body, password...)
-	body = append(body, 0) // not read-only
-	return frame(body)
+	return zkwire.ConnectRequest{Timeout: 10_000, Session: id, Password: password}.Append(nil)
 }
 
 func closeRequest() []byte {
-	op := int32(opClose)
-	body := binary.BigEndian.AppendUint32(nil, closeXid)
-	return frame(binary.BigEndian.AppendUint32(body, uint32(op)))
-}
-
-func frame(body []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+	return zkwire.EndFrame(zkwire.Int32(zkwire.Int32(zkwire.BeginFrame(nil), closeXid), int32(zkwire.OpCloseSession)), 0)
 }
 
 func readFrame(conn io.Reader) ([]byte, error) {
@@ -140,20 +129,9 @@ type Session struct {
 	Timeout  time.Duration // as the server granted it
 }
 
-// parseConnectResponse reads protocol version, timeout, session id and password; newer servers add a byte. An id and a
-// timeout of 0 say that the session is gone.
+// parseConnectResponse reads what a server grants. An id and a timeout of 0 say that the session is gone.
 func parseConnectResponse(body []byte) (Session, error) {
-	const fixed = 4 + 4 + 8 + 4
-	if len(body) < fixed {
-		return Session{}, fmt.Errorf("a connect response of %d bytes is too short", len(body))
-	}
-	size := binary.BigEndian.Uint32(body[16:])
-	if uint64(size) > uint64(len(body)-fixed) {
-		return Session{}, fmt.Errorf("a connect response of %d bytes cannot hold a password of %d", len(body), size)
-	}
-	return Session{
-		ID:       int64(binary.BigEndian.Uint64(body[8:])),
-		Password: append([]byte(nil), body[fixed:fixed+size]...),
-		Timeout:  time.Duration(int32(binary.BigEndian.Uint32(body[4:]))) * time.Millisecond,
-	}, nil
+	r, err := zkwire.ParseConnectResponse(body)
+	timeout := time.Duration(r.Timeout) * time.Millisecond
+	return Session{ID: r.Session, Password: bytes.Clone(r.Password), Timeout: timeout}, err
 }
