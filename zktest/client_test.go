@@ -63,17 +63,13 @@ func (c *client) reopen(s *Server) int64 {
 // greet sends the connect request and returns the session that it was given.
 func (c *client) greet() int64 {
 	c.t.Helper()
-	b := zkwire.BeginFrame(nil)
-	b = zkwire.Int32(b, 0)
-	b = zkwire.Int64(b, c.seen)
-	b = zkwire.Int32(b, int32(c.timeout/time.Millisecond))
-	b = zkwire.Int64(b, c.session)
-	password := c.password
-	if password == nil {
-		password = make([]byte, 16)
+	hello := zkwire.ConnectRequest{
+		LastZxid: c.seen, Timeout: int32(c.timeout / time.Millisecond), Session: c.session, Password: c.password,
 	}
-	b = zkwire.Bool(zkwire.Buffer(b, password), false)
-	c.write(zkwire.EndFrame(b, 0))
+	if hello.Password == nil {
+		hello.Password = make([]byte, 16)
+	}
+	c.write(hello.Append(nil))
 	body, err := c.frame()
 	if err != nil {
 		return 0

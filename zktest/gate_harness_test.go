@@ -56,9 +56,8 @@ func (w *wireTap) connect() {
 }
 
 func connectBody(session int64) []byte {
-	b := zkwire.Int64(zkwire.Int32(nil, 0), 0)
-	b = zkwire.Int64(zkwire.Int32(b, 10_000), session)
-	return zkwire.Bool(zkwire.Buffer(b, make([]byte, 16)), false)
+	hello := zkwire.ConnectRequest{Timeout: 10_000, Session: session, Password: make([]byte, 16)}
+	return hello.Append(nil)[lengthSize:]
 }
 
 func (w *wireTap) execute(body []byte) {

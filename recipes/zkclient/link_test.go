@@ -83,8 +83,7 @@ func newAgain(t *testing.T, watches ...watchKey) again {
 	before.s.link = l.link
 	greeting := zkwire.EndFrame(append(zkwire.BeginFrame(nil), make([]byte, 44)...), 0)
 	require.EqualValues(t, 41, binary.BigEndian.Uint64(l.sends(greeting)[8:]), "no server that knows less")
-	reply := zkwire.Int32(zkwire.Int32(zkwire.BeginFrame(nil), 0), 6000)                           // version, timeout
-	reply = zkwire.EndFrame(append(append(reply, 0, 0, 0, 0, 0, 0, 0, 1), make([]byte, 21)...), 0) // session, password
+	reply := zkwire.ConnectResponse{Timeout: 6000, Session: 1, Password: make([]byte, 16)}.Append(nil)
 	go func() { _, _ = far.Write(reply) }()
 	l.reads(make([]byte, len(reply)))
 	return l
