@@ -80,27 +80,6 @@ func (s *Server) Monitor(ctx context.Context) (map[string]string, error) {
 	return figures, nil
 }
 
-// Watches counts the watches that clients have set on one server.
-type Watches struct {
-	Connections int // that have set at least one
-	Paths       int // that are watched
-	Total       int
-}
-
-// Watches returns the server's count, the answer to wchs.
-func (s *Server) Watches(ctx context.Context) (Watches, error) {
-	text, err := s.Command(ctx, "wchs")
-	if err != nil {
-		return Watches{}, err
-	}
-	var w Watches
-	if _, err := fmt.Sscanf(text,
-		"%d connections watching %d paths\nTotal watches:%d", &w.Connections, &w.Paths, &w.Total); err != nil {
-		return Watches{}, s.errorf("wchs: cannot read the answer %q: %w", text, err)
-	}
-	return w, nil
-}
-
 // Sessions is what a server knows of the sessions of its ensemble.
 type Sessions struct {
 	// Alive holds the ids of all sessions that have neither ended nor expired.
