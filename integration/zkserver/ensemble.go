@@ -111,9 +111,6 @@ func (e *Ensemble) Restart(ctx context.Context) error {
 	return launchAll(ctx, down)
 }
 
-// Stop stops all members; see Server.Stop.
-func (e *Ensemble) Stop() error { return Each(e.servers, (*Server).Stop) }
-
 // Kill kills all members; see Server.Kill.
 func (e *Ensemble) Kill() error { return Each(e.servers, (*Server).Kill) }
 

@@ -1,7 +1,6 @@
 package zkserver
 
 import (
-	"context"
 	"encoding/binary"
 	"net"
 	"sync"
@@ -9,29 +8,21 @@ import (
 )
 
 // Tap listens in on a client's connections to learn its session's id and password, which a client library does not
-// expose. Give its Dial (or DialTimeout) to the client as its dialer. The zero value is ready for use; one Tap serves
-// one client. It reads plain connections only, not TLS.
+// expose. Give its DialTimeout to the client as its dialer. The zero value is ready for use; one Tap serves one client.
+// It reads plain connections only, not TLS.
 type Tap struct {
 	mu      sync.Mutex
 	session Session
 	granted int
 }
 
-// Dial connects as net.Dialer does.
-func (t *Tap) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, network, addr)
+// DialTimeout connects in the form that github.com/go-zookeeper/zk asks for.
+func (t *Tap) DialTimeout(network, addr string, timeout time.Duration) (net.Conn, error) {
+	conn, err := net.DialTimeout(network, addr, timeout)
 	if err != nil {
 		return nil, err
 	}
 	return &tappedConn{Conn: conn, tap: t}, nil
-}
-
-// DialTimeout is Dial in the form that github.com/go-zookeeper/zk asks for.
-func (t *Tap) DialTimeout(network, addr string, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return t.Dial(ctx, network, addr)
 }
 
 // Session returns the session that a server granted or renewed last; ok is false before the first.

@@ -18,7 +18,6 @@ type Occupancy struct {
 	mu      sync.Mutex
 	inside  []string
 	visits  int
-	most    int
 	crowd   []string // the first that was too large
 	highest lock.Token
 	stale   []lock.Token
@@ -30,7 +29,6 @@ func (o *Occupancy) Enter(who string, token lock.Token) {
 	defer o.mu.Unlock()
 	o.inside = append(o.inside, who)
 	o.visits++
-	o.most = max(o.most, len(o.inside))
 	if len(o.inside) > max(o.Limit, 1) && o.crowd == nil {
 		o.crowd = slices.Clone(o.inside)
 	}
@@ -50,13 +48,6 @@ func (o *Occupancy) Leave(who string) {
 	if i := slices.Index(o.inside, who); i >= 0 {
 		o.inside = slices.Delete(o.inside, i, i+1)
 	}
-}
-
-// Most returns how many were inside at once at most.
-func (o *Occupancy) Most() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.most
 }
 
 // WasExclusive checks that never too many were inside, that each token was greater than those before, that none is
