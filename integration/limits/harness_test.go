@@ -4,8 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"runtime"
 	"strconv"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/recipes/survey"
 )
@@ -83,16 +82,10 @@ func (h *fixture) figures() map[string]int {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), soon)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", h.Server.Addr())
-	require.NoError(h, err)
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	_, err = io.WriteString(conn, "mntr")
-	require.NoError(h, err)
-	text, err := io.ReadAll(conn)
+	text, err := zkserver.Ask(ctx, h.Server.Addr(), "mntr")
 	require.NoError(h, err)
 	figures := map[string]int{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		if n, err := strconv.Atoi(value); err == nil {
 			figures[key] = n

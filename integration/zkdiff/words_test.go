@@ -1,15 +1,16 @@
 package zkdiff
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 )
 
 // The four letter words tell the same of the same state: zxid, nodes, watches, sessions, ephemeral nodes. Times, sizes of
@@ -54,14 +55,11 @@ func TestFourLetterWords(t *testing.T) {
 // ask sends a word and returns the answer.
 func ask(t *testing.T, addr, word string) string {
 	t.Helper()
-	c, err := dial(addr)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	answer, err := zkserver.Ask(ctx, addr, word)
 	require.NoError(t, err)
-	defer c.Close()
-	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
-	c.write([]byte(word))
-	answer, err := io.ReadAll(c)
-	require.NoError(t, err)
-	return string(answer)
+	return answer
 }
 
 // What cannot be the same, by its place in a line.

@@ -36,29 +36,35 @@ func (s *Server) Mode(ctx context.Context) (Mode, error) {
 	return "", s.errorf("srvr: not serving: %s", strings.TrimSpace(text))
 }
 
-// Command sends one of ZooKeeper's four letter words (srvr, mntr, cons, dump, wchs, wchc, wchp …) and returns the
-// answer. Without a deadline in ctx it gives up after 5s.
+// Command asks the server. See Ask.
 func (s *Server) Command(ctx context.Context, word string) (string, error) {
+	text, err := Ask(ctx, s.Addr(), word)
+	if err != nil {
+		return "", s.errorf("%s: %w", word, err)
+	}
+	return text, nil
+}
+
+// Ask sends one of ZooKeeper's four letter words (srvr, mntr, cons, dump, wchs, wchc, wchp …) to the server at addr and
+// returns the answer. Without a deadline in ctx it gives up after 5s.
+func Ask(ctx context.Context, addr, word string) (string, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 	}
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp4", s.Addr())
+	conn, err := dialer.DialContext(ctx, "tcp4", addr)
 	if err != nil {
-		return "", s.errorf("%s: %w", word, err)
+		return "", err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if _, err := io.WriteString(conn, word); err != nil {
-		return "", s.errorf("%s: %w", word, err)
+		return "", err
 	}
 	text, err := io.ReadAll(conn)
-	if err != nil {
-		return "", s.errorf("%s: %w", word, err)
-	}
-	return string(text), nil
+	return string(text), err
 }
 
 // Monitor returns the server's figures, the answer to mntr: zk_watch_count, zk_ephemerals_count, zk_znode_count,
