@@ -26,62 +26,16 @@ func TestMain(m *testing.M) {
 	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
 }
 
-// A guest is a client with a session of its own.
-type guest struct {
-	*zk.Conn
-	t      testing.TB
-	tap    *zkserver.Tap
-	states chan zk.State // the library's own channel forgets what is not read at once
-}
-
-func visit(t testing.TB, server Server, timeout time.Duration) *guest {
+func visit(t testing.TB, server Server, timeout time.Duration) *zkserver.Guest {
 	t.Helper()
-	return visitAt(t, server.Addr(), timeout)
-}
-
-func visitAt(t testing.TB, addr string, timeout time.Duration) *guest {
-	t.Helper()
-	g := &guest{t: t, tap: &zkserver.Tap{}, states: make(chan zk.State, 1000)}
-	var err error
-	g.Conn, _, err = zk.Connect([]string{addr}, timeout, zk.WithLogger(silent{}), zk.WithDialer(g.tap.DialTimeout),
-		zk.WithEventCallback(func(e zk.Event) {
-			if e.Type == zk.EventSession {
-				g.states <- e.State
-			}
-		}))
-	require.NoError(t, err)
-	t.Cleanup(g.Close)
-	g.becomes(zk.StateHasSession)
-	return g
-}
-
-// becomes waits until the client is in a state.
-func (g *guest) becomes(state zk.State) {
-	g.t.Helper()
-	for deadline := time.After(soon); ; {
-		select {
-		case now := <-g.states:
-			if now == state {
-				return
-			}
-		case <-deadline:
-			require.FailNow(g.t, "the client is not "+state.String())
-		}
-	}
+	return zkserver.Visit(t, server.Addr(), timeout)
 }
 
 // settle makes an ephemeral node.
-func (g *guest) settle(path string) {
-	g.t.Helper()
+func settle(t testing.TB, g *zkserver.Guest, path string) {
+	t.Helper()
 	_, err := g.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	require.NoError(g.t, err)
-}
-
-func (g *guest) session() zkserver.Session {
-	g.t.Helper()
-	s, ok := g.tap.Session()
-	require.True(g.t, ok)
-	return s
+	require.NoError(t, err)
 }
 
 func TestExpiredSessionIsGoneWithItsNodesAndItsClientLearnsIt(t *testing.T) {
@@ -89,18 +43,18 @@ func TestExpiredSessionIsGoneWithItsNodesAndItsClientLearnsIt(t *testing.T) {
 	server := shared.Server(t)
 	g := visit(t, server, 10*time.Second)
 	node := Root(t)
-	g.settle(node)
+	settle(t, g, node)
 	nodes, err := server.Ephemerals(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, nodes, node)
-	session := g.session()
+	session := g.Session()
 
 	require.NoError(t, server.Expire(t.Context(), session.ID, session.Password))
 
 	nodes, err = server.Ephemerals(t.Context())
 	require.NoError(t, err)
 	require.NotContains(t, nodes, node)
-	g.becomes(zk.StateExpired)
+	g.Becomes(zk.StateExpired)
 	require.Error(t, server.Expire(t.Context(), session.ID, session.Password))
 }
 
@@ -109,7 +63,7 @@ func TestEachWatchIsListed(t *testing.T) {
 	server := shared.Server(t)
 	one, two := visit(t, server, 10*time.Second), visit(t, server, 10*time.Second)
 	node := Root(t)
-	one.settle(node)
+	settle(t, one, node)
 	watched := func() (n int) {
 		t.Helper()
 		paths, err := server.Watches(t.Context())
@@ -122,7 +76,7 @@ func TestEachWatchIsListed(t *testing.T) {
 		return n
 	}
 	require.Zero(t, watched())
-	for n, g := range []*guest{one, two} {
+	for n, g := range []*zkserver.Guest{one, two} {
 		_, _, _, err := g.GetW(node)
 		require.NoError(t, err)
 		require.Equal(t, n+1, watched())
@@ -144,10 +98,10 @@ func TestSessionTimeoutsAreGrantedBetweenTheShortestAndTheLongest(t *testing.T) 
 		2 * time.Second:        2 * time.Second,
 		time.Minute:            3 * time.Second,
 	} {
-		require.Equal(t, granted, visit(t, server, asked).session().Timeout, asked)
+		require.Equal(t, granted, visit(t, server, asked).Session().Timeout, asked)
 	}
-	require.Equal(t, 400*time.Millisecond, visit(t, shared.Server(t), time.Millisecond).session().Timeout)
-	require.Equal(t, time.Minute, visit(t, shared.Server(t), time.Hour).session().Timeout)
+	require.Equal(t, 400*time.Millisecond, visit(t, shared.Server(t), time.Millisecond).Session().Timeout)
+	require.Equal(t, time.Minute, visit(t, shared.Server(t), time.Hour).Session().Timeout)
 }
 
 // tenant connects a client that comes back by itself, and takes a lock with it.
@@ -191,7 +145,7 @@ func TestServerThatEndsGoesOnWhereItWas(t *testing.T) {
 			}
 			require.NoError(t, server.Restart(t.Context()))
 
-			g.becomes(zk.StateDisconnected)
+			g.Becomes(zk.StateDisconnected)
 			require.Equal(t, addr, server.Addr())
 			after, err := server.Ephemerals(t.Context())
 			require.NoError(t, err)
@@ -230,15 +184,15 @@ func TestPausedServerAnswersLater(t *testing.T) {
 	case <-time.After(soon):
 		require.FailNow(t, "no answer")
 	}
-	require.Equal(t, 1, g.tap.Granted())
+	require.Equal(t, 1, g.Tap.Granted())
 }
 
 func TestSessionThatIsSilentDuringAPauseEndsWithIt(t *testing.T) {
 	t.Parallel()
 	server := Start(t, Settings{})
 	proxy := netfault.New(t, server.Addr())
-	g := visitAt(t, proxy.Addr(), time.Second)
-	g.settle("/node")
+	g := zkserver.Visit(t, proxy.Addr(), time.Second)
+	settle(t, g, "/node")
 
 	// What the client sends to a server that stands still would be read before
 	// that looks at its sessions, or after.
@@ -252,7 +206,7 @@ func TestSessionThatIsSilentDuringAPauseEndsWithIt(t *testing.T) {
 		return err == nil && len(nodes) == 0
 	}, soon, 10*time.Millisecond)
 	require.NoError(t, proxy.Pass())
-	g.becomes(zk.StateExpired)
+	g.Becomes(zk.StateExpired)
 }
 
 func TestClosedServerMayBeClosedAgain(t *testing.T) {

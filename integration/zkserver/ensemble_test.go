@@ -53,13 +53,13 @@ func TestEnsembleHasTheMembersThatWereAskedFor(t *testing.T) {
 func TestSessionIsExpiredThroughAFollower(t *testing.T) {
 	ensemble := zkserver.StartEnsemble(t)
 	c := connect(t, ensemble.Connect(), 4*time.Second)
-	session := c.session(t)
+	session := c.Session()
 	followers, err := ensemble.Followers(t.Context())
 	require.NoError(t, err)
 
 	zkserver.ExpireSession(t, followers[0].Addr(), session.ID, session.Password)
 
-	c.await(t, zk.StateExpired)
+	c.Becomes(zk.StateExpired)
 	leader, err := ensemble.Leader(t.Context())
 	require.NoError(t, err)
 	sessions, err := leader.Sessions(t.Context())

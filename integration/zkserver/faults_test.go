@@ -13,7 +13,7 @@ import (
 
 func TestSessionsPasswordFollowsFromItsID(t *testing.T) {
 	c := connect(t, shared.Server(t).Addr(), 4*time.Second)
-	session := c.session(t)
+	session := c.Session()
 	require.Equal(t, session.Password, zkserver.Password(session.ID))
 }
 

@@ -32,7 +32,7 @@ func TestSessionTimeoutsFollowTheTick(t *testing.T) {
 		time.Second:            time.Second,
 		30 * time.Second:       4 * time.Second, // 20 ticks
 	} {
-		require.Equal(t, granted, connect(t, server.Addr(), asked).session(t).Timeout)
+		require.Equal(t, granted, connect(t, server.Addr(), asked).Session().Timeout)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestOptionsReachTheServer(t *testing.T) {
 		zkserver.WithJVMFlags("-Dlockkeeper.probe=here"))
 
 	c := connect(t, server.Addr(), 30*time.Second)
-	require.Equal(t, 30*time.Second, c.session(t).Timeout)
+	require.Equal(t, 30*time.Second, c.Session().Timeout)
 	_, err := c.CreateTTL("/ttl", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), time.Hour)
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(server.Dir(), os.TempDir()), "data in %s is not on disk", server.Dir())

@@ -12,7 +12,7 @@ import (
 func TestExpiringAnUnknownSessionIsRefused(t *testing.T) {
 	server := shared.Server(t)
 	c := connect(t, server.Addr(), 4*time.Second)
-	session := c.session(t)
+	session := c.Session()
 
 	err := zkserver.CloseSession(t.Context(), server.Addr(), session.ID, make([]byte, 16))
 	require.ErrorIs(t, err, zkserver.ErrSessionRefused, "wrong password")
