@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/integration/internal/sharing"
 	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
@@ -25,7 +26,7 @@ var (
 
 func TestMain(m *testing.M) {
 	harness.DefaultSignals()
-	harness.AtOnce(8) // scripts wait for processes
+	sharing.AtOnce(8) // scripts wait for processes
 	os.Exit(harness.WithProgram(func(program string) int {
 		binaries = filepath.Dir(program)
 		return zookeeper.Main(m)

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/integration/internal/sharing"
 	"github.com/lockkeeper/lockkeeper/integration/temporal/devserver"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 )
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(workerVariable); text != "" {
 		os.Exit(beWorker(text))
 	}
-	harness.AtOnce(max(5, runtime.GOMAXPROCS(0))) // most of them wait most of the time
+	sharing.AtOnce(max(5, runtime.GOMAXPROCS(0))) // most of them wait most of the time
 	run := runner(func() int { return withoutProgram(func() int { return zookeeper.Main(m) }) })
 	os.Exit(temporals.Main(run, func() error { return goleak.Find() }))
 }

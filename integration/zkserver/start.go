@@ -3,14 +3,11 @@ package zkserver
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/serverlog"
+	"github.com/lockkeeper/lockkeeper/integration/internal/sharing"
 )
 
 // Start runs a server for the length of a test. When the test fails, the server's log is kept in a file,
@@ -90,15 +87,13 @@ type Shared struct {
 	// Options are those of the server. They are read by the first call to Server.
 	Options []Option
 
-	mu     sync.Mutex
-	server *Server
-	err    error
+	one sharing.One[*Server]
 }
 
 // Server returns the shared server. When the test fails, what the server wrote to its log meanwhile is kept in a file.
 func (s *Shared) Server(t testing.TB) *Server {
 	t.Helper()
-	server, err := s.start()
+	server, err := s.one.Get(func() (*Server, error) { return Run(context.Background(), s.Options...) })
 	if err != nil {
 		t.Fatalf("start the shared ZooKeeper: %v", err)
 	}
@@ -110,34 +105,7 @@ func (s *Shared) Server(t testing.TB) *Server {
 	return server
 }
 
-func (s *Shared) start() (*Server, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.server == nil && s.err == nil {
-		// It outlives the test that starts it: that one's context does not bound it.
-		s.server, s.err = Run(context.Background(), s.Options...)
-	}
-	return s.server, s.err
-}
-
-// Main runs the tests, closes the server and returns the exit code for os.Exit. When the tests pass, the
-// checks are made after the server is gone; one that returns an error makes the code 1. For example:
-//
-//	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
+// Main runs the tests and closes the server. See sharing.One.Main.
 func (s *Shared) Main(m interface{ Run() int }, checks ...func() error) int {
-	code := m.Run()
-	var errs []error
-	if s.server != nil {
-		errs = append(errs, s.server.Close())
-	}
-	if code == 0 {
-		for _, check := range checks {
-			errs = append(errs, check())
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		fmt.Fprintf(os.Stderr, "after the tests: %v\n", err)
-		return max(code, 1)
-	}
-	return code
+	return s.one.Main(m, checks...)
 }

@@ -1,10 +1,8 @@
 package harness
 
 import (
-	"flag"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 )
 
@@ -15,12 +13,5 @@ func DefaultSignals() {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s) // what is caught is reset for children, what is ignored is not
 		}
-	}
-}
-
-// AtOnce lets n parallel tests run at once, unless -parallel says how many: tests that wait more than they compute.
-func AtOnce(n int) {
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(n))
 	}
 }
