@@ -3,11 +3,7 @@ package devserver
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +12,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/lockkeeper/lockkeeper/integration/internal/sharing"
 )
 
 // Start runs a server for the length of a test. When the test fails, the end of the server's log is printed with it.
@@ -118,17 +116,15 @@ type Shared struct {
 	// Settings are those of the server. They are read by the first call to Server.
 	Settings Settings
 
-	mu     sync.Mutex
-	server *Server
-	broken []*Server // before it
-	err    error
+	one sharing.One[*Server]
 }
 
 // Server returns the shared server. When the test fails, what the server wrote to its log meanwhile is
 // printed with it.
 func (s *Shared) Server(t testing.TB) *Server {
 	t.Helper()
-	server, err := s.start()
+	s.one.PutAside((*Server).isBroken)
+	server, err := s.one.Get(func() (*Server, error) { return Run(context.Background(), s.Settings) })
 	if err != nil {
 		t.Fatalf("start the shared Temporal: %v", err)
 	}
@@ -141,45 +137,11 @@ func (s *Shared) Server(t testing.TB) *Server {
 	return server
 }
 
-func (s *Shared) start() (*Server, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.server != nil && s.server.isBroken() {
-		s.broken, s.server = append(s.broken, s.server), nil
-	}
-	if s.server == nil && s.err == nil {
-		// It outlives the test that starts it: that one's context does not bound it.
-		s.server, s.err = Run(context.Background(), s.Settings)
-	}
-	return s.server, s.err
-}
-
 // isBroken reports whether the server can serve no more tests: its SQLite interrupts all that it is asked,
 // for ever, when a call was cancelled in a certain moment. Servers that are overloaded find it.
 func (s *Server) isBroken() bool { return strings.Contains(s.journal.since(0, 20), "interrupted (9)") }
 
-// Main runs the tests, closes the server and returns the exit code for os.Exit. When the tests pass, the
-// checks are made after the server is gone; one that returns an error makes the code 1. For example:
-//
-//	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
+// Main runs the tests and closes the servers. See sharing.One.Main.
 func (s *Shared) Main(m interface{ Run() int }, checks ...func() error) int {
-	code := m.Run()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var errs []error
-	for _, server := range append(s.broken, s.server) {
-		if server != nil {
-			errs = append(errs, server.Close())
-		}
-	}
-	if code == 0 {
-		for _, check := range checks {
-			errs = append(errs, check())
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		fmt.Fprintf(os.Stderr, "after the tests: %v\n", err)
-		return max(code, 1)
-	}
-	return code
+	return s.one.Main(m, checks...)
 }
