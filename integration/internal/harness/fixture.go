@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -127,6 +128,26 @@ func (f *Fixture) Watches() []string {
 func (f *Fixture) AtMostWatches(n int) {
 	f.Helper()
 	Eventually(f, func() bool { return len(f.Watches()) <= n }, "more than %d watches are left", n)
+}
+
+// TakesLess checks that a call leaves fewer bytes than limit on the heap.
+func TakesLess(t testing.TB, limit int64, call func()) {
+	t.Helper()
+	before := heap()
+	call()
+	grown := heap() - before
+	t.Logf("the heap of %d KiB grew by %d bytes", before>>10, grown)
+	require.Less(t, grown, limit)
+}
+
+// heap returns the bytes that live after a collection.
+func heap() int64 {
+	var m runtime.MemStats
+	for range 3 { // what is freed by a finalizer, or from a pool, goes later
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 func (f *Fixture) below(paths []string) []string {
