@@ -37,15 +37,13 @@ func (f *fixture) client(change ...func(*lock.Config)) *lock.Client {
 	return f.Client(append([]func(*lock.Config){below}, change...)...)
 }
 
-func timeout(d time.Duration) func(*lock.Config)        { return harness.SessionTimeout(d) }
-func by(p *zktest.Proxy) func(*lock.Config)             { return harness.Servers(p.Addr()) }
-func behind(network *netfault.Proxy) func(*lock.Config) { return harness.Servers(network.Addr()) }
+func timeout(d time.Duration) func(*lock.Config) { return harness.SessionTimeout(d) }
 
 // proxied returns a connected client, and the proxy that its requests pass.
 func (f *fixture) proxied(change ...func(*lock.Config)) (*lock.Client, *zktest.Proxy) {
 	f.Helper()
 	proxy := zktest.RunProxyT(f, f.Server.Addr())
-	c := f.client(append(change, by(proxy))...)
+	c := f.client(append(change, harness.Servers(proxy.Addr()))...)
 	require.NoError(f, c.Ready(f.Context()))
 	return c, proxy
 }
@@ -54,7 +52,7 @@ func (f *fixture) proxied(change ...func(*lock.Config)) (*lock.Client, *zktest.P
 func (f *fixture) remote(change ...func(*lock.Config)) (*lock.Client, *netfault.Proxy) {
 	f.Helper()
 	network := netfault.New(f, f.Server.Addr())
-	return f.client(append(change, behind(network))...), network
+	return f.client(append(change, harness.Servers(network.Addr()))...), network
 }
 
 // on matches the requests of a kind about a path.
