@@ -10,33 +10,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 )
 
-func TestEnsembleServesOnAfterItsLeaderIsKilled(t *testing.T) {
-	ensemble := zkserver.StartEnsemble(t)
-	c := connect(t, ensemble.Connect(), 4*time.Second)
-	c.write(t, "/kept", "data")
-	leader, err := ensemble.Leader(t.Context())
-	require.NoError(t, err)
-	followers, err := ensemble.Followers(t.Context())
-	require.NoError(t, err)
-	require.Len(t, followers, 2)
-
-	require.NoError(t, leader.Kill())
-
-	next, err := ensemble.Leader(t.Context())
-	require.NoError(t, err)
-	require.NotSame(t, leader, next)
-	require.NoError(t, ensemble.WaitServing(t.Context()))
-	after := connect(t, next.Addr(), 4*time.Second)
-	require.Equal(t, "data", after.read(t, "/kept"))
-	after.write(t, "/written", "without the old leader")
-
-	require.NoError(t, leader.Restart(t.Context()))
-	rejoined := connect(t, leader.Addr(), 4*time.Second)
-	_, err = rejoined.Sync("/")
-	require.NoError(t, err)
-	require.Equal(t, "without the old leader", rejoined.read(t, "/written"))
-}
-
 func TestEnsembleHasTheMembersThatWereAskedFor(t *testing.T) {
 	ensemble := zkserver.StartEnsemble(t, zkserver.WithMembers(5, 1), zkserver.WithHeap(64))
 	require.Len(t, ensemble.Servers(), 6)
