@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
@@ -21,21 +20,4 @@ func TestEnsembleHasTheMembersThatWereAskedFor(t *testing.T) {
 	require.Equal(t, ensemble.Servers()[5:], observers)
 	c := connect(t, observers[0].Addr(), 4*time.Second)
 	c.write(t, "/kept", "data")
-}
-
-func TestSessionIsExpiredThroughAFollower(t *testing.T) {
-	ensemble := zkserver.StartEnsemble(t)
-	c := connect(t, ensemble.Connect(), 4*time.Second)
-	session := c.Session()
-	followers, err := ensemble.Followers(t.Context())
-	require.NoError(t, err)
-
-	zkserver.ExpireSession(t, followers[0].Addr(), session.ID, session.Password)
-
-	c.Becomes(zk.StateExpired)
-	leader, err := ensemble.Leader(t.Context())
-	require.NoError(t, err)
-	sessions, err := leader.Sessions(t.Context())
-	require.NoError(t, err)
-	require.NotContains(t, sessions.Alive, session.ID)
 }

@@ -88,8 +88,6 @@ func (s *Server) Monitor(ctx context.Context) (map[string]string, error) {
 
 // Sessions is what a server knows of the sessions of its ensemble.
 type Sessions struct {
-	// Alive holds the ids of all sessions that have neither ended nor expired.
-	Alive []int64
 	// Ephemerals holds the ephemeral nodes by the session that owns them.
 	Ephemerals map[int64][]string
 }
@@ -140,9 +138,7 @@ func parseDump(text string) (Sessions, error) {
 			if err != nil {
 				return Sessions{}, fmt.Errorf("cannot read the session id in %q: %w", line, err)
 			}
-			if owner = int64(id); !inEphemerals {
-				sessions.Alive = append(sessions.Alive, owner)
-			}
+			owner = int64(id)
 		case inEphemerals && strings.HasPrefix(line, "/"):
 			sessions.Ephemerals[owner] = append(sessions.Ephemerals[owner], line)
 		}
