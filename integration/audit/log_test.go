@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -92,33 +91,6 @@ func TestQueries(t *testing.T) {
 	require.Len(t, records, 300)
 }
 
-func TestClientsThatAppendAtOnceMakeOneChain(t *testing.T) {
-	t.Parallel()
-	const clients, writers, each = 3, 4, 12
-	h := newFixture(t)
-	var logs []*opstore.AuditLog
-	for range clients {
-		logs = append(logs, logOf(t, h.Client(), 0))
-	}
-	harness.Together(t, clients*writers, func(ctx context.Context, i int) error {
-		for n := range each {
-			if _, err := logs[i%clients].Append(ctx, entry(i*each+n)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-
-	// then nothing is missing, nothing is there twice, and the chain is whole
-	l := logOf(t, h.Client(), 0)
-	holds(t, l, 1, clients*writers*each)
-	records, _, err := l.Read(t.Context(), opstore.AuditQuery{})
-	require.NoError(t, err)
-	got := acts(records)
-	slices.Sort(got)
-	require.Len(t, slices.Compact(got), clients*writers*each)
-}
-
 func TestNoMoreAreKeptThanWantedAndTheRestVerifies(t *testing.T) {
 	t.Parallel()
 	const keep, clients, each = 10, 3, 40
@@ -129,12 +101,14 @@ func TestNoMoreAreKeptThanWantedAndTheRestVerifies(t *testing.T) {
 	errs := make(chan error, clients*each)
 	for range clients {
 		l := logOf(t, h.Client(), keep)
-		all.Go(func() {
-			for n := range each {
-				_, err := l.Append(t.Context(), entry(n))
-				errs <- err
-			}
-		})
+		for range 2 { // who share a log take turns
+			all.Go(func() {
+				for n := range each / 2 {
+					_, err := l.Append(t.Context(), entry(n))
+					errs <- err
+				}
+			})
+		}
 	}
 	done := make(chan struct{})
 	go func() { all.Wait(); close(done) }()
