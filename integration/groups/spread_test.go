@@ -170,35 +170,3 @@ func TestFreeLocksWaitForOneDebounceThoughOthersComeAndGo(t *testing.T) {
 		flapping.Granted()
 	})
 }
-
-func TestStickyStrategyMovesOnlyFreeLocks(t *testing.T) {
-	virtually(t, func(t *testing.T, f *fixture) {
-		s := spec(12, strategy("sticky"), func(s *group.Spec) { s.Limit = 6 })
-
-		// given one participant with a limit, then a second one
-		one := f.join(s, "node1")
-		f.share(6, one)
-		two := f.join(s, "node2")
-		f.share(6, one, two)
-
-		// then a third one gets nothing
-		third := f.join(s, "node3")
-		pass(time.Minute)
-		require.Empty(t, third.locks())
-
-		// until one is gone, whose locks alone move
-		held := two.locks()
-		one.leave()
-		f.share(6, two, third)
-		require.Equal(t, held, two.locks())
-
-		// and one that restarts has its own again, and no other participant
-		// does
-		held = third.locks()
-		third.leave()
-		again := f.join(s, "node3")
-		f.share(6, two, again)
-		require.Equal(t, held, again.locks())
-		require.Zero(t, given(two))
-	})
-}
