@@ -16,27 +16,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// What a request may say of itself is bounded, and which part is too long is said.
-func TestRequestThatSaysTooMuchIsRefused(t *testing.T) {
-	h := newFixture(t)
-	c := h.client()
-	for field, r := range map[string]lock.Request{
-		"message":     {Identity: priority.Identity{Message: strings.Repeat("m", 1<<20)}},
-		"owner":       {Identity: priority.Identity{Owner: strings.Repeat("o", 1<<20)}},
-		"traceparent": {Identity: priority.Identity{Trace: strings.Repeat("t", 1<<20)}},
-		"under":       {Under: make([]string, 10_000)},
-		"override":    {Override: &lock.Mark{ID: strings.Repeat("i", 1<<20)}},
-	} {
-		_, err := h.Lock(c, "large").Acquire(t.Context(), r)
-		var bad *lock.RequestError
-		require.ErrorAs(t, err, &bad, field)
-		require.Equal(t, field, bad.Field)
-		require.Contains(t, bad.Reason, "the limit is")
-	}
-	_, err := lock.NewClient(lock.Config{QueueLimit: 20_000})
-	require.ErrorContains(t, err, "queue_limit")
-}
-
 // Given a holder whose node a newer program has made almost as long as a request to
 // ZooKeeper may be, when a request preempts it, then that is written, up to the
 // limit; what is longer is refused before it is sent, and says what is too long: the

@@ -37,8 +37,13 @@ func TestLimitsOfTextsAreThoseThatAreDocumented(t *testing.T) {
 	c := unconnected(t)
 	r := Request{Identity: priority.Identity{Owner: strings.Repeat("o", priority.MaxOwner), Message: strings.Repeat("m", priority.MaxMessage)}}
 	require.NoError(t, r.complete(c))
-	r = Request{Identity: priority.Identity{Owner: r.Owner + "o", Message: r.Message + "m"}}
+	r = Request{
+		Identity: priority.Identity{Owner: r.Owner + "o", Message: r.Message + "m", Trace: strings.Repeat("t", 1025)},
+		Under:    make([]string, maxUnder+1),
+	}
 	err := r.complete(c)
 	require.ErrorContains(t, err, "owner: takes 1025 bytes; the limit is 1024")
 	require.ErrorContains(t, err, "message: takes 16385 bytes; the limit is 16384")
+	require.ErrorContains(t, err, "traceparent: takes 1025 bytes; the limit is 1024")
+	require.ErrorContains(t, err, "under: names 1001 grants; the limit is 1000")
 }

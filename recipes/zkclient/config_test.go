@@ -32,9 +32,11 @@ func TestEveryBadServerIsReported(t *testing.T) {
 func TestEveryMistakeOfAConfigIsReported(t *testing.T) {
 	_, err := NewClient(Config{
 		Servers: []string{"nope:x"}, Root: "relative", Chroot: "/a//b", SessionTimeout: -time.Second,
-		Margin: -1, ConnectTimeout: -1, Auth: &Digest{User: "a:b"},
+		Margin: -1, ConnectTimeout: -1, Auth: &Digest{User: "a:b"}, QueueLimit: MaxQueueLimit + 1,
 	})
-	for _, field := range []string{"servers", "root", "chroot", "session_timeout", "margin", "connect_timeout", "auth"} {
+	for _, field := range []string{
+		"servers", "root", "chroot", "session_timeout", "margin", "connect_timeout", "auth", "queue_limit",
+	} {
 		require.ErrorContains(t, err, field+":")
 	}
 }
