@@ -68,20 +68,6 @@ func TestGroupThatGrowsAndShrinksGivesAndDropsLocks(t *testing.T) {
 	f.referee.mu.Unlock()
 	f.apply(spec(2, func(s *group.Spec) { s.Holders = 2 }))
 	f.share(2, one, two)
-}
-
-func TestLocksWithSeveralHoldersNeverHaveMore(t *testing.T) {
-	t.Parallel()
-	f := share(t)
-	f.referee.holders = 2
-	s := spec(12, func(s *group.Spec) { s.Holders = 2 })
-	var players []*player
-	for i, each := range []int{12, 12, 8, 6} { // first there are fewer participants than holders
-		players = append(players, f.join(s, fmt.Sprint("node", i+1)))
-		f.share(each, players...)
-	}
-	players[1].leave()
-	f.share(8, slices.Delete(players, 1, 2)...)
 	for _, lock := range f.state().Locks {
 		require.Len(t, lock.Holders, 2)
 	}
