@@ -88,20 +88,6 @@ func TestResetTellsBothEndsAndStillAccepts(t *testing.T) {
 	hear(t, far, "again")
 }
 
-func TestBlackholeSwallowsBothWaysUnnoticed(t *testing.T) {
-	_, proxy, near, far := begin(t)
-
-	require.NoError(t, proxy.Blackhole())
-	say(t, near, "lost")
-	say(t, far, "lost")
-	hearNothing(t, near)
-	hearNothing(t, far)
-
-	require.NoError(t, proxy.Pass())
-	hearReset(t, near)
-	hearReset(t, far)
-}
-
 func TestBlackholeLosesTheEndOfStreamsToo(t *testing.T) {
 	_, proxy, near, far := begin(t)
 
