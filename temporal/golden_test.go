@@ -1,19 +1,12 @@
 package temporal_test
 
 import (
-	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
 	sdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -21,33 +14,17 @@ import (
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/temporal"
-	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
-
-// record is the address of a Temporal server on which the histories are recorded
-// anew, with `go test ./temporal -run TestRecordedHistories -args -record 127.0.0.1:7233`.
-var record = flag.String("record", "", "record the histories anew, on the Temporal server with this address")
 
 // migrated is the lock of the recorded workflows.
 var migrated = lockguard.Requirement{Scope: "cluster/orders", Terms: priority.Terms{Priority: 5, CleanupTimeout: 30 * time.Second}}
 
-// A told is one workflow of which a history is recorded.
-type told struct {
-	workflow func(ctx workflow.Context, n int) error
-	happens  func(s *recording) // to it, when the activity "step" runs for the first time
-	ends     string             // with this type of error; "": it completes
-	runs     int                // that it has
-}
-
-var histories = map[string]told{
-	"happy":     {workflow: migrateTwice, runs: 1},
-	"on-close":  {workflow: migrateOnClose, runs: 1},
-	"preempted": {workflow: migrateUntilAsked, happens: (*recording).preempt, ends: temporal.ErrTypeLockPreempted, runs: 1},
-	"lost":      {workflow: migrateUntilAsked, happens: (*recording).expire, ends: temporal.ErrTypeLockLost, runs: 1},
-	"regranted": {workflow: migrateAgain, happens: (*recording).expire, runs: 1},
-	"canceled":  {workflow: migrateUntilAsked, happens: (*recording).cancel, ends: "canceled", runs: 1},
-	"continued": {workflow: migrateAndContinue, runs: 2},
+// histories says how many runs each recorded workflow has, one file of testdata for each. The files are never written
+// anew: versions of before have recorded them, and a new workflow gets new files (see temporaltesting.Record).
+var histories = map[string]int{
+	"happy": 1, "on-close": 1, "preempted": 1, "lost": 1, "regranted": 1, "canceled": 1,
+	"continued": 2,
 }
 
 func migrateTwice(ctx workflow.Context, _ int) error {
@@ -123,14 +100,11 @@ func underToken(ctx workflow.Context, hold temporal.WorkflowHold, activity strin
 }
 
 func TestRecordedHistoriesReplay(t *testing.T) {
-	for name, h := range histories {
+	for name, runs := range histories {
 		t.Run(name, func(t *testing.T) {
-			if *record != "" {
-				recordHistory(t, name, h)
-			}
 			files, err := filepath.Glob(filepath.Join("testdata", "withlock-"+name+"-*.json"))
 			require.NoError(t, err)
-			require.Len(t, files, h.runs)
+			require.Len(t, files, runs)
 			p := newPlugin(t, newGuard(t, zktest.RunT(t), "a"))
 			for _, file := range files {
 				replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Plugins: []worker.Plugin{p}})
@@ -149,96 +123,4 @@ func registerHistories(r worker.WorkflowRegistry) {
 	} {
 		r.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
-}
-
-// A recording is a workflow that runs to be recorded.
-type recording struct {
-	t     *testing.T
-	zk    *zktest.Server
-	guard *lockguard.Guard // of somebody else
-	run   client.WorkflowRun
-	c     client.Client
-}
-
-func (s *recording) preempt() {
-	requirement := migrated
-	requirement.Priority, requirement.Owner = 9, "hotfix"
-	require.NoError(s.t, s.guard.Do(s.t.Context(), requirement, func(context.Context) error { return nil }))
-}
-
-func (s *recording) expire() {
-	for _, session := range s.zk.Sessions() {
-		s.zk.Expire(session.ID)
-	}
-}
-
-func (s *recording) cancel() {
-	require.NoError(s.t, s.c.CancelWorkflow(s.t.Context(), s.run.GetID(), s.run.GetRunID()))
-}
-
-// recordHistory runs a workflow on a real server and writes down what has become
-// of it.
-func recordHistory(t *testing.T, name string, h told) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	s := &recording{t: t, zk: zktest.RunT(t)}
-	s.guard = newGuard(t, s.zk, "hotfix")
-	c, err := client.Dial(client.Options{HostPort: *record, Identity: "recorder"})
-	require.NoError(t, err)
-	defer c.Close()
-	s.c = c
-
-	// given a worker whose first "step" lets happen what has to
-	w := worker.New(c, "record-"+name, worker.Options{Plugins: []worker.Plugin{newPlugin(t, newGuard(t, s.zk, "worker"))}})
-	registerHistories(w)
-	begun := make(chan struct{}, 10)
-	step := func(ctx context.Context) (lockguard.Token, error) {
-		hold, ok := lockguard.FromContext(ctx)
-		if !ok {
-			return 0, nil
-		}
-		defer func() { begun <- struct{}{} }()
-		return hold.Token(), nil
-	}
-	w.RegisterActivityWithOptions(step, activity.RegisterOptions{Name: "step"})
-	w.RegisterActivityWithOptions(func(context.Context) error { return nil }, activity.RegisterOptions{Name: "undo"})
-	require.NoError(t, w.Start())
-	defer w.Stop()
-
-	// when it runs
-	s.run, err = c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: "withlock-" + name, TaskQueue: "record-" + name, WorkflowTaskTimeout: time.Minute}, h.workflow, 0)
-	require.NoError(t, err)
-	first := s.run.GetRunID()
-	<-begun
-	if h.happens != nil {
-		h.happens(s)
-	}
-	err = s.run.Get(ctx, nil)
-
-	// then it ends as it should
-	switch h.ends {
-	case "":
-		require.NoError(t, err)
-	case "canceled":
-		require.True(t, sdk.IsCanceledError(err), "%v", err)
-	default:
-		var application *sdk.ApplicationError
-		require.ErrorAs(t, err, &application)
-		require.Equal(t, h.ends, application.Type())
-	}
-	runs := slices.Compact([]string{first, s.run.GetRunID()})
-	for n, run := range runs {
-		temporaltesting.Record(t, ofRun{c, run}, s.run.GetID(), filepath.Join("testdata", fmt.Sprintf("withlock-%s-%d.json", name, n+1)))
-	}
-}
-
-// ofRun has the histories of one run.
-type ofRun struct {
-	client.Client
-	run string
-}
-
-func (r ofRun) GetWorkflowHistory(ctx context.Context, id, _ string, wait bool, filter enums.HistoryEventFilterType) client.HistoryEventIterator {
-	return r.Client.GetWorkflowHistory(ctx, id, r.run, wait, filter)
 }
