@@ -1,9 +1,9 @@
 // Package devserver runs real Temporal servers for tests, benchmarks and demonstrations: Temporal's
 // development server, a process of its own, on a free loopback port, with its data in memory or in a file. A
-// server can be stopped, killed, paused, resumed and started again on the same port.
+// server can be stopped and started again on the same port.
 //
 // The one idea is that of zkserver: every method is finished when it returns. A started server takes workflows, a
-// killed one is gone, a paused one does not answer. No test needs to sleep.
+// stopped one is gone. No test needs to sleep.
 //
 //	var shared devserver.Shared
 //
@@ -16,7 +16,7 @@
 //	}
 //
 // A start costs about a second, a namespace some milliseconds. Tests that do no harm to the server share one (Shared),
-// each in a namespace of its own; those that stop or pause it Start one.
+// each in a namespace of its own; those that stop it Start one.
 //
 // The program is found by Find: $TEMPORAL_CLI, else what `make setup` has built into the user's cache.
 package devserver

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/loopback"
@@ -18,21 +17,16 @@ import (
 
 // Settings say how a server runs. The zero value is fit for most tests.
 type Settings struct {
-	// Dynamic is Temporal's dynamic configuration: keys, and values as JSON, such
-	// as "history.maximumSignalsPerExecution": "10". Defaults to the program's.
-	Dynamic map[string]string
-
-	// OnDisk lets workflows outlive Stop and Kill, in a file that Close removes.
+	// OnDisk lets workflows outlive Stop, in a file that Close removes.
 	// Defaults to false: in memory.
 	OnDisk bool
-
-	// StartTimeout bounds a start. Defaults to a minute: a second is enough on an
-	// idle machine.
-	StartTimeout time.Duration
 
 	// UI serves the web interface, too, see Server.UI. Defaults to false.
 	UI bool
 }
+
+// startTimeout bounds a start: a second is enough on an idle machine.
+const startTimeout = time.Minute
 
 // Server is one Temporal server: its address and data, and the process that may be running on them. Its methods may be
 // called from any goroutine.
@@ -48,13 +42,10 @@ type Server struct {
 	closed  bool
 }
 
-// Run starts a server and returns when it takes workflows. ctx and Settings.StartTimeout bound the start
+// Run starts a server and returns when it takes workflows. ctx and a timeout of a minute bound the start
 // alone; on failure the error holds the end of the server's log. The server ends with Close, and on Linux
 // with the calling process, even when that is killed.
 func Run(ctx context.Context, settings Settings) (*Server, error) {
-	if settings.StartTimeout == 0 {
-		settings.StartTimeout = time.Minute
-	}
 	program, err := Find()
 	if err != nil {
 		return nil, err
@@ -106,9 +97,6 @@ func (s *Server) args() []string {
 	if s.dir != "" {
 		args = append(args, "--db-filename", filepath.Join(s.dir, "temporal.db"))
 	}
-	for key, value := range s.settings.Dynamic {
-		args = append(args, "--dynamic-config-value", key+"="+value)
-	}
 	return args
 }
 
@@ -133,14 +121,14 @@ func (s *Server) PID() int {
 	return s.process.PID()
 }
 
-// Alive tells whether the process runs, paused or not.
+// Alive tells whether the process runs.
 func (s *Server) Alive() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.process != nil && s.process.Alive()
 }
 
-// Restart starts a server again that was stopped or killed, and stops one that runs before that. It returns when the
+// Restart starts a server again that was stopped, and stops one that runs before that. It returns when the
 // server takes workflows: with Settings.OnDisk those that it had, else none.
 func (s *Server) Restart(ctx context.Context) error {
 	if err := s.Stop(); err != nil {
@@ -149,8 +137,8 @@ func (s *Server) Restart(ctx context.Context) error {
 	if err := s.launch(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.settings.StartTimeout,
-		fmt.Errorf("not ready after %s: %w", s.settings.StartTimeout, context.DeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout,
+		fmt.Errorf("not ready after %s: %w", startTimeout, context.DeadlineExceeded))
 	defer cancel()
 	if err := s.ready(ctx); err != nil {
 		return s.errorf("wait until it takes workflows: %w\nend of its log:\n%s", err, s.LogTail(30))
@@ -175,30 +163,15 @@ func (s *Server) launch() error {
 // Stop asks the process to end (SIGTERM) and returns when it has; after 10s it is killed. Stopping a stopped
 // server does nothing.
 func (s *Server) Stop() error {
-	return s.with("stop", func(p *process.Process) error { return p.Terminate(10 * time.Second) })
-}
-
-// Kill ends the process at once (SIGKILL) and returns when it is gone.
-func (s *Server) Kill() error { return s.with("kill", (*process.Process).Kill) }
-
-// Pause stops the process from running (SIGSTOP) and returns when it has stopped: connections stay open, nothing is
-// answered. Unlike Stop and Kill it is an error when the process has ended.
-func (s *Server) Pause() error {
-	return s.with("pause", func(p *process.Process) error {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		return p.Pause(ctx)
-	})
-}
-
-// Resume lets a paused process run on (SIGCONT).
-func (s *Server) Resume() error {
-	return s.with("resume", func(p *process.Process) error {
-		if !p.Alive() {
-			return process.ErrEnded
-		}
-		return p.Signal(syscall.SIGCONT)
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return nil
+	}
+	if err := s.process.Terminate(10 * time.Second); err != nil {
+		return s.errorf("stop: %w", err)
+	}
+	return nil
 }
 
 // Close kills the process, removes the data and gives the ports back. It may be called again.
@@ -229,18 +202,6 @@ func (s *Server) Close() error {
 
 // LogTail returns the last lines of what the server has written, over all its starts.
 func (s *Server) LogTail(lines int) string { return s.journal.since(0, lines) }
-
-func (s *Server) with(what string, do func(*process.Process) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.process == nil {
-		return nil
-	}
-	if err := do(s.process); err != nil {
-		return s.errorf("%s: %w", what, err)
-	}
-	return nil
-}
 
 func (s *Server) errorf(format string, args ...any) error {
 	where := "devserver: "

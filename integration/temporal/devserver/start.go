@@ -56,7 +56,7 @@ func (s *Server) register(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.settings.StartTimeout)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	return s.poll(ctx, func(ctx context.Context) error { return inNamespace(ctx, c, name) })
 }
@@ -111,7 +111,7 @@ func History(t testing.TB, c client.Client, workflow, run string) []*history.His
 }
 
 // Shared is one server for all tests of a package, started by the first that asks for it. The zero value runs one with
-// default settings. Tests that stop, pause or restart a server Start one of their own instead.
+// default settings. Tests that stop or restart a server Start one of their own instead.
 type Shared struct {
 	// Settings are those of the server. They are read by the first call to Server.
 	Settings Settings

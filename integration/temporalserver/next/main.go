@@ -6,14 +6,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"go.temporal.io/api/workflowservice/v1"
@@ -32,7 +30,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) < 2 || args[0] != "server" || args[1] != "start-dev" {
-		return errors.New("usage: next server start-dev --ip 127.0.0.1 --port N [--dynamic-config-value KEY=JSON]")
+		return errors.New("usage: next server start-dev --ip 127.0.0.1 --port N")
 	}
 	dynamic := dynamicconfig.StaticClient{
 		dynamicconfig.MakeKey("frontend.WorkerCommandsEnabled"):           true,
@@ -43,18 +41,6 @@ func run(args []string) error {
 	for _, ignored := range []string{"headless", "disable-config-file", "disable-config-env"} {
 		flags.Bool(ignored, false, "")
 	}
-	flags.Func("dynamic-config-value", "", func(text string) error {
-		key, value, _ := strings.Cut(text, "=")
-		var decoded any
-		if err := json.Unmarshal([]byte(value), &decoded); err != nil {
-			return fmt.Errorf("invalid dynamic config values: %w", err)
-		}
-		if number, ok := decoded.(float64); ok {
-			decoded = int(number)
-		}
-		dynamic[dynamicconfig.MakeKey(key)] = decoded
-		return nil
-	})
 	if err := flags.Parse(args[2:]); err != nil {
 		return err
 	}
