@@ -119,6 +119,7 @@ func TestWhatOverridesDoDoesNotCountAsAPreemptionTooMany(t *testing.T) {
 		require.Zero(t, d.guard.asked[2].MinRuntime, "two of an operator do not count")
 		require.NotZero(t, d.guard.asked[3].MinRuntime)
 		require.Equal(t, 3, c.of("a").ends[0].Preemptions, "but they are counted")
+		require.EqualValues(t, 3, d.stats("a").Preemptions)
 		require.Equal(t, "ran", c.outcomes("a")[time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)][0])
 	})
 }

@@ -80,48 +80,6 @@ func (r *rival) tries(scope string) bool {
 	return err == nil
 }
 
-func TestAPreemptedRunWaitsForItsLockAgainUntilItIsProtected(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		// given a job that may be preempted twice and takes a minute
-		j := locked(w.job("a", "@every 10m", time.Minute), "db")
-		j.Requirements[0].LeaseTimeout = 30 * time.Minute
-		j.OnPreempt = jobs.OnPreempt{Then: jobs.PreemptedRequeue, MaxPreemptions: 2}
-		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j}, skewed(-time.Second))
-		urgent := w.rival("urgent")
-
-		// when somebody more important asks each time it has worked for ten seconds
-		w.Until(10*time.Minute + 10*time.Second)
-		for i := range 2 {
-			asked := w.Now()
-			granted, ended := urgent.takes("db", 5, 5*time.Second)
-			require.Less(t, granted-asked, time.Second, "the lock is given away")
-			require.Len(t, w.worked("a"), i+1)
-			require.Zero(t, w.goesOn("a"))
-			<-ended
-			w.Pass(10 * time.Second)
-			require.Equal(t, 1, w.goesOn("a"), "and taken again")
-		}
-
-		// then the third time it is left alone until it is done
-		granted, ended := urgent.takes("db", 5, time.Second)
-		calls := w.worked("a")
-		require.Len(t, calls, 3)
-		require.Equal(t, time.Minute, calls[2].ended-calls[2].began)
-		require.GreaterOrEqual(t, granted, calls[2].ended)
-		<-ended
-		drainAll(one, two)
-
-		// and all that is one run, of one attempt
-		end := w.end("a", 10*time.Minute)
-		require.Equal(t, ticks.Ran, end.Outcome)
-		require.Equal(t, 2, end.Preemptions)
-		require.Zero(t, end.Attempts, "one")
-		require.Zero(t, w.state("a").Failures)
-		require.EqualValues(t, 2, one.stats("a").Preemptions+two.stats("a").Preemptions)
-		require.Zero(t, one.stats("a").Retries+two.stats("a").Retries)
-	})
-}
-
 func TestALockIsKeptAsLongAsItHasToBeAndNoLongerThanSomebodyWaits(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		// given a job that is done in a second and holds its lock for twenty
