@@ -199,12 +199,15 @@ func TestHowARunEndedIsRecorded(t *testing.T) {
 			j := locked(job("a", "@every 10s", 0))
 			j.Work = jobs.Func(tc.work)
 			d := start(t, c.daemon("one"), []jobs.Job{j})
-			d.guard.set(0, tc.guard)
-			time.Sleep(21 * time.Second)
+			d.guard.set(time.Second, tc.guard)
+			time.Sleep(22 * time.Second)
 			d.drain()
 			requireOnce(t, c, "a", sec(10), sec(20), 10*time.Second, tc.want)
 			require.EqualValues(t, 2, d.stats("a").Total(), "%+v", d.stats("a"))
 			require.Equal(t, tc.name == "frozen", c.of("a").ends[0].Detail == "frozen by override INC-7 of ana")
+			if tc.guard == nil {
+				require.Equal(t, time.Second, c.of("a").ends[0].Waited)
+			}
 		})
 	}
 }

@@ -113,36 +113,6 @@ func TestALockIsKeptAsLongAsItHasToBeAndNoLongerThanSomebodyWaits(t *testing.T) 
 	})
 }
 
-func TestAJobHasAllItsLocksOrNone(t *testing.T) {
-	story(t, func(t *testing.T, w *world) {
-		// given a job that needs two locks, one of which is held for a while
-		j := locked(w.job("a", "@every 1m", 10*time.Second), "db", "files")
-		one, two := w.daemon("one", []jobs.Job{j}), w.daemon("two", []jobs.Job{j})
-		other := w.rival("rival")
-		w.Until(50 * time.Second)
-		_, ended := other.takes("files", 0, 30*time.Second)
-
-		// then it waits for both
-		w.Until(65 * time.Second)
-		require.Empty(t, w.worked("a"))
-		<-ended
-		w.Pass(time.Second)
-		require.Equal(t, 1, w.goesOn("a"))
-		require.False(t, other.tries("db"))
-		require.False(t, other.tries("files"))
-		w.Pass(10 * time.Second)
-		require.Equal(t, ticks.Ran, w.end("a", time.Minute).Outcome)
-		require.GreaterOrEqual(t, w.end("a", time.Minute).Waited, 19*time.Second)
-
-		// and if it does not get them before its next tick, that one is skipped
-		w.Until(115 * time.Second)
-		other.takes("db", 0, 70*time.Second) // until 3:05
-		w.Until(4*time.Minute - time.Second)
-		drainAll(one, two)
-		require.Equal(t, []string{"ran", "lock", "ran"}, w.outcomes("a"))
-	})
-}
-
 func TestFailuresInARowPauseTheJobEverywhereUntilATrialSucceeds(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		// given two daemons with a job that fails five times
