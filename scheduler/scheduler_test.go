@@ -63,6 +63,22 @@ func TestATickThatIsDueWhileThePreviousRunGoesOnIsSkipped(t *testing.T) {
 	})
 }
 
+func TestADaemonGoesByTheTimeZoneAndThePolicyOfItsJob(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		// given a job at half past two in New York, where that is left out on 2 April 2000
+		april := time.Date(2000, 4, 2, 0, 0, 0, 0, time.UTC)
+		time.Sleep(time.Until(april))
+		j := job("a", "30 2 * * *", time.Second)
+		j.TimeZone, j.DST.Gap = "America/New_York", jobs.GapSkip
+		d := start(t, c.daemon("one"), []jobs.Job{j})
+
+		// then it runs the night after that for the first time
+		time.Sleep(36 * time.Hour)
+		d.drain()
+		require.Equal(t, map[time.Time][]string{april.Add(30*time.Hour + 30*time.Minute): {"ran"}}, c.outcomes("a"))
+	})
+}
+
 func TestATickWaitsAMomentForARunThatBeganElsewhereJustNow(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		other := start(t, c.daemon("other"), []jobs.Job{job("short", "", 600*time.Millisecond), job("long", "", 4*time.Second)})

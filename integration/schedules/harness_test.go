@@ -51,23 +51,10 @@ type call struct {
 
 // story runs a test in a world of its own, beside others, and closes the books
 // at its end.
-func story(t *testing.T, f func(t *testing.T, w *world)) { storyAt(t, 0, f) }
-
-// variant is story as a subtest.
-func variant(t *testing.T, name string, f func(t *testing.T, w *world)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { story(t, f) })
-}
-
-// storyAt is story that begins that much later.
-func storyAt(t *testing.T, after time.Duration, f func(t *testing.T, w *world)) {
+func story(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
 	virtual.Run(t, func(v *virtual.World) {
-		if after > 0 {
-			v.Pass(after - virtual.Tick)
-			v.Begin()
-		}
 		w := &world{World: v, session: short}
 		w.onlooker = w.client("onlooker", long)
 		w.ledger = w.onlooker.TickLedger("onlooker")
@@ -76,6 +63,12 @@ func storyAt(t *testing.T, after time.Duration, f func(t *testing.T, w *world)) 
 		f(w.T, w)
 		w.chronicle.close(w)
 	}, zktest.SweepInterval(day))
+}
+
+// variant is story as a subtest.
+func variant(t *testing.T, name string, f func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { story(t, f) })
 }
 
 // at is an instant of a schedule.
