@@ -61,27 +61,3 @@ func TestSeveralLocksWaitForTheDelayOfEach(t *testing.T) {
 		require.NoError(w, got.Release(w.Context()))
 	})
 }
-
-// A holder that gives its lock away in its grace is no unclean end, one from whom
-// it is taken is.
-func TestTakeoverAfterTheGraceIsDelayed(t *testing.T) {
-	for name, c := range map[string]struct {
-		cleanup time.Duration
-		told    []string
-	}{
-		"goes in its grace":  {time.Minute, []string{"0s PreemptSent", "1m0.01s Acquired"}},
-		"outstays its grace": {time.Hour, []string{"0s PreemptSent", "10m0s TakenOver", "10m0s Delayed", "15m0s Acquired"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(w *world) {
-				holder, urgent := w.Program("holder", long), w.Program("urgent", long)
-				held := holder.Do(lockguard.Requirement{Terms: priority.Terms{LockDelay: 5 * time.Minute, CleanupTimeout: 10 * time.Minute}}, untilCancelled, lasting(c.cleanup))
-				next := urgent.Do(lockguard.Requirement{Terms: priority.Terms{Priority: 5, Forceful: true}}, untilCancelled)
-				require.Error(w, held.Returned())
-				w.Until(2 * time.Hour)
-				require.NotNil(w, next.Hold())
-				require.Equal(w, c.told, urgent.Told())
-			})
-		})
-	}
-}
