@@ -40,24 +40,3 @@ func TestLockOfAHolderThatIsCutOffIsDelayedFromTheEndOfItsSession(t *testing.T) 
 		require.Equal(w, session+tick+delay, next.Began())
 	})
 }
-
-// Each lock of several has its own delay, and the whole waits for the longest.
-func TestSeveralLocksWaitForTheDelayOfEach(t *testing.T) {
-	run(t, func(w *world) {
-		holder, waiter := w.Program("holder", 10*time.Second), w.Program("waiter", long)
-		held, err := holder.Guard.AcquireAll(w.Context(), []lockguard.Requirement{
-			{Scope: "a", Terms: priority.Terms{LockDelay: time.Minute}}, {Scope: "b", Terms: priority.Terms{LockDelay: 2 * time.Minute}},
-		})
-		require.NoError(w, err)
-		require.True(w, w.Expire(holder.Session().ID))
-		<-held.Context().Done()
-		require.Error(w, held.Release(w.Context()))
-
-		began := w.Now()
-		got, err := waiter.Guard.AcquireAll(w.Context(), []lockguard.Requirement{{Scope: "b"}, {Scope: "a"}})
-		require.NoError(w, err)
-		// the delay of b begins when somebody asks for b: when a is held
-		require.Equal(w, 3*time.Minute, (w.Now() - began).Truncate(time.Second))
-		require.NoError(w, got.Release(w.Context()))
-	})
-}
