@@ -51,18 +51,6 @@ func TestANewJobBeginsWithTheFirstTickThatIsDueInAnyDaemon(t *testing.T) {
 	}
 }
 
-func TestATickThatIsDueWhileThePreviousRunGoesOnIsSkipped(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *cluster) {
-		d := start(t, c.daemon("one"), []jobs.Job{locked(job("a", "@every 1s", 2500*time.Millisecond))})
-		time.Sleep(5700 * time.Millisecond)
-		d.drain()
-		require.Equal(t, []string{"ran", "overlap", "overlap", "ran", "overlap"}, outcomesOf(t, c, "a", sec(1), sec(5), time.Second))
-		require.EqualValues(t, 3, d.stats("a").Skipped[SkipOverlap])
-		require.Equal(t, 3, d.log.lines("tick skipped", "reason=overlap"))
-		require.Len(t, d.guard.skipped, 3)
-	})
-}
-
 func TestADaemonGoesByTheTimeZoneAndThePolicyOfItsJob(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		// given a job at half past two in New York, where that is left out on 2 April 2000
