@@ -188,12 +188,6 @@ func TestEveryRefusesWhatIsNoPeriodOfWholeSeconds(t *testing.T) {
 	}
 }
 
-func TestManualIsNeverDue(t *testing.T) {
-	s := mustParse(t, "manual", "Europe/Berlin")
-	require.True(t, s.Next(time.Now()).IsZero())
-	require.Equal(t, Manual(), s)
-}
-
 func TestHasZoneSeesThePrefixOnly(t *testing.T) {
 	require.True(t, HasZone(" CRON_TZ=UTC @daily"))
 	require.True(t, HasZone("TZ=UTC @daily"))
