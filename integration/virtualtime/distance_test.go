@@ -80,12 +80,7 @@ func TestHandOverWaitsForTheLookThatIsUnderWay(t *testing.T) {
 		var ended time.Duration
 		done := make(chan error, 1)
 		go func() {
-			l, err := holder.Client.PriorityLock(scope)
-			if err != nil {
-				done <- err
-				return
-			}
-			g, err := l.Acquire(w.Context(), lock.Request{}) // without a token, which would take as long
+			g, err := holder.Acquire(scope, lock.Request{}) // without a token, which would take as long
 			if err != nil {
 				done <- err
 				return

@@ -195,8 +195,7 @@ func TestLookoutTellsNoStateThatNeverWas(t *testing.T) {
 		ask := func(owner string) <-chan *lock.Grant {
 			granted := make(chan *lock.Grant, 1)
 			work.Go(func() {
-				l, _ := agent.Client.PriorityLock(scope)
-				g, _ := l.Acquire(ctx, lock.Request{Identity: priority.Identity{Owner: owner}, Terms: priority.Terms{LeaseTimeout: day}})
+				g, _ := agent.Acquire(scope, lock.Request{Identity: priority.Identity{Owner: owner}})
 				granted <- g
 			})
 			<-time.After(time.Second)

@@ -151,14 +151,10 @@ func TestAnswersToOthersDoNotKeepAnUncheckedHold(t *testing.T) {
 			return nil
 		})
 		require.True(w, held.Holds())
-		l, err := mine.Client.PriorityLock(scope)
-		require.NoError(w, err)
-		other, err := mine.Client.PriorityLock("other")
-		require.NoError(w, err)
 		var heard, lost time.Duration
 		acquired := make(chan error, 1)
 		go func() {
-			_, err := l.Acquire(w.Context(), lock.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}, Notify: func(n lock.Notice) {
+			_, err := mine.Acquire(scope, lock.Request{Notify: func(n lock.Notice) {
 				if _, ok := n.(lock.Lost); ok {
 					lost = w.Now()
 				}
@@ -181,8 +177,7 @@ func TestAnswersToOthersDoNotKeepAnUncheckedHold(t *testing.T) {
 		freezer.thaw()
 		require.NoError(w, <-acquired)
 		heard = w.Now()
-		_, err = other.Acquire(w.Context(), lock.Request{})
-		require.NoError(w, err)
+		mine.Take("other", lock.Request{})
 		require.Equal(w, heard, w.Now(), "that was answered at once")
 		freezer.freeze()
 

@@ -1,7 +1,6 @@
 package virtualtime
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"time"
@@ -22,21 +21,13 @@ func TestThoseWhoWaitForHoursDoNotListTheQueueAllTheTime(t *testing.T) {
 		// given a queue in which everybody has settled
 		const waiters = 20
 		holder, crew := w.Program("holder", long), w.Program("crew", long)
-		l := func(p *program) *lock.PriorityLock {
-			l, err := p.Client.PriorityLock(scope)
-			require.NoError(w, err)
-			return l
-		}
-		held, err := l(holder).Acquire(w.Context(), lock.Request{Terms: priority.Terms{LeaseTimeout: day}})
-		require.NoError(w, err)
-		ctx, cancel := context.WithCancel(w.Context())
-		defer cancel()
+		held := holder.Take(scope, lock.Request{})
 		var crowd sync.WaitGroup
 		var mu sync.Mutex
 		var order []time.Duration
 		for range waiters {
 			crowd.Go(func() {
-				g, err := l(crew).Acquire(ctx, lock.Request{Terms: priority.Terms{LeaseTimeout: day}})
+				g, err := crew.Acquire(scope, lock.Request{})
 				if err != nil {
 					w.Error(err)
 					return
@@ -44,7 +35,7 @@ func TestThoseWhoWaitForHoursDoNotListTheQueueAllTheTime(t *testing.T) {
 				mu.Lock()
 				order = append(order, w.Now())
 				mu.Unlock()
-				if err := g.Release(ctx); err != nil {
+				if err := g.Release(w.Context()); err != nil {
 					w.Error(err)
 				}
 			})
@@ -112,33 +103,31 @@ func TestThoseFarBehindInAQueueThatMovesLookOnce(t *testing.T) {
 		// given a crew of which everybody waits for a third of a second each time
 		const members, turns, work = 30, 4, 11 * time.Millisecond
 		crew := w.Program("crew", long)
-		l, err := crew.Client.PriorityLock(scope)
-		require.NoError(w, err)
 		var all sync.WaitGroup
 		var done sync.WaitGroup // with the first turn
 		done.Add(members)
-		turn := func(ctx context.Context) {
-			g, err := l.Acquire(ctx, lock.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}})
+		turn := func() {
+			g, err := crew.Acquire(scope, lock.Request{})
 			if err != nil {
 				w.Error(err)
 				return
 			}
 			<-time.After(work)
-			if err := g.Release(ctx); err != nil {
+			if err := g.Release(w.Context()); err != nil {
 				w.Error(err)
 			}
 		}
 		looks := make(chan *zktest.Rule, 1)
 		for i := range members {
 			all.Go(func() {
-				turn(w.Context())
+				turn()
 				done.Done()
 				if i == 0 {
 					done.Wait()
 					looks <- w.On(zktest.Op(zktest.GetData).Path("/lockkeeper/locks/49/cluster%2Forders")).Delay(time.Nanosecond)
 				}
 				for range turns - 1 {
-					turn(w.Context())
+					turn()
 				}
 			})
 		}
@@ -156,14 +145,7 @@ func TestThoseFarBehindInAQueueThatMovesLookOnce(t *testing.T) {
 func TestOneBehindNoticesTheEndOfTheOneInFrontAfterAChangeOfIt(t *testing.T) {
 	run(t, func(w *world) {
 		holder, front, behind := w.Program("holder", long), w.Program("front", long), w.Program("behind", long)
-		acquire := func(p *program, r lock.Request) (*lock.Grant, error) {
-			l, err := p.Client.PriorityLock(scope)
-			require.NoError(w, err)
-			r.LeaseTimeout = day
-			return l.Acquire(w.Context(), r)
-		}
-		held, err := acquire(holder, lock.Request{})
-		require.NoError(w, err)
+		held := holder.Take(scope, lock.Request{})
 		change := make(chan struct{})
 		terms := func() (lock.Revision, <-chan struct{}) {
 			select {
@@ -175,7 +157,7 @@ func TestOneBehindNoticesTheEndOfTheOneInFrontAfterAChangeOfIt(t *testing.T) {
 		}
 		var crowd sync.WaitGroup
 		crowd.Go(func() {
-			_, err := acquire(front, lock.Request{Terms: priority.Terms{AcquireTimeout: new(30 * time.Minute)}, Revise: terms})
+			_, err := front.Acquire(scope, lock.Request{Terms: priority.Terms{AcquireTimeout: new(30 * time.Minute)}, Revise: terms})
 			if !lock.IsNotAcquired(err) {
 				w.Error(err)
 			}
@@ -183,7 +165,7 @@ func TestOneBehindNoticesTheEndOfTheOneInFrontAfterAChangeOfIt(t *testing.T) {
 		w.Until(time.Second)
 		var took time.Duration
 		crowd.Go(func() {
-			g, err := acquire(behind, lock.Request{})
+			g, err := behind.Acquire(scope, lock.Request{})
 			if err != nil {
 				w.Error(err)
 				return

@@ -90,13 +90,10 @@ func TestEmergencyDoesNotWaitForTheMinimumRuntime(t *testing.T) {
 		require.True(w, held.Holds())
 
 		// when an operator asks, by the way that no job has, with a delta that counts for nothing
-		l, err := operator.Client.PriorityLock(scope)
-		require.NoError(w, err)
-		g, err := l.Acquire(w.Context(), lock.Request{
+		g := operator.Take(scope, lock.Request{
 			Terms:    priority.Terms{Priority: priority.Emergency, PreemptDelta: 1 << 31},
 			Override: &lock.Mark{ID: "INC-1"}, Vouch: func(context.Context, lock.Mark) error { return nil },
 		})
-		require.NoError(w, err)
 
 		// then the holder goes at once
 		require.Error(w, held.Returned())

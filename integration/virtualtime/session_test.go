@@ -242,10 +242,7 @@ func TestIdleHoldersSendAHeartbeatEveryFifteenthOfTheSessionAndOneOfThemWritesFo
 		for i := range holders {
 			p := w.Program(fmt.Sprint("holder", i), session)
 			w.Until(w.Now() + time.Duration(i)*170*time.Millisecond) // they did not connect at the same instant
-			l, err := p.Client.PriorityLock(fmt.Sprint("idle", i))
-			require.NoError(w, err)
-			g, err := l.Acquire(w.Context(), lock.Request{Terms: priority.Terms{LeaseTimeout: time.Hour}})
-			require.NoError(w, err)
+			g := p.Take(fmt.Sprint("idle", i), lock.Request{})
 			w.Cleanup(func() { require.NoError(w, g.Release(context.Background())) })
 			p.Client.OnOperation(func(op zkclient.Operation) {
 				mu.Lock()

@@ -50,12 +50,9 @@ func TestRoundTripsOfAReaderThatWalksInAndAsksForNoToken(t *testing.T) {
 		p := w.Program("walker", long)
 		warm(p, "another")
 		opened(w.T, w, time.Hour)
-		l, err := p.Client.PriorityLock(scope)
-		require.NoError(w, err)
 		for _, in := range []time.Duration{3 * trip, trip, trip} {
 			start := w.Now()
-			g, err := l.Acquire(w.Context(), lock.Request{Terms: priority.Terms{Mode: priority.Shared}})
-			require.NoError(w, err)
+			g := p.Take(scope, lock.Request{Terms: priority.Terms{Mode: priority.Shared}})
 			require.Equal(w, in, w.Now()-start)
 			require.NoError(w, g.Release(w.Context()))
 			require.Equal(w, in+trip, w.Now()-start)
