@@ -116,20 +116,21 @@ func TestAQuestionOutlivesTheDaemonsThatAskIt(t *testing.T) {
 	p.write("lockkeeper.yaml", p.asking("{deadline: 10m, temporal: {escalation: [{after: 100ms, to: on-call}]}}"))
 	p.stubborn()
 	first := p.daemon()
-	first.says("an approval is open", "approval=w-")
+	first.Await(t, "an approval is open", "approval=w-")
 	asked := p.asked("lockkeeper.yaml")
 	require.True(t, temporal.IsApprovalID(asked.ID))
 	require.Equal(t, "workflow", asked.Kind)
-	first.says("an approval is escalated", "to=on-call")
+	first.Await(t, "an approval is escalated", "to=on-call")
 	harness.Eventually(t, func() bool { return len(p.entries(opstore.AuditApprovalEscalate)) == 1 }, "that is on record")
 
 	// when that is killed, and another one is stopped
-	require.NoError(t, first.Kill())
+	require.NoError(t, first.Cmd.Process.Kill())
+	first.Stop()
 	second := p.daemon()
-	second.says("an approval is open", "approval="+asked.ID)
-	second.stop()
+	second.Await(t, "an approval is open", "approval="+asked.ID)
+	second.Stop()
 	third := p.daemon()
-	third.says("an approval is open", "approval="+asked.ID)
+	third.Await(t, "an approval is open", "approval="+asked.ID)
 
 	// then it is the same question, with the same deadline
 	again := p.asked("lockkeeper.yaml")

@@ -117,36 +117,8 @@ func (p *programs) daemonClient() *lock.Client {
 	})
 }
 
-// A daemon is a process that runs jobs.
-type daemon struct {
-	*process.Process
-	p   *programs
-	log harness.Output
-}
-
-func (p *programs) daemon(args ...string) *daemon {
+// daemon starts a process that runs jobs.
+func (p *programs) daemon(args ...string) *harness.Daemon {
 	p.Helper()
-	d := &daemon{p: p}
-	cmd := p.command(append([]string{"run"}, args...)...)
-	cmd.Stderr = &d.log
-	var err error
-	d.Process, err = process.Start(cmd)
-	require.NoError(p, err)
-	p.Cleanup(func() {
-		d.stop()
-		if p.Failed() {
-			p.Logf("log of a daemon:\n%s", d.log.String())
-		}
-	})
-	return d
-}
-
-func (d *daemon) stop() {
-	d.p.Helper()
-	require.NoError(d.p, d.Terminate(harness.Patience))
-}
-
-func (d *daemon) says(parts ...string) {
-	d.p.Helper()
-	d.log.Await(d.p, parts...)
+	return harness.StartDaemon(p, p.command(append([]string{"run"}, args...)...))
 }

@@ -295,7 +295,7 @@ jobs:
   tidy: {schedule: "@every 1s", run: [sh, -c, 'echo tidied >> tidied']}
 `, temporals.Server(t).Addr(), p.namespace))
 	d := p.daemon("--temporal-schedules")
-	d.says("schedule created on the Temporal server", "job=move")
+	d.Await(t, "schedule created on the Temporal server", "job=move")
 	harness.Eventually(t, func() bool { return strings.Count(p.read("tidied"), "\n") >= 3 }, "the other job runs")
 
 	// then the server starts it, once for as long as the workflow lasts, and the daemon does not
@@ -303,7 +303,7 @@ jobs:
 		found, err := p.temporal.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: "WorkflowType = 'Move'"})
 		return err == nil && len(found.GetExecutions()) > 0
 	}, "the server starts it")
-	_, started := d.log.Line("workflow is started")
+	_, started := d.Line("workflow is started")
 	require.False(t, started, "the daemon has started it")
 	require.Contains(t, p.listed("jobs", "ls"), `"name": "tidy"`)
 	p.write("scheduled.yaml", strings.Replace(p.read("lockkeeper.yaml"), "temporal: {", "temporal: {schedules: true, ", 1))
@@ -313,9 +313,9 @@ jobs:
 
 	// and a pause of the job is one of the schedule
 	p.run(0, "jobs", "pause", "move", "-f", "scheduled.yaml", "-r", "repair", "--by", "ana")
-	d.stop()
+	d.Stop()
 	d = p.daemon("--temporal-schedules")
-	d.says("schedule paused on the Temporal server", "job=move", "paused by ana: repair")
+	d.Await(t, "schedule paused on the Temporal server", "job=move", "paused by ana: repair")
 	handle := p.temporal.ScheduleClient().GetHandle(t.Context(), "lockkeeper:"+p.Root+":move")
 	is, err := handle.Describe(t.Context())
 	require.NoError(t, err)
