@@ -23,10 +23,6 @@ func TestMain(m *testing.M) {
 		os.Exit(beWorker(text))
 	}
 	sharing.AtOnce(max(5, runtime.GOMAXPROCS(0))) // most of them wait most of the time
-	run := runner(func() int { return withoutProgram(func() int { return zookeeper.Main(m) }) })
+	run := func() int { return withoutProgram(func() int { return zookeeper.Main(m) }) }
 	os.Exit(temporals.Main(run, func() error { return goleak.Find() }))
 }
-
-type runner func() int
-
-func (r runner) Run() int { return r() }

@@ -37,5 +37,5 @@ func (s *Shared) Server(t testing.TB) Server {
 // sharing.One.Main.
 func (s *Shared) Main(m interface{ Run() int }, checks ...func() error) int {
 	sharing.AtOnce(max(4, runtime.GOMAXPROCS(0)))
-	return s.one.Main(m, checks...)
+	return s.one.Main(m.Run, checks...)
 }

@@ -107,5 +107,5 @@ func (s *Shared) Server(t testing.TB) *Server {
 
 // Main runs the tests and closes the server. See sharing.One.Main.
 func (s *Shared) Main(m interface{ Run() int }, checks ...func() error) int {
-	return s.one.Main(m, checks...)
+	return s.one.Main(m.Run, checks...)
 }

@@ -46,9 +46,9 @@ func (o *One[S]) PutAside(broken func(S) bool) {
 // Main runs the tests, closes the server and returns the exit code for os.Exit. When the tests pass, the
 // checks are made after the server is gone; one that returns an error makes the code 1. For example:
 //
-//	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
-func (o *One[S]) Main(m interface{ Run() int }, checks ...func() error) int {
-	code := m.Run()
+//	os.Exit(shared.Main(m.Run, func() error { return goleak.Find() }))
+func (o *One[S]) Main(run func() int, checks ...func() error) int {
+	code := run()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var none S

@@ -7,7 +7,7 @@
 //
 //	var shared devserver.Shared
 //
-//	func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
+//	func TestMain(m *testing.M) { os.Exit(shared.Main(m.Run)) }
 //
 //	func TestWorkflow(t *testing.T) {
 //		temporal := shared.Server(t).Client(t) // in a namespace of its own

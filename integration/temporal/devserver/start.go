@@ -142,6 +142,6 @@ func (s *Shared) Server(t testing.TB) *Server {
 func (s *Server) isBroken() bool { return strings.Contains(s.journal.since(0, 20), "interrupted (9)") }
 
 // Main runs the tests and closes the servers. See sharing.One.Main.
-func (s *Shared) Main(m interface{ Run() int }, checks ...func() error) int {
-	return s.one.Main(m, checks...)
+func (s *Shared) Main(run func() int, checks ...func() error) int {
+	return s.one.Main(run, checks...)
 }

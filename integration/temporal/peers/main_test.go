@@ -16,12 +16,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	run := runner(func() int { return zookeeper.Main(m) })
-	code := temporals.Main(run, func() error { return goleak.Find() })
+	code := temporals.Main(func() int { return zookeeper.Main(m) }, func() error { return goleak.Find() })
 	report.print(os.Stdout)
 	os.Exit(code)
 }
-
-type runner func() int
-
-func (r runner) Run() int { return r() }
