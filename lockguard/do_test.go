@@ -215,56 +215,44 @@ func TestGrantThatComesTooLateForItsCallerIsGivenBack(t *testing.T) {
 	require.Len(t, s.locker.grants, 1, "nothing is asked for any more")
 }
 
-func TestUnconfirmedReleaseIsNoErrorOfTheWork(t *testing.T) {
-	s := newSetup(t)
-	s.locker.prepare = func(g *fakeGrant) {
-		g.release = func(context.Context) error { return errWork }
-	}
-	require.NoError(t, s.Do(t.Context(), required(), func(context.Context) error { return nil }))
-	require.Equal(t, errWork, only[Released](t, s.events).Err)
-}
-
-func TestSessionThatEndsDuringTheReleaseIsNoErrorOfTheWork(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		s.locker.prepare = func(g *fakeGrant) {
-			g.release = func(context.Context) error { return g.lose(lock.LossSession) }
-		}
-		require.NoError(t, s.Do(t.Context(), required(), func(context.Context) error { return nil }))
-		require.ErrorAs(t, only[Released](t, s.events).Err, new(*LostError))
-		require.NotContains(t, s.events.names(), "Lost")
-	})
-}
-
-func TestReleaseThatZooKeeperConfirmsWasARelease(t *testing.T) {
-	virtual(t, func(t *testing.T, s setup) {
-		s.locker.prepare = func(g *fakeGrant) {
-			g.release = func(context.Context) error {
-				g.lose(lock.LossDeleted) // it sees its own node go
-				return nil
-			}
-		}
-		require.NoError(t, s.Do(t.Context(), required(), func(context.Context) error { return nil }))
-		require.Equal(t, []string{"Waiting", "Acquired", "Released"}, s.events.names())
-	})
-}
-
-func TestLossThatOnlyTheReleaseFindsIsAnErrorOfDo(t *testing.T) {
-	for name, found := range map[string]func(g *fakeGrant) error{
-		"told": func(g *fakeGrant) error {
+func TestWhatTheReleaseFindsIsAnErrorOfDoOnlyIfTheLockMayHaveBeenLostUnderTheWork(t *testing.T) {
+	for name, c := range map[string]struct {
+		release  func(g *fakeGrant) error
+		lost     bool  // is the lock, else it is released
+		released error // what Released says then
+	}{
+		"not confirmed": {release: func(*fakeGrant) error { return errWork }, released: errWork},
+		"session expired": {
+			release:  func(g *fakeGrant) error { return g.lose(lock.LossSession) },
+			released: &LostError{Scope: scope, Token: 101, Reason: lock.LossSession},
+		},
+		"confirmed": {release: func(g *fakeGrant) error {
+			g.lose(lock.LossDeleted) // it sees its own node go
+			return nil
+		}},
+		"loss noticed": {lost: true, release: func(g *fakeGrant) error {
 			g.lose(lock.LossTaken)
 			return errWork
-		},
-		"returned": func(*fakeGrant) error { return &LostError{Scope: scope, Reason: lock.LossDeleted} },
+		}},
+		"loss returned": {lost: true, release: func(*fakeGrant) error {
+			return &LostError{Scope: scope, Reason: lock.LossDeleted}
+		}},
 	} {
 		runVirtual(t, name, func(t *testing.T, s setup) {
 			s.locker.prepare = func(g *fakeGrant) {
-				g.release = func(context.Context) error { return found(g) }
+				g.release = func(context.Context) error { return c.release(g) }
 			}
 			var hold *Hold
 			err := s.Do(t.Context(), required(), func(ctx context.Context) error {
 				hold, _ = FromContext(ctx)
 				return nil
 			})
+			if !c.lost {
+				require.NoError(t, err)
+				require.Equal(t, c.released, only[Released](t, s.events).Err)
+				require.Equal(t, []string{"Waiting", "Acquired", "Released"}, s.events.names())
+				return
+			}
 			require.ErrorAs(t, err, new(*LostError), "it is unknown whether it was held until the work ended")
 			<-hold.Lost()
 			require.Equal(t, []string{"Waiting", "Acquired", "Lost"}, s.events.names())
