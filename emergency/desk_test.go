@@ -77,9 +77,18 @@ func (l *logbook) lines(with string) (found []string) {
 // withDesk runs a test with a desk, in virtual time.
 func withDesk(t *testing.T, f func(t *testing.T, desk *emergency.Desk, b *board, log *logbook)) {
 	t.Helper()
+	withDeskAt(t, nil, f)
+}
+
+// withDeskAt is withDesk by another clock.
+func withDeskAt(
+	t *testing.T, now func() time.Time, f func(t *testing.T, desk *emergency.Desk, b *board, log *logbook),
+) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b, log := &board{}, &logbook{}
-		desk, err := emergency.NewDesk(emergency.DeskConfig{Board: b, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		logger := slog.New(slog.NewTextHandler(log, nil))
+		desk, err := emergency.NewDesk(emergency.DeskConfig{Board: b, Now: now, Logger: logger})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -187,14 +196,9 @@ func TestAnOverrideEndsInItsInstant(t *testing.T) {
 // The first contact with ZooKeeper may show that its clock is another one, and then
 // have nothing more to say.
 func TestACorrectedClockEndsAndBeginsOverridesWithinASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var ahead atomic.Int64
-		desk, err := emergency.NewDesk(emergency.DeskConfig{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		go desk.Run(ctx)
-		defer synctest.Wait()
-		defer cancel()
+	var ahead atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	withDeskAt(t, now, func(t *testing.T, desk *emergency.Desk, _ *board, _ *logbook) {
 		desk.SetFile([]override.Override{freeze("INC-1", time.Hour)})
 		for _, c := range []struct {
 			ahead time.Duration
@@ -317,14 +321,9 @@ func TestAskingCostsNothingWhileNothingIsInForce(t *testing.T) {
 
 // The servers' time costs a write, which is not needed when nothing can end.
 func TestTheTimeIsAskedForOnlyWhenAnOverrideCanEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, asked := &board{}, new(atomic.Int32)
-		desk, err := emergency.NewDesk(emergency.DeskConfig{Board: b, Now: func() time.Time { asked.Add(1); return time.Now() }})
-		require.NoError(t, err)
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { desk.Run(ctx) })
-
+	var asked atomic.Int32
+	now := func() time.Time { asked.Add(1); return time.Now() }
+	withDeskAt(t, now, func(t *testing.T, desk *emergency.Desk, b *board, _ *logbook) {
 		// given a desk at which nothing is in force
 		b.say(nil)
 		desk.SetFile(nil)
@@ -337,8 +336,5 @@ func TestTheTimeIsAskedForOnlyWhenAnOverrideCanEnd(t *testing.T) {
 		require.Positive(t, asked.Load())
 		<-time.After(time.Hour)
 		require.Empty(t, ids(desk))
-
-		stop()
-		running.Wait()
 	})
 }
