@@ -97,30 +97,6 @@ func TestDocumentationShowsThisTest(t *testing.T) {
 	require.Contains(t, string(code), strings.Join(lines, ""))
 }
 
-// An activity is preempted when a more important request wants its lock, and puts
-// things right before that one gets it.
-func Example_activity() {
-	t := &fakeT{} // *testing.T, in a test
-	defer t.end()
-
-	locks := temporaltesting.New(t)
-	env := locks.NewActivityEnvironment(temporal.Declare("Import", importLock))
-	env.RegisterActivity(Import)
-
-	var hotfix *temporaltesting.Rival
-	locks.During("Import", func() {
-		hotfix = locks.Preempt(lockguard.Requirement{Scope: "table/orders", Owner: "hotfix"})
-	})
-	_, err := env.ExecuteActivity(Import, "orders")
-
-	hotfix.AwaitAcquired()
-	fmt.Println("hotfix finds the table", tables["orders"])
-	fmt.Println(strings.Contains(err.Error(), temporal.ErrTypeLockPreempted))
-	// Output:
-	// hotfix finds the table as before
-	// true
-}
-
 // Move is a workflow that moves data under a lock, and moves it back when it has to
 // go before it is done.
 func Move(ctx workflow.Context) error {
