@@ -233,28 +233,5 @@ func TestRegistryIsWhatIsShown(t *testing.T) {
 	require.Empty(t, shown, "shown, and not in the registry")
 }
 
-// What a scrape costs that shows as many jobs as there can be.
-func BenchmarkScrape(b *testing.B) {
-	endpoint, err := New(nil)
-	require.NoError(b, err)
-	skipped := map[string]uint64{}
-	for _, reason := range []string{"overlap", "undecided", "lock", "unavailable", "missed", "draining", "paused", "blackout", "removed"} {
-		skipped[reason] = 1
-	}
-	jobs := make([]Job, MaxJobs)
-	for i := range jobs {
-		jobs[i] = Job{Name: fmt.Sprintf("a-job-with-a-name-%d", i), Skipped: skipped}
-	}
-	require.NoError(b, Jobs(endpoint.Meter(), func() []Job { return jobs }))
-	handler, size := endpoint.Handler(), 0
-	b.ReportAllocs()
-	for b.Loop() {
-		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
-		size = answer.Body.Len()
-	}
-	b.ReportMetric(float64(size), "bytes/scrape")
-}
-
 // unknownClock is a clock that is compared with none.
 func unknownClock() (time.Duration, bool) { return 0, false }

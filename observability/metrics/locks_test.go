@@ -394,19 +394,3 @@ func TestHoldsPointToTheirOwnSpanIfTheyHaveOne(t *testing.T) {
 	unkept := strings.TrimSuffix(own, "1") + "0"
 	require.Equal(t, "b7ad6b7169203331", span(lockguard.WithTraceparent(t.Context(), func() string { return unkept })), "it is not sampled")
 }
-
-// What it costs to count a request that is granted and released.
-func BenchmarkRequest(b *testing.B) {
-	endpoint, err := New(nil)
-	require.NoError(b, err)
-	locks, err := NewLocks(endpoint.Meter(), WithClasses(template))
-	require.NoError(b, err)
-	observe := locks.Observer(API)
-	ctx := b.Context()
-	b.ReportAllocs()
-	for b.Loop() {
-		observe(ctx, lockguard.Event{Subject: at(0), Notice: lockguard.Waiting{}})
-		observe(ctx, lockguard.Event{Subject: at(0), Notice: lockguard.Acquired{Waited: time.Millisecond}})
-		observe(ctx, lockguard.Event{Subject: at(1), Notice: lockguard.Released{Held: time.Millisecond}})
-	}
-}

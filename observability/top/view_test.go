@@ -331,20 +331,3 @@ func FuzzScreen(f *testing.F) {
 		require.Len(t, strings.Split(text, "\n"), 6)
 	})
 }
-
-func BenchmarkManyLocks(b *testing.B) {
-	var states []lock.State
-	for i := range 1000 {
-		var waiters []lock.Contender
-		for j := range 10 {
-			waiters = append(waiters, request(fmt.Sprintf("worker-%d-%d", i, j), 0, time.Second))
-		}
-		states = append(states, lockOf(fmt.Sprintf("cluster/lock/%04d", i), request("holder", 1, time.Minute), waiters...))
-	}
-	s := live.NewSnapshot(states, noon)
-	v := View{}.Resize(200, 50)
-	for b.Loop() {
-		v = v.See(s.AsOf(noon.Add(time.Second)))
-		require.Len(b, v.Draw(Look{Attributes: true, Colour: true}), 50)
-	}
-}
