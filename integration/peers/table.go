@@ -23,8 +23,7 @@ func (r Run) Tables() []Table {
 	for _, s := range Sites() {
 		tables = append(tables, r.cycleTable(s))
 	}
-	tables = append(tables, r.queueTable(), r.preemptTable(), r.failoverTable(), r.wantedTable(),
-		r.failureTable(), elsewhere())
+	tables = append(tables, r.queueTable(), r.preemptTable(), r.failoverTable(), r.wantedTable(), r.failureTable())
 	return slices.DeleteFunc(tables, func(t Table) bool { return len(t.Rows) == 0 })
 }
 
@@ -217,33 +216,6 @@ func (r Run) failureTable() Table {
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-// elsewhere names what other targets measure.
-func elsewhere() Table {
-	return Table{
-		Title:   "Measured elsewhere",
-		Columns: []string{"what", "by"},
-		Rows: [][]string{
-			{
-				"ten thousand locks held, ten thousand requests waiting, many scopes, a million cycles, in one process",
-				"make limits",
-			},
-			{"bytes for each held lock and each waiting request", "BENCH=Memory make bench"},
-			{"ten thousand jobs, a thousand ticks a second, against robfig/cron and gocron", "make bench-schedulers"},
-			{"traces and metrics on and off", "BENCH=Telemetry BENCHFLAGS='-benchtime 1x -v' make bench"},
-			{"locks of Temporal's activities and workflows against mutexes by Temporal's own means", "make bench-temporal"},
-			{
-				"groups: the time of a plan of 10,000 locks for 100 members",
-				"go test -run '^$' -bench TenThousandLocks ./recipes/assignment",
-			},
-			{
-				"groups: moves, writes and seconds when somebody joins",
-				"go test -run '^$' -bench GroupThatGrows ./integration/groups",
-			},
-			{"the speed of an installation of one's own", "lockkeeper bench"},
-		},
-	}
-}
 
 func (r Run) samples(is func(Sample) bool) []Sample {
 	var own []Sample
