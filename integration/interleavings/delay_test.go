@@ -3,7 +3,6 @@ package interleavings
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"testing"
 	"time"
@@ -354,27 +353,6 @@ func TestReaderThatIsGoneDelaysNoReader(t *testing.T) {
 			w.expire("H")
 			w.ask("R", sharing, within(0)).Granted()
 		},
-	})
-}
-
-// Many readers with a lock-delay leave at once: each takes its own note away.
-func TestManyReadersThatLeaveAtOnceDoNotDelay(t *testing.T) {
-	scenario(t, func(w *world) {
-		const many = 12
-		readers := make([]*user, many)
-		for i := range readers {
-			readers[i] = w.hold(fmt.Sprintf("R%d", i), sharing, delaying(priority.MaxLockDelay))
-		}
-		wr := w.wait("W")
-		outcomes := make([]func() error, many)
-		for i, r := range readers {
-			outcomes[i] = r.releases()
-		}
-		for _, released := range outcomes {
-			require.NoError(w, released())
-		}
-		wr.Granted()
-		require.Zero(w, times[lock.Delayed](wr))
 	})
 }
 

@@ -189,5 +189,6 @@ func TestReaderThatLeavesCleanlyKeepsReadersThatCameMeanwhile(t *testing.T) {
 		writer.waits()
 		c.release()
 		writer.Granted()
+		require.Zero(w, times[lock.Delayed](writer), "no lock-delay of the one that left")
 	})
 }
