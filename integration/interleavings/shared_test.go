@@ -133,24 +133,6 @@ func TestTakeoverThatWasDecidedBeforeAReaderCameInIsRefused(t *testing.T) {
 	})
 }
 
-// Two readers come in at the same version of L: the second would forget the
-// first.
-func TestOfTwoReadersThatComeInAtOnceNoneIsForgotten(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given a reader that holds, and one that is about to come in beside it
-		w.hold("A", at(1), sharing)
-		comes, b := w.stops(T1(users).From("B").Nth(1), "B", at(1), sharing)
-
-		// when another one comes in first
-		w.ask("C", at(1), sharing).Granted()
-		comes.Release()
-
-		// then all three hold
-		b.Granted()
-		require.Equal(w, []string{"A", "B", "C"}, sorted(w.holders()))
-	})
-}
-
 // A reader comes in while another has joined the queue and not granted itself
 // yet: that one is no holder.
 func TestReaderThatComesInNamesNoWaiter(t *testing.T) {
