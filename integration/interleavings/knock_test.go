@@ -47,50 +47,32 @@ func TestWaiterThatIsPassedKnocks(t *testing.T) {
 	})
 }
 
-// 68: a knock contains the node of its request. When that is gone as the knock comes, nothing happens.
+// 68: a knock contains the node of its request. When that is gone as the knock comes, nothing happens. Without that
+// node the lock that was read may be gone as well, and there anew.
 func TestKnockOfARequestThatIsGoneChangesNothing(t *testing.T) {
-	scenarios(t, map[string]func(w *world){
-		"the lock is as it was": func(w *world) {
-			// given a waiter that is about to knock, and is deleted
-			x, v, release := w.knocks()
-			w.evict(v)
-			before := w.lock()
+	scenario(t, func(w *world) {
+		// given a waiter that is about to knock, and is deleted
+		x, v, release := w.knocks()
+		w.evict(v)
+		before := w.lock()
 
-			// when its knock comes
-			release()
+		// when the lock is removed, and at the same version held by another before the knock comes
+		x.release()
+		require.Equal(w, []string{users}, removed(w.collects("gc")()))
+		w.uses("Y", users)
+		y := w.hold("Y", at(3))
+		between := w.lock()
+		require.Equal(w, before.Stat.Version, between.Stat.Version)
+		release()
 
-			// then it is notified, and the lock node is as it was
-			require.ErrorAs(w, v.Refused(), new(*lock.EvictedError))
-			now := w.lock()
-			require.Equal(w, before, now)
-			require.Equal(w, []string{"X"}, w.holders())
-			x.release()
-		},
-		// Without that node the lock that was read may be gone as well, and there anew.
-		"the lock was removed": func(w *world) {
-			// given a waiter that is about to knock, and is deleted
-			x, v, release := w.knocks()
-			w.evict(v)
-			before := w.lock()
-
-			// when the lock is removed, and at the same version held by another before the knock comes
-			x.release()
-			require.Equal(w, []string{users}, removed(w.collects("gc")()))
-			w.uses("Y", users)
-			y := w.hold("Y", at(3))
-			between := w.lock()
-			require.Equal(w, before.Stat.Version, between.Stat.Version)
-			release()
-
-			// then that one holds, and the next request waits
-			require.ErrorAs(w, v.Refused(), new(*lock.EvictedError))
-			now := w.lock()
-			require.Equal(w, between, now)
-			z := w.wait("Z", at(5))
-			z.waits()
-			y.release()
-			z.Granted()
-		},
+		// then that one holds, and the next request waits
+		require.ErrorAs(w, v.Refused(), new(*lock.EvictedError))
+		now := w.lock()
+		require.Equal(w, between, now)
+		z := w.wait("Z", at(5))
+		z.waits()
+		y.release()
+		z.Granted()
 	})
 }
 
