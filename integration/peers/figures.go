@@ -33,17 +33,9 @@ type Line struct {
 	Counters                Counters
 	Errors                  int
 	FirstError              string
-	Ours                    Ratio   // our rate to this one's; no rounds: there is none
-	Wanted                  float64 // at least; 0: nothing is
-	Ceiling                 float64 // cycles per second that the work inside leaves time for; 0: there is none
+	Ours                    Ratio // our rate to this one's; no rounds: there is none
 	Check                   *Check
 }
-
-// Met says whether what is wanted is so.
-func (l Line) Met() bool { return l.Wanted == 0 || l.Ours.Median >= l.Wanted }
-
-// Beyond says that what is wanted cannot be: more cycles than the work inside leaves time for.
-func (l Line) Beyond() bool { return l.Ceiling > 0 && l.Wanted*l.Rate > l.Ceiling }
 
 // Lines returns the figures of the works in cycles, in the order in which they were measured; the product comes first.
 func (r Run) Lines() []Line {
@@ -82,10 +74,7 @@ func (r Run) line(s Site, w Work, kind string) (Line, bool) {
 	if len(own) == 0 {
 		return Line{}, false
 	}
-	l := Line{Site: s.Name, Group: w.Group, Work: w.Name, Kind: kind, Wanted: w.Wanted[kind]}
-	if w.One && !w.Shared && w.Inside > 0 {
-		l.Ceiling = float64(max(w.Permits, 1)) / w.Inside.Seconds()
-	}
+	l := Line{Site: s.Name, Group: w.Group, Work: w.Name, Kind: kind}
 	var rates, p50, p99, cpu, requests, writes, reads, bytes, ratios []float64
 	for _, sample := range own {
 		rates = append(rates, rate(sample))

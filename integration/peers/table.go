@@ -23,7 +23,7 @@ func (r Run) Tables() []Table {
 	for _, s := range Sites() {
 		tables = append(tables, r.cycleTable(s))
 	}
-	tables = append(tables, r.queueTable(), r.preemptTable(), r.failoverTable(), r.wantedTable(), r.failureTable())
+	tables = append(tables, r.queueTable(), r.preemptTable(), r.failoverTable(), r.failureTable())
 	return slices.DeleteFunc(tables, func(t Table) bool { return len(t.Rows) == 0 })
 }
 
@@ -86,17 +86,16 @@ func (r Run) preemptTable() Table {
 			"the victim cleans up for %d ms; a tick is %s", cleanup.Milliseconds(), tick)},
 		Columns: []string{
 			"server", "from … to", "p50 round trips", "p99", "p50 ms", "p99 ms", "a read ms", "a write ms",
-			"p99 in ticks", "wanted",
+			"p99 in ticks",
 		},
 	}
 	for _, s := range Sites() {
 		for _, row := range []struct {
 			what, do, series string
-			trips, ticks     float64
 		}{
-			{"the request … the victim's context is cancelled", contestant.Preempt, contestant.SeriesAsk, 6, 0},
-			{"the victim's release … the preemptor runs", contestant.Preempt, contestant.SeriesStart, 2, 0},
-			{"a forceful request … it runs, the victim does not go", contestant.Takeover, contestant.SeriesTakeover, 0, 2},
+			{"the request … the victim's context is cancelled", contestant.Preempt, contestant.SeriesAsk},
+			{"the victim's release … the preemptor runs", contestant.Preempt, contestant.SeriesStart},
+			{"a forceful request … it runs, the victim does not go", contestant.Takeover, contestant.SeriesTakeover},
 		} {
 			own := r.samples(func(sample Sample) bool {
 				return sample.Site == s.Name && sample.Group == GroupPreempt && sample.Work == row.do
@@ -118,19 +117,11 @@ func (r Run) preemptTable() Table {
 			plain := func(f func(contestant.Spread) float64) float64 {
 				return medianOf(own, func(s Sample) float64 { return f(s.Series[row.series]) / 1000 })
 			}
-			ticks := plain(p99) / float64(tick.Milliseconds())
-			verdict := ""
-			switch {
-			case row.trips > 0:
-				verdict = verdictOf(fmt.Sprintf("p50 ≤ %.0f round trips", row.trips), trips(p50) <= row.trips)
-			case row.ticks > 0:
-				verdict = verdictOf(fmt.Sprintf("≤ %.0f ticks", row.ticks), ticks <= row.ticks)
-			}
 			t.Rows = append(t.Rows, []string{
 				s.Name, row.what, fmt.Sprintf("%.1f", trips(p50)), fmt.Sprintf("%.1f", trips(p99)),
 				fmt.Sprintf("%.2f", plain(p50)), fmt.Sprintf("%.2f", plain(p99)),
 				fmt.Sprintf("%.2f", ping(contestant.SeriesRead)), fmt.Sprintf("%.2f", ping(contestant.SeriesWrite)),
-				fmt.Sprintf("%.3f", ticks), verdict,
+				fmt.Sprintf("%.3f", plain(p99)/float64(tick.Milliseconds())),
 			})
 		}
 	}
@@ -143,7 +134,7 @@ func (r Run) failoverTable() Table {
 		Notes: []string{fmt.Sprintf("session timeout, or time to live, %s; a tick is %s; "+
 			"a session's time counts from the last sign of life, so it may be over before "+
 			"its timeout after the kill", r.Options.FailoverSession, tick)},
-		Columns: []string{"contestant", "taken over after", "past the timeout, in ticks", "wanted"},
+		Columns: []string{"contestant", "taken over after", "past the timeout, in ticks"},
 	}
 	for _, k := range Kinds() {
 		var took []float64
@@ -156,45 +147,11 @@ func (r Run) failoverTable() Table {
 			continue
 		}
 		past := (slices.Max(took) - r.Options.FailoverSession.Seconds()) / tick.Seconds()
-		verdict := ""
-		if k.Name == Product {
-			verdict = verdictOf("≤ 2 ticks", past <= 2)
-		}
 		t.Rows = append(t.Rows, []string{
 			k.Name, fmt.Sprintf("%.1f s (%.1f–%.1f)", median(took), slices.Min(took), slices.Max(took)),
-			fmt.Sprintf("%.1f at most", past), verdict,
+			fmt.Sprintf("%.1f at most", past),
 		})
 	}
-	return t
-}
-
-func verdictOf(what string, met bool) string {
-	if met {
-		return what
-	}
-	return what + ": missed"
-}
-
-// wantedTable counts, so that missed targets are visible.
-func (r Run) wantedTable() Table {
-	t := Table{Title: "What is wanted of cycles and is not so", Columns: []string{
-		"server", "work", "against", "ours / its", "wanted",
-	}}
-	met, missed, beyond := 0, 0, 0
-	for _, l := range r.Lines() {
-		switch {
-		case l.Wanted == 0 || l.Ours.Rounds == 0:
-		case l.Met():
-			met++
-		case l.Beyond():
-			beyond++
-		default:
-			missed++
-			t.Rows = append(t.Rows, []string{l.Site, l.Work, l.Kind, l.Ours.String(), fmt.Sprintf("≥ %.2f", l.Wanted)})
-		}
-	}
-	t.Notes = []string{fmt.Sprintf("%d are met, %d missed, %d cannot be: the work inside takes so long that there is "+
-		"no time for that many cycles", met, missed, beyond)}
 	return t
 }
 

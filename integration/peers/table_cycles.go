@@ -30,8 +30,8 @@ func (r Run) cycleTable(s Site) Table {
 			"latency is acquire and release together, " +
 			"the work left out; per cycle: processor of the contestant's process, and what ZooKeeper's servers counted"},
 		Columns: []string{
-			"work", "contestant", "cycles/s", "ours / its", "wanted", "p50 µs", "p99 µs", "cpu µs", "requests", "writes",
-			"errors", "excludes",
+			"work", "contestant", "cycles/s", "ours / its", "p50 µs", "p99 µs", "cpu µs", "requests", "writes", "errors",
+			"excludes",
 		},
 	}
 	work := ""
@@ -44,7 +44,7 @@ func (r Run) cycleTable(s Site) Table {
 			name, work = l.Work, l.Work
 		}
 		t.Rows = append(t.Rows, []string{
-			name, l.Kind, number(l.Rate), l.Ours.String(), wanted(l), number(l.P50), number(l.P99), number(l.CPU),
+			name, l.Kind, number(l.Rate), l.Ours.String(), number(l.P50), number(l.P99), number(l.CPU),
 			counted(l.Kind, l.Counters.Requests), counted(l.Kind, l.Counters.Writes), errorsOf(l), checked(l.Check),
 		})
 	}
@@ -57,19 +57,6 @@ func (o Ratio) String() string {
 		return ""
 	}
 	return fmt.Sprintf("%.2f (%.2f–%.2f)", o.Median, o.Min, o.Max)
-}
-
-func wanted(l Line) string {
-	switch {
-	case l.Wanted == 0 || l.Ours.Rounds == 0:
-		return ""
-	case l.Met():
-		return fmt.Sprintf("≥ %.2f", l.Wanted)
-	case l.Beyond():
-		return fmt.Sprintf("≥ %.2f cannot be: the work leaves time for %s/s", l.Wanted, number(l.Ceiling))
-	default:
-		return fmt.Sprintf("≥ %.2f missed", l.Wanted)
-	}
 }
 
 func counted(kind string, n float64) string {

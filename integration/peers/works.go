@@ -34,9 +34,6 @@ type Work struct {
 
 	// Kinds are who does it.
 	Kinds []string
-
-	// Wanted is how many times as fast as another contestant ours is to be, at least.
-	Wanted map[string]float64
 }
 
 // The groups that are more than cycles: they have tables of their own.
@@ -52,48 +49,43 @@ func special() []string { return []string{GroupQueue, GroupPreempt, GroupFailove
 // Works returns what is measured in cycles.
 func Works() []Work {
 	var works []Work
-	for i, clients := range []int{1, 8, 32} {
+	for _, clients := range []int{1, 8, 32} {
 		works = append(works, Work{
 			Group: "own", Name: fmt.Sprintf("own locks, %s", count(clients, "client")), Processes: 1, Workers: clients,
-			Kinds:  []string{Product, "raw", "zklock", "curator-mutex", "kazoo", "etcd", "redis"},
-			Wanted: map[string]float64{"raw": 0.93, "curator-mutex": []float64{1.5, 2, 2}[i]},
+			Kinds: []string{Product, "raw", "zklock", "curator-mutex", "kazoo", "etcd", "redis"},
 		})
 	}
-	contended := map[string]float64{"curator-mutex": 1.2, "zklock": 1}
 	insides := []time.Duration{0, time.Millisecond, 10 * time.Millisecond}
 	for _, clients := range []int{2, 8, 32} {
 		for _, inside := range insides {
 			works = append(works, Work{
 				Group: "contended", Name: fmt.Sprintf("one lock, %d clients, %s", clients, during(inside)), Processes: 1,
 				Workers: clients, One: true, Inside: inside,
-				Kinds: []string{Product, "zklock", "curator-mutex", "kazoo", "etcd", "redis"}, Wanted: contended,
+				Kinds: []string{Product, "zklock", "curator-mutex", "kazoo", "etcd", "redis"},
 			})
 		}
 	}
 	for _, inside := range insides {
 		works = append(works, Work{
 			Group: "processes", Name: fmt.Sprintf("one lock, 8 processes × 16 clients, %s", during(inside)), Processes: 8,
-			Workers: 16, One: true, Inside: inside, Kinds: []string{Product, "zklock", "curator-mutex"}, Wanted: contended,
+			Workers: 16, One: true, Inside: inside, Kinds: []string{Product, "zklock", "curator-mutex"},
 		})
 	}
 	crowd := Work{
 		Group: "crowd", Name: "one lock, 100 at once in one process, 1 client", Processes: 1, Workers: 100, Clients: 1,
-		One: true, Kinds: []string{Product, "zklock", "curator-mutex"}, Wanted: contended,
+		One: true, Kinds: []string{Product, "zklock", "curator-mutex"},
 	}
 	works = append(works, crowd)
 	for _, inside := range insides[:2] {
 		local := crowd
 		local.Name = "the same 100 with a local queue, " + during(inside)
 		local.LocalQueue, local.Inside = crowd.Workers, inside
-		if inside == 0 {
-			local.Wanted = map[string]float64{"zklock": 3, "curator-mutex": 3}
-		}
 		works = append(works, local)
 	}
 	return append(works,
 		Work{
 			Group: "shared", Name: "one lock, 8 readers", Processes: 1, Workers: 8,
-			One: true, Shared: true, Kinds: []string{Product, "curator-rw"}, Wanted: map[string]float64{"curator-rw": 1.5},
+			One: true, Shared: true, Kinds: []string{Product, "curator-rw"},
 		},
 		Work{
 			Group: "semaphore", Name: "4 permits, 8 clients", Processes: 1, Workers: 8,
