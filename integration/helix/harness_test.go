@@ -97,18 +97,6 @@ func (f *fixture) unchanged(do func()) {
 	require.Equal(f, before, f.records(), "a record was touched")
 }
 
-// evict deletes the node of a request, as an administrator may.
-func (f *fixture) evict(id string) {
-	f.Helper()
-	for _, path := range f.Ephemerals() {
-		if strings.Contains(path, id) {
-			f.Delete(path)
-			return
-		}
-	}
-	require.FailNow(f, "no node", "request %s", id)
-}
-
 // change makes a requirement another one than "exclusive, priority 0, polite, wait as long as it takes, nothing to
 // clean up".
 type change func(*lockguard.Requirement)

@@ -74,7 +74,7 @@ func (x *handle) outcomes() map[string]func() {
 		"deleted in the queue": func() {
 			r := x.rival()
 			call := x.acquire(ctx)
-			x.evict(x.state().Waiters[0].ID)
+			x.Delete(x.NodeOf(x.state().Waiters[0].ID))
 			require.ErrorAs(x, call.Refused(), new(*lock.EvictedError))
 			r.release()
 		},
@@ -102,7 +102,7 @@ func (x *handle) outcomes() map[string]func() {
 			loses(lock.LossTaken, func(*lockguard.Hold) { x.rival(at(5), forceful, waiting(0)).release() })
 		},
 		"lost by an administrator": func() {
-			loses(lock.LossDeleted, func(*lockguard.Hold) { x.evict(x.state().Holders[0].ID) })
+			loses(lock.LossDeleted, func(*lockguard.Hold) { x.Delete(x.NodeOf(x.state().Holders[0].ID)) })
 		},
 		"lost with its session": func() { loses(lock.LossSession, func(*lockguard.Hold) { x.Expire(x.client) }) },
 		"shut down": func() {

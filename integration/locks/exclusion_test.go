@@ -229,7 +229,7 @@ func TestClientInATightLoopLetsTheWaitingOneIn(t *testing.T) {
 		require.NoError(t, err)
 		granted, err := g.Token(t.Context())
 		require.NoError(t, err)
-		_, node, err := shell.Exists(h.nodeOf(g.ID()))
+		_, node, err := shell.Exists(h.NodeOf(g.ID()))
 		require.NoError(t, err)
 		require.NoError(t, g.Release(t.Context()))
 

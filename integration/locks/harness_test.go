@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"os"
 	"path"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -144,15 +142,6 @@ func (f *fixture) drain(requests ...*harness.Request) {
 		r.Release()
 	}
 	f.NoEphemerals()
-}
-
-// nodeOf returns the node of a request with that id.
-func (f *fixture) nodeOf(id string) string {
-	f.Helper()
-	nodes := f.Ephemerals()
-	i := slices.IndexFunc(nodes, func(node string) bool { return strings.Contains(node, id) })
-	require.GreaterOrEqual(f, i, 0, "request %s has no node: %q", id, nodes)
-	return nodes[i]
 }
 
 // lockNode returns the node of the lock that a request holds, or queues for.

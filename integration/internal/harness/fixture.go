@@ -108,6 +108,15 @@ func (f *Fixture) Ephemerals() []string {
 	return f.below(paths)
 }
 
+// NodeOf returns the path of the node of the request with that id.
+func (f *Fixture) NodeOf(id string) string {
+	f.Helper()
+	nodes := f.Ephemerals()
+	i := slices.IndexFunc(nodes, func(node string) bool { return strings.Contains(node, id) })
+	require.GreaterOrEqual(f, i, 0, "request %s has no node: %q", id, nodes)
+	return nodes[i]
+}
+
 // NoEphemerals waits until no ephemeral node is left below the root.
 func (f *Fixture) NoEphemerals() {
 	f.Helper()

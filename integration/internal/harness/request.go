@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -137,14 +136,7 @@ func (r *Request) Token() lock.Token {
 // Node returns the path of the node of the grant.
 func (r *Request) Node() string {
 	r.f.Helper()
-	id := r.Granted().ID()
-	for _, path := range r.f.Ephemerals() {
-		if strings.Contains(path, id) {
-			return path
-		}
-	}
-	require.FailNow(r.f, r.Owner+" has no node", "id %s", id)
-	return ""
+	return r.f.NodeOf(r.Granted().ID())
 }
 
 func (r *Request) heardInOrder() {
