@@ -125,6 +125,51 @@ func TestCrowdOfImpatientClientsIsNeverInsideTogether(t *testing.T) {
 	h.NoEphemerals()
 }
 
+// entry is one write that a fenced resource took.
+type entry struct {
+	token lock.Token
+	who   string
+}
+
+// A store is a fenced resource in memory: it refuses a token smaller than one that it has seen.
+type store struct {
+	mu      sync.Mutex
+	entries []entry
+}
+
+func (s *store) write(token lock.Token, who string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.entries); n > 0 && token < s.entries[n-1].token {
+		return
+	}
+	s.entries = append(s.entries, entry{token, who})
+}
+
+// wasWrittenInTurns checks that no two shared a token, and that none wrote
+// after a newer one.
+func (s *store) wasWrittenInTurns(t testing.TB) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.NotEmpty(t, s.entries)
+	writer := map[lock.Token]string{}
+	finished := map[string]bool{}
+	last := entry{}
+	for _, e := range s.entries {
+		require.GreaterOrEqual(t, e.token, last.token)
+		if e.who != last.who {
+			require.False(t, finished[e.who], "%s came back after its turn", e.who)
+			finished[last.who] = true
+		}
+		if other, ok := writer[e.token]; ok {
+			require.Equal(t, other, e.who, "two have token %s", e.token)
+		}
+		writer[e.token] = e.who
+		last = e
+	}
+}
+
 // Forceful requests may take the lock from one that has not heard of it yet:
 // then only the token protects what the lock protects.
 func TestTokensKeepForcefulClientsApart(t *testing.T) {
@@ -155,7 +200,7 @@ func TestTokensKeepForcefulClientsApart(t *testing.T) {
 				token, err := g.Token(t.Context())
 				for range 2 {
 					if err == nil {
-						_ = store.write(token, r.Owner)
+						store.write(token, r.Owner)
 						runtime.Gosched()
 					}
 				}
