@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -270,28 +269,14 @@ func TestWhoLeavesTheLineLearnsWhoHasTheLock(t *testing.T) {
 func TestTermsThatChangeTakeARequestOutOfTheLine(t *testing.T) {
 	h := share(t)
 	c := h.Client(inLine(8))
-	changed := make(chan struct{})
-	var mu sync.Mutex
-	terms := lock.Revision{Terms: priority.Terms{LeaseTimeout: time.Minute}}
-	boosted := func(r *lock.Request) {
-		r.LeaseTimeout = time.Minute
-		r.Revise = func() (lock.Revision, <-chan struct{}) {
-			mu.Lock()
-			defer mu.Unlock()
-			return terms, changed
-		}
-	}
+	terms, revise := changingTerms(lock.Revision{Terms: priority.Terms{LeaseTimeout: time.Minute}})
 	holder, behind := h.line(c, 2, harness.Cleanup(time.Minute))
-	bob := h.Acquire(h.lock(c), "bob", boosted)
+	bob := h.Acquire(h.lock(c), "bob", harness.Lease(time.Minute), func(r *lock.Request) { r.Revise = terms })
 	bob.Queued()
 	require.Len(t, h.Ephemerals(), 1)
 
 	// when it gets more important, it preempts the holder, and is the next one
-	mu.Lock()
-	terms.Priority = 7
-	close(changed)
-	changed = nil
-	mu.Unlock()
+	revise(lock.Revision{Terms: priority.Terms{Priority: 7, LeaseTimeout: time.Minute}})
 	harness.Await[lock.PreemptRequested](h, holder.Notices)
 	holder.Release()
 	require.Equal(t, "bob", h.first(append([]*harness.Request{bob}, behind...)...).Owner)
