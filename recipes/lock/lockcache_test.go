@@ -1,13 +1,11 @@
 package lock
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockkeeper/lockkeeper/recipes/zkclient"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -15,14 +13,7 @@ import (
 func TestEpochIsForgottenWhenASessionBegins(t *testing.T) {
 	t.Parallel()
 	server := zktest.RunT(t)
-	c, err := NewClient(zkclient.Config{Servers: []string{server.Addr()}})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-	lock, err := c.PriorityLock("users")
-	require.NoError(t, err)
-	g, err := lock.Acquire(t.Context(), Request{})
-	require.NoError(t, err)
-	require.NoError(t, g.Release(t.Context()))
+	c, lock := uncontended(t, server)
 	require.NotEqual(t, int32(-1), lock.cache.epoch.Load())
 
 	id, _ := c.Session()
