@@ -18,8 +18,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-func sharing(r *lock.Request) { r.Mode = priority.Shared }
-
 func TestReadersHoldTogetherAndAWriterAlone(t *testing.T) {
 	h := share(t)
 
@@ -82,7 +80,6 @@ func TestReadersDoNotPassAWriterOfTheirPriority(t *testing.T) {
 	require.Len(t, h.state(h.Client()).Holders, 3)
 }
 
-// FIFO inside a priority, the more important first.
 // Nor do they walk in past one that has joined, and has not shut the lock yet.
 func TestReadersDoNotWalkInPastAWriterThatTheySee(t *testing.T) {
 	h := share(t)
@@ -99,19 +96,16 @@ func TestReadersDoNotWalkInPastAWriterThatTheySee(t *testing.T) {
 	h.hold("important reader", harness.Shared, harness.At(1), harness.Try)
 }
 
+// FIFO inside a priority, the more important first.
 func TestHandOverReachesTheReadersUpToTheNextWriter(t *testing.T) {
 	h := share(t)
 
 	// given a writer that holds, and a mixed queue
 	holder := h.hold("holder", harness.At(9))
-	join := func(owner string, change ...func(*lock.Request)) *harness.Request {
-		u := h.queued(owner, change...)
-		return u
-	}
-	low := join("low", harness.At(1), harness.Shared)
-	w := join("w", harness.At(3))
-	late := join("late", harness.At(3), harness.Shared)
-	r1, r2 := join("r1", harness.At(5), harness.Shared), join("r2", harness.At(4), harness.Shared)
+	low := h.queued("low", harness.At(1), harness.Shared)
+	w := h.queued("w", harness.At(3))
+	late := h.queued("late", harness.At(3), harness.Shared)
+	r1, r2 := h.queued("r1", harness.At(5), harness.Shared), h.queued("r2", harness.At(4), harness.Shared)
 
 	// when it releases, then the readers in front of the writer hold together
 	holder.Release()

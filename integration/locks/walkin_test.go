@@ -193,7 +193,7 @@ func TestWhoMustBeNamedDoesNotWalkIn(t *testing.T) {
 func TestLockThatWasLeftOpenIsTaken(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*lock.Request){"a writer": func(*lock.Request) {}, "a reader": harness.Shared, "a reader with a delay": func(r *lock.Request) {
-		sharing(r)
+		harness.Shared(r)
 		r.LockDelay = time.Millisecond
 	}} {
 		t.Run(name, func(t *testing.T) {
