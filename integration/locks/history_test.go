@@ -27,10 +27,7 @@ func (f *fixture) board() *live.Board {
 	require.NoError(f, err)
 	b, err := live.New(live.Options{Source: look, Now: c.Now})
 	require.NoError(f, err)
-	ctx, stop := context.WithCancel(context.Background())
-	var work sync.WaitGroup
-	work.Go(func() { _ = b.Run(ctx) })
-	f.Cleanup(func() { stop(); work.Wait() })
+	harness.Run(f, "the board", b.Run)
 	return b
 }
 
