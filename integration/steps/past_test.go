@@ -1,8 +1,11 @@
 package steps
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Cases that failed once, whatever -every says.
@@ -42,11 +45,15 @@ func TestCasesThatFailedOnce(t *testing.T) {
 		var strikes []*strike
 		name := slug(c.name) + "/"
 		for _, h := range c.hits {
-			strikes = append(strikes, &strike{fault: faultNamed(t, h.fault), frame: h.frame})
+			i := slices.IndexFunc(faults, func(f fault) bool { return f.name == h.fault })
+			require.GreaterOrEqual(t, i, 0, "there is no fault %q", h.fault)
+			strikes = append(strikes, &strike{fault: &faults[i], frame: h.frame})
 			name += h.frame.slug() + "-" + h.fault + "-"
 		}
 		t.Run(strings.TrimSuffix(name, "-"), func(t *testing.T) {
-			play(t, sceneNamed(t, *c.scene, c.name), 0, strikes...)
+			i := slices.IndexFunc(*c.scene, func(s scene) bool { return s.name == c.name })
+			require.GreaterOrEqual(t, i, 0, "there is no scene %q", c.name)
+			play(t, &(*c.scene)[i], 0, strikes...)
 			for _, k := range strikes {
 				if !k.happened() {
 					t.Errorf("there is no %s in this scene any more: find another one that shows it", k.frame)
@@ -54,26 +61,4 @@ func TestCasesThatFailedOnce(t *testing.T) {
 			}
 		})
 	}
-}
-
-func sceneNamed(t *testing.T, list []scene, name string) *scene {
-	t.Helper()
-	for i := range list {
-		if list[i].name == name {
-			return &list[i]
-		}
-	}
-	t.Fatalf("there is no scene %q", name)
-	return nil
-}
-
-func faultNamed(t *testing.T, name string) *fault {
-	t.Helper()
-	for i := range faults {
-		if faults[i].name == name {
-			return &faults[i]
-		}
-	}
-	t.Fatalf("there is no fault %q", name)
-	return nil
 }
