@@ -196,7 +196,7 @@ func TestLateWriteOfAWorkerThatWasStoppedIsRefused(t *testing.T) {
 	}
 }
 
-// That it knows before the next one holds the lock, to the instant, is shown in virtual time.
+// That it knows before another one holds the lock is shown in virtual time, to the instant.
 func TestActivityThatIsCutOffFromZooKeeperKnowsWithoutIt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
