@@ -17,10 +17,8 @@ var banned = []struct{ phrase, has, instead string }{
 	{`[Ww]ho(?:m|)ever`, "ever", "name the subject: the waiter, the holder, a client that …"},
 	{`(?:[Nn]o|[Aa]ny)body`, "body", "name the subject: no client, any request, all users …"},
 	{`(?:is|are) told`, "told", "say what it learns, and from what: its context ends, it reads …"},
-	{`[Aa]sk(?:s|ed|ing|)(?: [\w%{}]+){0,4} to go`, "sk", "preempt a holder, cancel work"},
-	{`[Tt]ell(?:s|ing|)(?: [\w%{}]+){0,4} to go`, "ell", "preempt a holder, cancel work"},
-	{`[Tt]old(?: [\w%{}]+){0,4} to go`, "old", "preempt a holder, cancel work"},
-	{`requests? to go`, "request", "preemption"},
+	{`(?:[Aa]sk(?:s|ed|ing|)|[Tt]ell(?:s|ing|)|[Tt]old)(?: [\w%{}]+){0,4} to go`, " go", "preempt a holder, cancel work"},
+	{`requests? to go`, " go", "preemption"},
 	{`looks (?:again)`, "looks", "reads, lists, judges or polls again"},
 }
 
@@ -36,6 +34,7 @@ const none = "no" + "body"
 func TestWordsArePlain(t *testing.T) {
 	t.Parallel()
 	skipped := []string{".git", "bin", "dist", "node_modules", "go.sum"}
+	spaces := strings.NewReplacer("\n", " ", "\t", " ")
 	var phrases []*regexp.Regexp
 	for _, b := range banned {
 		phrases = append(phrases, regexp.MustCompile(`\b`+strings.ReplaceAll(b.phrase, " ", `\s+(?:(?://|#|\*)\s+)?`)+`\b`))
@@ -50,9 +49,13 @@ func TestWordsArePlain(t *testing.T) {
 			return nil
 		}
 		text, file := read(t, path), strings.TrimPrefix(filepath.ToSlash(path), "../")
+		if strings.Contains(text, "\x00") {
+			return nil // no text
+		}
+		spaced := spaces.Replace(text)
 		for i, phrase := range phrases {
-			for _, at := range find(text, banned[i].has, phrase) {
-				if found := text[at[0]:at[1]]; allowed[file] != found && !strings.Contains(text, "\x00") {
+			for _, at := range find(spaced, banned[i].has, phrase) {
+				if found := spaced[at[0]:at[1]]; allowed[file] != found {
 					t.Errorf("%s:%d: %q: %s", file, 1+strings.Count(text[:at[0]], "\n"), found, banned[i].instead)
 				}
 			}
