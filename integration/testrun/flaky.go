@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,8 +56,8 @@ func flaky(ctx context.Context, r *runner, parts []*part, n int) bool {
 	}
 	defer func() { _ = os.RemoveAll(programs) }()
 	binaries := make(map[*part][]binary)
-	for _, p := range parts {
-		binaries[p] = r.compile(ctx, p, filepath.Join(programs, p.name))
+	for i, p := range parts {
+		binaries[p] = r.compile(ctx, p, filepath.Join(programs, strconv.Itoa(i))) // two parts may have one name
 	}
 	if len(r.failures) > 0 {
 		r.summary(time.Since(begin))

@@ -114,7 +114,8 @@ func TestA(t *testing.T) {
 func TestTableOfFlakyTestsCountsFailures(t *testing.T) {
 	var out strings.Builder
 	r := &runner{root: sample(t), logs: t.TempDir(), out: &out}
-	require.False(t, flaky(t.Context(), r, []*part{{name: "first", packages: []string{"./good", "./bad"}}}, 2))
+	parts := []*part{{name: "first", packages: []string{"./good"}}, {name: "first", packages: []string{"./bad"}}} // one name: as of two PKG
+	require.False(t, flaky(t.Context(), r, parts, 2))
 	require.Regexp(t, `2 of 2 +first +sample/bad +TestBad/x +1 processors; 2 processors, hogged`, out.String())
 	require.Contains(t, out.String(), "2 runs, 1 tests failed at least once")
 	require.NotContains(t, out.String(), "sample/good")

@@ -23,6 +23,7 @@ func TestALookThatAnEventOvertakesKnowsWhetherItsWatchStands(t *testing.T) {
 				defer func() { require.NoError(t, c.Close(t.Context())) }()
 				s, err := c.Usable(t.Context())
 				require.NoError(t, err)
+				synctest.Wait() // what follows a new connection is over: it makes each watcher read again
 				_, err = s.Create(t.Context(), "/a", nil, zk.FlagEphemeral)
 				require.NoError(t, err)
 
