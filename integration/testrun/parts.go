@@ -67,11 +67,14 @@ const basic = "^TestBasic"
 // temporal builds Temporal's server, once: beside the parts before it.
 var temporal = []string{"scripts/setup.sh temporal"}
 
+// scripts starts the program more than a hundred times.
+const scripts = "^TestProgram$"
+
 // unitParts is what `make unit` runs.
 func unitParts() []*part {
 	return []*part{{
 		name: "unit", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."},
-		without: []string{"examples", "integration"}, atOnce: 4, short: true,
+		without: []string{"examples", "integration"}, skip: scripts, atOnce: 4, short: true,
 	}}
 }
 
