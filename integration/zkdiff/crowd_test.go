@@ -1,9 +1,11 @@
 package zkdiff
 
 import (
+	"bufio"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -22,9 +24,9 @@ func TestCrowd(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.close()) }()
 
-	expected, complaints := crowd(p.real.addr, clients, batches)
+	expected, complaints := crowd(p.real.server, clients, batches)
 	require.Empty(t, complaints, "the real server")
-	actual, complaints := crowd(p.fake.addr, clients, batches)
+	actual, complaints := crowd(p.fake.server, clients, batches)
 	require.Empty(t, complaints, "the fake")
 
 	require.NotEmpty(t, expected)
@@ -32,8 +34,8 @@ func TestCrowd(t *testing.T) {
 }
 
 // crowd lets clients loose on a server. It returns the tree that they leave and what was wrong on the way.
-func crowd(addr string, clients, batches int) (tree string, complaints []string) {
-	s := newSide(addr, 1)
+func crowd(on server, clients, batches int) (tree string, complaints []string) {
+	s := newSide(on, 1)
 	defer s.close()
 	s.do(Step{Do: Create, Path: "/shared", ACL: everybody})
 	s.do(Step{Do: Create, Path: queue, ACL: everybody})
@@ -44,7 +46,7 @@ func crowd(addr string, clients, batches int) (tree string, complaints []string)
 	members := make([]*member, clients)
 	var all sync.WaitGroup
 	for i := range members {
-		members[i] = newMember(addr, i, clients)
+		members[i] = newMember(on, i, clients)
 		all.Go(func() { members[i].run(batches) })
 	}
 	all.Wait()
@@ -117,9 +119,9 @@ type watched struct {
 	children bool
 }
 
-func newMember(addr string, number, of int) *member {
+func newMember(on server, number, of int) *member {
 	m := &member{Rand: rand.New(rand.NewPCG(42, uint64(number))), number: number, of: of, seen: map[watched]int64{}}
-	s := newSide(addr, 1)
+	s := newSide(on, 1)
 	o := outcome{heard: make([][]string, 2)}
 	if m.conn, _ = s.connect(&o, 0, session{}, 0); m.conn == nil {
 		m.complain("%v", o.heard)
@@ -292,9 +294,9 @@ func TestCrowdNoticesBrokenPromises(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) {
-			here, there := pipe(t)
-			m := &member{conn: here, seen: map[watched]int64{}}
-			there.send(cases[name].frames...)
+			near, far := net.Pipe()
+			m := &member{conn: &conn{Conn: near, in: bufio.NewReader(near)}, seen: map[watched]int64{}}
+			go (&conn{Conn: far}).send(cases[name].frames...)
 			for range 2 {
 				m.next++
 				m.hear(look)

@@ -47,7 +47,6 @@ func explored(t *testing.T, genuine, fake launcher, source inventor, steps int) 
 		}
 	})
 	require.NoError(t, p.close())
-	t.Logf("met\n%s", p.met)
 	if found == nil {
 		return
 	}
@@ -69,8 +68,6 @@ func shrunk(t *testing.T, genuine, fake launcher, found *divergence) string {
 // shrinkDivergence finds the shortest script with a divergence of the same kind. Every attempt has servers of its own.
 func shrinkDivergence(t *testing.T, genuine, fake launcher, found *divergence) (short *divergence, again bool) {
 	t.Helper()
-	genuine, stop := ahead(t.Context(), 2, genuine)
-	defer stop()
 	shrink(found.script, func(script Script) Script {
 		attempt, err := replay(t.Context(), genuine, fake, script)
 		require.NoError(t, err)

@@ -1,17 +1,14 @@
 package zkdiff
 
-import (
-	"slices"
-)
+import "slices"
 
-// shrink returns a script as short and plain as it finds that still fails, given one that does. fails must return the
-// part of a script up to where it fails, or nil.
+// shrink returns a script as short as it finds that still fails, given one that does. fails must return the part of a
+// script up to where it fails, or nil.
 func shrink(script Script, fails func(Script) Script) Script {
 	script = shortest(script, fails)
 	for {
 		before := len(script)
 		script = without(script, fails)
-		script = plainer(script, fails)
 		if len(script) == before {
 			return script
 		}
@@ -40,60 +37,4 @@ func without(script Script, fails func(Script) Script) Script {
 		}
 	}
 	return script
-}
-
-// plainer makes single steps simpler.
-func plainer(script Script, fails func(Script) Script) Script {
-	for i := 0; i < len(script); {
-		failed := plainerAt(script, i, fails)
-		if failed == nil {
-			i++
-			continue
-		}
-		script = failed
-	}
-	return script
-}
-
-func plainerAt(script Script, i int, fails func(Script) Script) Script {
-	for _, simpler := range simplifications(script[i]) {
-		candidate := slices.Clone(script)
-		candidate[i] = simpler
-		if failed := fails(candidate); failed != nil {
-			return failed
-		}
-	}
-	return nil
-}
-
-// simplifications are steps that say less, each in one respect.
-func simplifications(s Step) []Step {
-	var simpler []Step
-	try := func(worth bool, change func(*Step)) {
-		if worth {
-			changed := s
-			change(&changed)
-			simpler = append(simpler, changed)
-		}
-	}
-	for i := range s.Subs {
-		try(true, func(c *Step) { c.Subs = slices.Concat(s.Subs[:i], s.Subs[i+1:]) })
-	}
-	try(s.On != 0, func(c *Step) { c.On = 0 })
-	try(s.Watch, func(c *Step) { c.Watch = false })
-	try(s.Data != nil, func(c *Step) { c.Data = nil })
-	try(s.Tail != 0, func(c *Step) { c.Tail = 0 })
-	try(s.Cut != 0, func(c *Step) { c.Cut = 0 })
-	try(s.Version != -1 && s.Version != 0, func(c *Step) { c.Version = -1 })
-	try(s.Flags != 0 && s.Do != CreateTTL && s.Do != CreateContainer, func(c *Step) { c.Flags = 0 })
-	try(s.ACL != nil && !slices.Equal(s.ACL, everybody), func(c *Step) { c.ACL = everybody })
-	for i, list := range s.Paths {
-		for j := range list {
-			try(true, func(c *Step) {
-				c.Paths = slices.Clone(s.Paths)
-				c.Paths[i] = slices.Concat(list[:j], list[j+1:])
-			})
-		}
-	}
-	return simpler
 }

@@ -12,7 +12,7 @@ const longSession = 60 * time.Second
 
 // side is one of the two servers with the clients that are connected to it.
 type side struct {
-	addr    string
+	server
 	timeout time.Duration // that new sessions ask for
 	clients []*client
 	ended   []session
@@ -27,8 +27,8 @@ type client struct {
 	left    int64 // the zxid when it hung up
 }
 
-func newSide(addr string, clients int) *side {
-	s := &side{addr: addr, timeout: longSession, translator: newTranslator()}
+func newSide(of server, clients int) *side {
+	s := &side{server: of, timeout: longSession, translator: newTranslator()}
 	for range clients {
 		s.clients = append(s.clients, &client{})
 	}
@@ -192,7 +192,7 @@ func (s *side) barrier(o *outcome) {
 
 // connect opens a connection for a session, or for a new one. Both are nothing when the server refuses.
 func (s *side) connect(o *outcome, on int, want session, zxid int64) (*conn, session) {
-	c, err := dial(s.addr)
+	c, err := s.dial()
 	if err != nil {
 		o.hear(on, "dial: "+err.Error())
 		return nil, session{}
@@ -216,7 +216,7 @@ func (s *side) connect(o *outcome, on int, want session, zxid int64) (*conn, ses
 // visit greets the server on a connection beside, and leaves nothing behind.
 func (s *side) visit(o *outcome, first []byte) {
 	beside := len(s.clients)
-	c, err := dial(s.addr)
+	c, err := s.dial()
 	if err != nil {
 		o.hear(beside, "dial: "+err.Error())
 		return
