@@ -33,13 +33,10 @@ func TestOneServerThatIsWell(t *testing.T) {
 	require.Empty(t, leftovers(t, server, cfg.Root), "the doctor takes its nodes away")
 }
 
-func leftovers(t *testing.T, server *zkserver.Server, root string) (left []string) {
-	sessions, err := server.Sessions(t.Context())
+func leftovers(t *testing.T, server *zkserver.Server, root string) []string {
+	paths, err := server.Ephemerals(t.Context())
 	require.NoError(t, err)
-	for _, paths := range sessions.Ephemerals {
-		left = append(left, slices.DeleteFunc(paths, func(path string) bool { return !strings.HasPrefix(path, root+"/") })...)
-	}
-	return left
+	return slices.DeleteFunc(paths, func(path string) bool { return !strings.HasPrefix(path, root+"/") })
 }
 
 func TestEmbeddedServer(t *testing.T) {

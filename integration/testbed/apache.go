@@ -3,7 +3,6 @@ package testbed
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
@@ -26,18 +25,6 @@ func runApache(ctx context.Context, s Settings) (Server, error) {
 
 func (s apache) Expire(ctx context.Context, session int64, password []byte) error {
 	return zkserver.CloseSession(ctx, s.Addr(), session, password)
-}
-
-func (s apache) Ephemerals(ctx context.Context) ([]string, error) {
-	sessions, err := s.Sessions(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, nodes := range sessions.Ephemerals {
-		paths = slices.Concat(paths, nodes)
-	}
-	return paths, nil
 }
 
 // Watches reads the answer to wchp: each path, and below it a line for each

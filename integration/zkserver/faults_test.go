@@ -11,12 +11,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/integration/zkserver"
 )
 
-func TestSessionsPasswordFollowsFromItsID(t *testing.T) {
-	c := connect(t, shared.Server(t).Addr(), 4*time.Second)
-	session := c.Session()
-	require.Equal(t, session.Password, zkserver.Password(session.ID))
-}
-
 func TestSteppedClockShowsInNewNodesAndEndsNoSession(t *testing.T) {
 	t.Parallel()
 	server := zkserver.Start(t, zkserver.WithSteppableClock())

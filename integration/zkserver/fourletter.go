@@ -1,12 +1,9 @@
 package zkserver
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -86,62 +83,23 @@ func (s *Server) Monitor(ctx context.Context) (map[string]string, error) {
 	return figures, nil
 }
 
-// Sessions is what a server knows of the sessions of its ensemble.
-type Sessions struct {
-	// Ephemerals holds the ephemeral nodes by the session that owns them.
-	Ephemerals map[int64][]string
-}
-
-// Sessions returns the sessions and their ephemeral nodes, the answer to dump. Ask the leader, or a standalone server:
+// Ephemerals returns the paths of all ephemeral nodes, from the answer to dump. Ask the leader, or a standalone server:
 // a follower does not know of every session.
-func (s *Server) Sessions(ctx context.Context) (Sessions, error) {
+func (s *Server) Ephemerals(ctx context.Context) ([]string, error) {
 	text, err := s.Command(ctx, "dump")
 	if err != nil {
-		return Sessions{}, err
+		return nil, err
 	}
 	if !strings.HasPrefix(text, "SessionTracker dump:") {
-		return Sessions{}, s.errorf("dump: not serving: %s", strings.TrimSpace(text))
+		return nil, s.errorf("dump: not serving: %s", strings.TrimSpace(text))
 	}
-	sessions, err := parseDump(text)
-	if err != nil {
-		return Sessions{}, s.errorf("dump: %w", err)
-	}
-	return sessions, nil
-}
-
-// parseDump reads
-//
-//	SessionTracker dump:
-//	Session Sets (1)/(1):
-//	1 expire at Fri Nov 21 07:00:00 UTC 2025:
-//		0x100000000000001
-//	ephemeral nodes dump:
-//	Sessions with Ephemerals (1):
-//	0x100000000000001:
-//		/path
-//	Connections dump: …
-func parseDump(text string) (Sessions, error) {
-	sessions := Sessions{Ephemerals: map[int64][]string{}}
-	inEphemerals := false
-	var owner int64
-	for scanner := bufio.NewScanner(strings.NewReader(text)); scanner.Scan(); {
-		line := strings.TrimSpace(scanner.Text())
-		switch {
-		case strings.HasPrefix(line, "Connections dump"):
-			return sessions, nil
-		case strings.HasPrefix(line, "ephemeral nodes dump"):
-			inEphemerals = true
-		case strings.HasPrefix(line, "0x"):
-			digits, _, _ := strings.Cut(strings.TrimPrefix(line, "0x"), ":")
-			digits, _, _ = strings.Cut(digits, "\t") // a follower adds the timeout
-			id, err := strconv.ParseUint(digits, 16, 64)
-			if err != nil {
-				return Sessions{}, fmt.Errorf("cannot read the session id in %q: %w", line, err)
-			}
-			owner = int64(id)
-		case inEphemerals && strings.HasPrefix(line, "/"):
-			sessions.Ephemerals[owner] = append(sessions.Ephemerals[owner], line)
+	_, nodes, _ := strings.Cut(text, "ephemeral nodes dump:")
+	nodes, _, _ = strings.Cut(nodes, "Connections dump:")
+	var paths []string
+	for line := range strings.Lines(nodes) {
+		if path := strings.TrimSpace(line); strings.HasPrefix(path, "/") {
+			paths = append(paths, path)
 		}
 	}
-	return sessions, nil
+	return paths, nil
 }

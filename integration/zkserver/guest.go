@@ -13,21 +13,21 @@ import (
 // Guest is a plain client with a session of its own, for tests of servers.
 type Guest struct {
 	*zk.Conn
-	Tap *Tap
+	// States are those that it has been in and that were not waited for.
+	States chan zk.State // the library's own channel forgets what is not read at once
 
-	t      testing.TB
-	states chan zk.State // the library's own channel forgets what is not read at once
+	t testing.TB
 }
 
 // Visit connects a guest, which is closed at the end of the test, and returns when it has its session.
 func Visit(t testing.TB, servers string, timeout time.Duration) *Guest {
 	t.Helper()
-	g := &Guest{Tap: &Tap{}, t: t, states: make(chan zk.State, 1000)}
+	g := &Guest{t: t, States: make(chan zk.State, 1000)}
 	conn, _, err := zk.Connect(strings.Split(servers, ","), timeout,
-		zk.WithLogger(log.New(io.Discard, "", 0)), zk.WithDialer(g.Tap.DialTimeout),
+		zk.WithLogger(log.New(io.Discard, "", 0)),
 		zk.WithEventCallback(func(e zk.Event) {
 			if e.Type == zk.EventSession {
-				g.states <- e.State
+				g.States <- e.State
 			}
 		}))
 	if err != nil {
@@ -44,7 +44,7 @@ func (g *Guest) Becomes(state zk.State) {
 	g.t.Helper()
 	for deadline := time.After(time.Minute); ; {
 		select {
-		case now := <-g.states:
+		case now := <-g.States:
 			if now == state {
 				return
 			}
@@ -52,14 +52,4 @@ func (g *Guest) Becomes(state zk.State) {
 			g.t.Fatalf("the client is not %s", state)
 		}
 	}
-}
-
-// Session returns the session that the guest was granted last.
-func (g *Guest) Session() Session {
-	g.t.Helper()
-	session, ok := g.Tap.Session()
-	if !ok {
-		g.t.Fatal("no session has been granted")
-	}
-	return session
 }

@@ -2,11 +2,7 @@ package zkserver
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/process"
@@ -45,36 +41,6 @@ func (e *Ensemble) WaitCommitting(ctx context.Context) error {
 
 // commit opens a session and closes it.
 func commit(ctx context.Context, addr string) error {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	if _, err := conn.Write(connectRequest(0, make([]byte, 16))); err != nil {
-		return err
-	}
-	answer, err := readFrame(conn)
-	if err != nil {
-		return fmt.Errorf("open a session: %w", err)
-	}
-	session, err := parseConnectResponse(answer)
-	if err != nil {
-		return err
-	}
-	if session.ID == 0 {
-		return errors.New("open a session: refused")
-	}
-	if _, err := conn.Write(closeRequest()); err != nil {
-		return err
-	}
-	if answer, err = readFrame(conn); err != nil {
-		return fmt.Errorf("close a session: %w", err)
-	}
-	if len(answer) < 16 || binary.BigEndian.Uint32(answer[12:]) != 0 {
-		return fmt.Errorf("close a session: answered %x", answer)
-	}
-	_, _ = io.Copy(io.Discard, conn) // the server hangs up
-	return nil
+	_, err := closeOnce(ctx, addr, 0, make([]byte, 16))
+	return err
 }

@@ -1,7 +1,6 @@
 package zkserver
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -36,7 +35,10 @@ func CloseSession(ctx context.Context, addr string, id int64, password []byte) e
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		sent, err := closeOnce(ctx, addr, id, password)
+		// Of several connections to one session that come at once the server may forget one, and never close it.
+		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
+		sent, err := closeOnce(attempt, addr, id, password)
+		cancel()
 		refused := errors.Is(err, ErrSessionRefused)
 		if err == nil || (asked && refused) {
 			return nil
@@ -54,10 +56,8 @@ const (
 	maxAnswer = 1 << 16
 )
 
+// closeOnce connects to a session, for an id of 0 to a new one, and closes it.
 func closeOnce(ctx context.Context, addr string, id int64, password []byte) (sent bool, err error) {
-	// Of several connections to one session that come at once the server may forget one, and never close it.
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -74,11 +74,11 @@ func closeOnce(ctx context.Context, addr string, id int64, password []byte) (sen
 	if err != nil {
 		return true, fmt.Errorf("read the answer to the connect request: %w", err)
 	}
-	session, err := parseConnectResponse(answer)
+	granted, err := zkwire.ParseConnectResponse(answer)
 	if err != nil {
 		return true, err
 	}
-	if session.ID != id {
+	if granted.Session == 0 || id != 0 && granted.Session != id {
 		return true, ErrSessionRefused
 	}
 	for {
@@ -120,18 +120,4 @@ func readFrame(conn io.Reader) ([]byte, error) {
 	body := make([]byte, size)
 	_, err := io.ReadFull(conn, body)
 	return body, err
-}
-
-// Session is what a client needs to come back to its session, and CloseSession to end it.
-type Session struct {
-	ID       int64
-	Password []byte
-	Timeout  time.Duration // as the server granted it
-}
-
-// parseConnectResponse reads what a server grants. An id and a timeout of 0 say that the session is gone.
-func parseConnectResponse(body []byte) (Session, error) {
-	r, err := zkwire.ParseConnectResponse(body)
-	timeout := time.Duration(r.Timeout) * time.Millisecond
-	return Session{ID: r.Session, Password: bytes.Clone(r.Password), Timeout: timeout}, err
 }

@@ -12,16 +12,16 @@ import (
 func TestExpiringAnUnknownSessionIsRefused(t *testing.T) {
 	server := shared.Server(t)
 	c := connect(t, server.Addr(), 4*time.Second)
-	session := c.Session()
+	id, password := c.SessionID(), zkserver.Password(c.SessionID())
 
-	err := zkserver.CloseSession(t.Context(), server.Addr(), session.ID, make([]byte, 16))
+	err := zkserver.CloseSession(t.Context(), server.Addr(), id, make([]byte, 16))
 	require.ErrorIs(t, err, zkserver.ErrSessionRefused, "wrong password")
-	err = zkserver.CloseSession(t.Context(), server.Addr(), session.ID+12345, session.Password)
+	err = zkserver.CloseSession(t.Context(), server.Addr(), id+12345, password)
 	require.ErrorIs(t, err, zkserver.ErrSessionRefused, "unknown id")
-	require.Equal(t, session.ID, c.SessionID())
+	require.Equal(t, id, c.SessionID())
 
-	zkserver.ExpireSession(t, server.Addr(), session.ID, session.Password)
-	err = zkserver.CloseSession(t.Context(), server.Addr(), session.ID, session.Password)
+	zkserver.ExpireSession(t, server.Addr(), id, password)
+	err = zkserver.CloseSession(t.Context(), server.Addr(), id, password)
 	require.ErrorIs(t, err, zkserver.ErrSessionRefused, "already ended")
 }
 
