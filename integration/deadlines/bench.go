@@ -149,7 +149,7 @@ func (r *round) run(ctx context.Context, specs []Spec) ([]Sample, error) {
 	noise := watchNoise()
 	defer noise.stop()
 	for _, h := range r.holders {
-		h.proxy.refuse(true)
+		h.way.refuse()
 	}
 	faultAt = time.Now()
 	if err := r.target.inject(ctx); err != nil {
@@ -242,12 +242,12 @@ func (r *round) collect(ctx context.Context, faultAt time.Time) (samples []Sampl
 
 func (r *round) close() {
 	for _, h := range r.holders {
-		h.proxy.refuse(false)
+		h.way.admit()
 		h.leave()
 	}
 	r.clients.Wait()
 	for _, h := range r.holders {
-		h.proxy.close()
+		_ = h.way.Close()
 	}
 }
 

@@ -10,7 +10,7 @@
 //	samples, err := bench.Run(ctx, deadlines.FollowerKilled, seed, deadlines.Specs(sessions, margins, 8))
 //	fmt.Print(deadlines.Table(samples))
 //
-// A holder reaches one server only, through a proxy (see proxy.go) that reads the frames, and no other server
+// A holder reaches one server only, through a proxy (see way.go) that reads the frames, and no other server
 // afterwards. They connect at random moments. A write of half of them is answered right before the fault, and
 // half of them have got an earlier answer late.
 //

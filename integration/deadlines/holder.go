@@ -48,8 +48,6 @@ type Sample struct {
 	Setup
 	Spec
 	Fault Fault
-	// Sent and Answered are of the last request that took the leader and was answered before the fault.
-	Sent, Answered time.Duration
 	// LastAnswer is when the last request that takes the leader was answered, before the fault or after it.
 	LastAnswer time.Duration
 	// NewLeader is when a server that the waiters reach was first seen to lead; 0 for faults that leave the leader alone.
@@ -97,7 +95,7 @@ type holder struct {
 	round *round
 	spec  Spec
 	plan  plan
-	proxy *proxy
+	way   *way
 	scope string
 
 	leaving chan struct{}
@@ -107,13 +105,12 @@ type holder struct {
 }
 
 func newHolder(r *round, i int, spec Spec) (*holder, error) {
-	target := r.target.holds[i%len(r.target.holds)].Addr()
-	way, err := newProxy(target)
+	way, err := newWay(r.target.holds[i%len(r.target.holds)].Addr())
 	if err != nil {
 		return nil, err
 	}
 	return &holder{
-		round: r, spec: spec, plan: planFor(spec, r.bench.setup.Tick, r.rng), proxy: way, scope: fmt.Sprintf("lock%d", i),
+		round: r, spec: spec, plan: planFor(spec, r.bench.setup.Tick, r.rng), way: way, scope: fmt.Sprintf("lock%d", i),
 		leaving: make(chan struct{}), ready: make(chan error, 1), told: make(chan time.Time, 1),
 		granted: make(chan time.Time, 1),
 	}, nil
@@ -128,7 +125,7 @@ func (h *holder) run(ctx context.Context, faultAt time.Time) {
 		return
 	}
 	c, err := lock.NewClient(lock.Config{
-		Servers: []string{h.proxy.addr()}, Root: h.round.root, SessionTimeout: h.spec.Session, Margin: h.spec.Margin,
+		Servers: []string{h.way.Addr()}, Root: h.round.root, SessionTimeout: h.spec.Session, Margin: h.spec.Margin,
 	})
 	if err != nil {
 		h.ready <- err
@@ -151,7 +148,9 @@ func (h *holder) run(ctx context.Context, faultAt time.Time) {
 		return
 	}
 	if h.plan.hold > 0 && wait(ctx, faultAt.Add(-h.plan.hold)) == nil {
-		h.proxy.hold(faultAt.Add(-h.plan.release))
+		late := h.way.On(throughLeader).HoldReply()
+		_ = wait(ctx, faultAt.Add(-h.plan.release))
+		late.Release()
 	}
 	if h.plan.write > 0 && wait(ctx, faultAt.Add(-h.plan.write)) == nil {
 		_ = grant.Extend(ctx, time.Hour)
@@ -240,9 +239,7 @@ func (h *holder) outcome(ctx context.Context, faultAt time.Time) Sample {
 		told = time.Now() // at the earliest: two holders all the time
 	}
 	s.Told, s.Granted = told.Sub(faultAt), granted.Sub(faultAt)
-	last := h.proxy.last(faultAt)
-	s.Sent, s.Answered = last.sent.Sub(faultAt), last.answered.Sub(faultAt)
-	s.LastAnswer = h.proxy.last(time.Now()).answered.Sub(faultAt)
+	s.LastAnswer = h.way.lastAnswer().Sub(faultAt)
 	if s.Told < 0 {
 		s.Err = errors.New("the holder was told before the fault")
 	}

@@ -63,19 +63,19 @@ func (b *Bench) RunPeer(ctx context.Context, a Peer, f Fault, session time.Durat
 	for _, server := range s.others {
 		v.others = append(v.others, server.Addr())
 	}
-	var proxies []*proxy
+	var ways []*way
 	defer func() {
-		for _, p := range proxies {
-			p.close()
+		for _, w := range ways {
+			_ = w.Close()
 		}
 	}()
 	for i := range n {
-		p, err := newProxy(s.holds[i%len(s.holds)].Addr())
+		w, err := newWay(s.holds[i%len(s.holds)].Addr())
 		if err != nil {
 			return nil, err
 		}
-		proxies = append(proxies, p)
-		v.proxies = append(v.proxies, p.addr())
+		ways = append(ways, w)
+		v.proxies = append(v.proxies, w.Addr())
 	}
 	events := newEventLog(n)
 	v.say = events.note
@@ -90,8 +90,8 @@ func (b *Bench) RunPeer(ctx context.Context, a Peer, f Fault, session time.Durat
 	if err := wait(ctx, time.Now().Add(session)); err != nil {
 		return nil, err
 	}
-	for _, p := range proxies {
-		p.refuse(true)
+	for _, w := range ways {
+		w.refuse()
 	}
 	faultAt := time.Now()
 	if err := s.inject(ctx); err != nil {
