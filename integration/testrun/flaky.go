@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,40 +39,25 @@ type tally struct {
 	log, again      string
 }
 
-// binary is the compiled tests of a package.
-type binary struct {
-	pkg, dir, file string
-}
-
 // flaky runs the tests of packages n times, each time under other surroundings and in another order, and
-// prints a table of those that failed. It returns whether none did. Tests are compiled once.
+// prints a table of those that failed. It returns whether none did.
 func flaky(ctx context.Context, r *runner, parts []*part, n int) bool {
 	begin, runs := time.Now(), 0
-	programs, err := os.MkdirTemp("", "testrun-")
-	if err != nil {
-		_, _ = fmt.Fprintln(r.out, err)
-		return false
-	}
-	defer func() { _ = os.RemoveAll(programs) }()
-	binaries := make(map[*part][]binary)
-	for i, p := range parts {
-		binaries[p] = r.compile(ctx, p, filepath.Join(programs, strconv.Itoa(i))) // two parts may have one name
-	}
-	if len(r.failures) > 0 {
-		r.summary(time.Since(begin))
-		return false
-	}
 	tallies := make(map[string]*tally)
 	for round := range n {
 		s := rounds[round%len(rounds)]
 		_, _ = fmt.Fprintf(r.out, "round %d of %d: %s\n", round+1, n, s)
-		once := &runner{root: r.root, logs: filepath.Join(r.logs, fmt.Sprintf("round-%d", round+1)), out: quiet{r.out}}
+		processors := fmt.Sprintf("-exec=env GOMAXPROCS=%d", s.processors) // of the tests, not of their compiler
+		once := &runner{
+			root: r.root, logs: filepath.Join(r.logs, fmt.Sprintf("round-%d", round+1)), out: quiet{r.out},
+			flags: append(slices.Clone(r.flags), "-count=1", "-shuffle=on", processors),
+		}
 		stop := func() {}
 		if s.hogged {
 			stop = hog(runtime.NumCPU())
 		}
 		for _, p := range parts {
-			once.repeat(ctx, p, binaries[p], s)
+			once.part(ctx, p)
 		}
 		stop()
 		if ctx.Err() != nil {
@@ -94,56 +78,6 @@ func flaky(ctx context.Context, r *runner, parts []*part, n int) bool {
 	}
 	table(r.out, tallies, runs, time.Since(begin))
 	return len(tallies) == 0 && ctx.Err() == nil
-}
-
-// compile compiles the tests of a part's packages into a directory.
-func (r *runner) compile(ctx context.Context, p *part, into string) (all []binary) {
-	packages, err := p.list(ctx, r.root)
-	for _, prepare := range p.prepare {
-		if err == nil {
-			err = r.command(ctx, p, "sh", "-c", prepare).Run()
-		}
-	}
-	if err != nil {
-		r.fail(p, failure{output: err.Error()})
-		return nil
-	}
-	for i, pkg := range packages {
-		b := binary{pkg: pkg, file: filepath.Join(into, fmt.Sprintf("%d.test", i))}
-		dir, err := r.command(ctx, p, "go", "list", "-f", "{{.Dir}}", pkg).Output()
-		b.dir = strings.TrimSpace(string(dir))
-		out := []byte(nil)
-		if err == nil {
-			out, err = r.command(ctx, p, "go", slices.Concat([]string{"test", "-c", "-o", b.file}, r.flags, []string{pkg})...).
-				CombinedOutput()
-		}
-		if err != nil {
-			r.fail(p, failure{pkg: pkg, output: fmt.Sprintf("%v\n%s", err, out)})
-			continue
-		}
-		all = append(all, b)
-	}
-	return all
-}
-
-// repeat runs compiled tests once, as many packages at once as the part wants.
-func (r *runner) repeat(ctx context.Context, p *part, binaries []binary, s surroundings) {
-	places := make(chan struct{}, max(p.atOnce, 1))
-	var running sync.WaitGroup
-	for _, b := range binaries {
-		places <- struct{}{}
-		running.Go(func() {
-			defer func() { <-places }()
-			cmd := r.command(ctx, p, "go", slices.Concat([]string{
-				"tool", "test2json", "-t", "-p", b.pkg, b.file,
-				"-test.v=test2json", "-test.paniconexit0", "-test.shuffle=on", "-test.timeout=" + limit,
-			}, p.selection("-test."))...)
-			cmd.Dir = b.dir
-			cmd.Env = append(cmd.Env, fmt.Sprintf("GOMAXPROCS=%d", s.processors))
-			r.follow(p, cmd, true) // a crash of the race detector is no failure: other runs tell
-		})
-	}
-	running.Wait()
 }
 
 // table prints the tests that failed, those that failed most often first.

@@ -163,16 +163,11 @@ func (p *part) flags() (flags []string) {
 	if p.short {
 		flags = append(flags, "-short", "-parallel=8") // what waits leaves the processors to the others
 	}
-	return append(flags, p.selection("-")...)
-}
-
-// selection are the flags that select tests, of go test or of a test program.
-func (p *part) selection(prefix string) (flags []string) {
 	if p.run != "" {
-		flags = append(flags, prefix+"run="+p.run)
+		flags = append(flags, "-run="+p.run)
 	}
 	if p.skip != "" {
-		flags = append(flags, prefix+"skip="+p.skip)
+		flags = append(flags, "-skip="+p.skip)
 	}
 	return flags
 }
