@@ -12,6 +12,6 @@
 //
 // The states differ in what the two ends can know. Cut: both notice at once. HalfOpen: the server notices, the client
 // does not. Blackhole: neither notices, what is sent is lost. Stall: neither notices, what is sent arrives later, as
-// after a network partition that TCP survived. Delay, Jitter: a slow network. Refuse: existing connections stay, new
+// after a network partition that TCP survived. Jitter: a slow network. Refuse: existing connections stay, new
 // ones are refused.
 package netfault

@@ -247,7 +247,7 @@ func (l *link) deliver(dst net.Conn, to Direction, c chunk) error {
 	for l.ctx.Err() == nil {
 		l.gates[to].Lock()
 		s, changed := l.look()
-		wait := time.Until(c.at.Add(s.delay[to] + time.Duration(c.luck*float64(s.jitter[to]))))
+		wait := time.Until(c.at.Add(s.delay + time.Duration(c.luck*float64(s.jitter))))
 		switch {
 		case l.swallows(to):
 			l.gates[to].Unlock()

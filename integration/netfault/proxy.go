@@ -44,8 +44,8 @@ type Proxy struct {
 // state is what the proxy does to bytes and connections at a moment.
 type state struct {
 	ways   [2]way
-	delay  [2]time.Duration
-	jitter [2]time.Duration
+	delay  time.Duration
+	jitter time.Duration
 	orphan bool // the server's side of every connection is gone
 }
 
@@ -136,32 +136,28 @@ func (p *Proxy) Reset() error {
 // Blackhole keeps and accepts connections and swallows what is sent on them, the end of a stream included; both ways
 // when none is named. Connections accepted meanwhile stay mute for as long as they live.
 func (p *Proxy) Blackhole(ways ...Direction) error {
-	return p.become(state{ways: selected(swallow, ways)})
+	if len(ways) == 0 {
+		ways = []Direction{ToServer, ToClient}
+	}
+	var s state
+	for _, w := range ways {
+		s.ways[w] = swallow
+	}
+	return p.become(s)
 }
 
-// Stall keeps and accepts connections and holds back what is sent on them, to be delivered by Pass or Delay; both ways
-// when none is named. Once the buffers are full the sender blocks.
-func (p *Proxy) Stall(ways ...Direction) error {
-	return p.become(state{ways: selected(hold, ways)})
-}
+// Stall keeps and accepts connections and holds back what is sent on them, to be delivered by Pass or Jitter. Once the
+// buffers are full the sender blocks.
+func (p *Proxy) Stall() error { return p.become(state{ways: [2]way{hold, hold}}) }
 
-// Delay lets everything through, in order, d after it was sent; both ways when none is named. The bandwidth stays the
-// same.
-func (p *Proxy) Delay(d time.Duration, ways ...Direction) error {
-	return p.Jitter(d, d, ways...)
-}
-
-// Jitter is Delay by a time between least and most, drawn anew for what is read at once. The order stays.
-func (p *Proxy) Jitter(least, most time.Duration, ways ...Direction) error {
+// Jitter lets everything through, both ways and in order, a time after it was sent that is drawn between least and
+// most, anew for what is read at once. The bandwidth stays the same.
+func (p *Proxy) Jitter(least, most time.Duration) error {
 	if least < 0 || most < least {
 		return fmt.Errorf("netfault: jitter from %s to %s: neither may be negative, and the first is the smaller",
 			least, most)
 	}
-	var s state
-	for _, w := range all(ways) {
-		s.delay[w], s.jitter[w] = least, most-least
-	}
-	return p.become(s)
+	return p.become(state{delay: least, jitter: most - least})
 }
 
 // Refuse refuses new connections and leaves those that exist, and what is done to them, as they are.
@@ -179,7 +175,7 @@ func (p *Proxy) Refuse() error {
 // HalfOpen closes the server's side of all connections, while their clients believe that they are connected and hear
 // nothing. New connections are accepted and stay mute, unknown to the server.
 func (p *Proxy) HalfOpen() error {
-	return p.become(state{ways: selected(swallow, nil), orphan: true})
+	return p.become(state{ways: [2]way{swallow, swallow}, orphan: true})
 }
 
 // Conns returns the number of connections that clients have to the proxy.
@@ -320,18 +316,4 @@ func (p *Proxy) serve(listener net.Listener, conn net.Conn) {
 		defer p.mu.Unlock()
 		delete(p.links, l)
 	})
-}
-
-func all(ways []Direction) []Direction {
-	if len(ways) == 0 {
-		return []Direction{ToServer, ToClient}
-	}
-	return ways
-}
-
-func selected(what way, ways []Direction) (result [2]way) {
-	for _, w := range all(ways) {
-		result[w] = what
-	}
-	return result
 }

@@ -178,7 +178,7 @@ func TestLateWriteOfAWorkerThatWasStoppedIsRefused(t *testing.T) {
 			}
 
 			// when the worker goes on, and what Temporal says takes longer than a lock
-			require.NoError(t, proxy.Delay(300*time.Millisecond))
+			require.NoError(t, proxy.Jitter(300*time.Millisecond, 300*time.Millisecond))
 			require.NoError(t, zombie.Signal(syscall.SIGCONT))
 
 			// then it learns of its loss, an attempt elsewhere has the lock, what the first one writes is refused,
