@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -132,6 +133,35 @@ func TestOfManyThatTryAtOnceExactlyOneHolds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Helix 48: each client is a stranger to the others, whatever owner and process they have.
+func TestSameOwnerOfTwoClientsIsTwoStrangers(t *testing.T) {
+	h := newFixture(t)
+
+	// given that one holds the lock as "backup"
+	there := h.holds("backup")
+
+	// when another asks as "backup" too
+	here := h.Client()
+	h.unchanged(func() {
+		// then it is refused, and told which "backup" holds
+		var busy *lock.NotAcquiredError
+		require.ErrorAs(t, h.ask(here, "backup", try).Refused(), &busy)
+		require.Len(t, busy.Holders, 1)
+		require.Equal(t, there.token(), busy.Holders[0].Token)
+		require.Equal(t, os.Getpid(), busy.Holders[0].PID)
+	})
+	second := h.ask(here, "backup")
+	await[lock.Queued](second)
+	second.IsPending()
+
+	// and is granted when the other one releases, not before
+	there.release()
+	require.Greater(t, second.token(), there.token())
+
+	// and this client is a stranger to itself as well, without the context of its Hold
+	require.ErrorAs(t, h.ask(here, "backup", try).Refused(), new(*lock.NotAcquiredError))
 }
 
 // Helix 7

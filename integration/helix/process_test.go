@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,43 +14,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
+	"github.com/lockkeeper/lockkeeper/integration/internal/wallclock"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// childVariable makes this test binary a process of its own, with a guard that
-// takes orders.
+// childVariable makes this test binary a process of its own, with one request.
 const childVariable = "HELIX_TEST_CHILD"
 
 // identity is what a child gets at its start.
 type identity struct {
-	Servers []string
-	Root    string
-	Owner   string
-	Session time.Duration
-}
-
-// An order is one line to a child.
-type order struct {
-	Do          string // "acquire", "release", "look"
+	Server      string
+	Root        string
+	Owner       string
 	Requirement lockguard.Requirement
 }
 
 // report is one line of a child.
 type report struct {
-	Event string    // the name of an event; else "started" or "seen"
+	Event string    // the name of an event; else "seen"
 	Clock time.Time // on the child's clock
-	Heard time.Time `json:"-"` // on the clock of the test
+	heard time.Time // on the clock of the test
 
-	Token  lockguard.Token
-	Reason priority.Reason
-	Grace  time.Duration // from event to deadline, as the child sees it
-	Error  string
-	Lock   lock.State
+	Grace time.Duration // from event to deadline, as the child sees it
+	Error string
+	Lock  lock.State // what it sees when it is granted or refused
 }
 
-// beChild obeys until its orders end.
+// beChild makes a request, and keeps the lock until its input ends.
 func beChild() error {
 	var me identity
 	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &me); err != nil {
@@ -65,7 +55,7 @@ func beChild() error {
 		r.Clock = time.Now()
 		return out.Encode(r)
 	}
-	c, err := lock.NewClient(lock.Config{Servers: me.Servers, Root: me.Root, SessionTimeout: me.Session, ConnectTimeout: harness.Patience})
+	c, err := lock.NewClient(lock.Config{Servers: []string{me.Server}, Root: me.Root, SessionTimeout: time.Minute, ConnectTimeout: harness.Patience})
 	if err != nil {
 		return err
 	}
@@ -75,51 +65,29 @@ func beChild() error {
 	if err != nil {
 		return err
 	}
-	if err := say(report{Event: "started"}); err != nil {
+	ctx := context.Background()
+	hold, _ := guard.Acquire(ctx, me.Requirement)
+	seen, err := c.Lock(ctx, scope)
+	if err != nil {
 		return err
 	}
-	ctx := context.Background()
-	var hold *lockguard.Hold
-	var asking sync.WaitGroup
-	orders := json.NewDecoder(os.Stdin)
-	for {
-		var o order
-		if err := orders.Decode(&o); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		switch o.Do {
-		case "acquire":
-			asking.Wait()
-			asking.Go(func() { hold, _ = guard.Acquire(ctx, o.Requirement) })
-		case "release":
-			asking.Wait()
-			_ = hold.Release(ctx)
-		case "look":
-			lock, err := c.Lock(ctx, scope)
-			if err != nil {
-				return err
-			}
-			if err := say(report{Event: "seen", Lock: lock}); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("unknown order %q", o.Do)
-		}
+	if err := say(report{Event: "seen", Lock: seen}); err != nil {
+		return err
 	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	if hold != nil {
+		_ = hold.Release(ctx)
+	}
+	return c.Close(ctx)
 }
 
 func reportOn(e lockguard.Event) report {
-	r := report{Event: name(e), Token: e.Token}
+	r := report{Event: name(e)}
 	switch n := e.Notice.(type) {
 	case lock.PreemptRequested:
-		r.Reason, r.Grace = n.Reason, n.Deadline.Sub(e.At)
+		r.Grace = n.Deadline.Sub(e.At)
 	case lock.PreemptSent:
-		r.Reason, r.Grace = n.Reason, n.Grace
-	case lockguard.NotAcquired:
-		r.Error = n.Err.Error()
+		r.Grace = n.Grace
 	case lockguard.Lost:
 		r.Error = n.Err.Error()
 	}
@@ -129,56 +97,51 @@ func reportOn(e lockguard.Event) report {
 // process is a child, as the test sees it.
 type process struct {
 	*harness.Notices[report]
-	f     *fixture
-	owner string
-	cmd   *exec.Cmd
-	in    *json.Encoder
-	ahead time.Duration // its wall clock, of that of the test
+	f   *fixture
+	end func() // has it release what it holds, and waits until it has ended
 }
 
-// process starts a child. With start, that starts the command in its own way.
-func (f *fixture) process(owner string, session time.Duration, start func(*exec.Cmd) error) *process {
+// processAhead starts a child whose wall clock is wrong, and checks that it is. Its monotonic clock is right.
+func (f *fixture) processAhead(owner string, ahead time.Duration, changes ...change) *process {
 	f.Helper()
 	self, err := os.Executable()
 	require.NoError(f, err)
-	me, err := json.Marshal(identity{Servers: []string{f.Server.Addr()}, Root: f.Root, Owner: owner, Session: session})
+	me, err := json.Marshal(identity{f.Server.Addr(), f.Root, owner, requirement(changes...)})
 	require.NoError(f, err)
-	p := &process{Notices: harness.NewNotices[report](f.History, owner), f: f, owner: owner, cmd: exec.Command(self)}
-	p.cmd.Env = append(os.Environ(), childVariable+"="+string(me))
-	p.cmd.Stderr = os.Stderr
-	in, err := p.cmd.StdinPipe() // its end ends the child
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), childVariable+"="+string(me))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
 	require.NoError(f, err)
-	out, err := p.cmd.StdoutPipe()
+	out, err := cmd.StdoutPipe()
 	require.NoError(f, err)
-	p.in = json.NewEncoder(in)
-	require.NoError(f, start(p.cmd))
+	require.NoError(f, new(wallclock.Clock).Start(cmd, ahead))
 
+	p := &process{Notices: harness.NewNotices[report](f.History, owner), f: f}
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)
 		for s := bufio.NewScanner(out); s.Scan(); {
-			r := report{Heard: time.Now()}
+			r := report{heard: time.Now()}
 			if err := json.Unmarshal(s.Bytes(), &r); err != nil {
 				r = report{Event: "unreadable", Error: fmt.Sprintf("%v: %s", err, s.Bytes())}
 			}
 			p.Add(r)
 		}
 	}()
+	p.end = func() {
+		_ = in.Close()
+		harness.Receive(f, heard, "%s does not end", owner)
+	}
 	f.Cleanup(func() {
 		_ = in.Close()
-		_ = p.cmd.Process.Kill()
+		_ = cmd.Process.Kill()
 		<-heard
-		_ = p.cmd.Wait()
+		_ = cmd.Wait()
 	})
-	started := p.await("started")
-	p.ahead = started.Clock.Sub(started.Heard)
+	first := harness.Await[report](f, p.Notices)
+	require.InDelta(f, ahead, first.Clock.Sub(first.heard), float64(time.Minute), "the clock of %s", owner)
 	return p
-}
-
-// order tells the child what to do.
-func (p *process) order(do string, changes ...change) {
-	p.f.Helper()
-	require.NoError(p.f, p.in.Encode(order{do, requirement(changes...)}))
 }
 
 // await waits for the next report of an event, behind the one awaited last.
@@ -201,6 +164,3 @@ func (p *process) count(event string) (n int) {
 	}
 	return n
 }
-
-// plainly starts a child like any other.
-func plainly(cmd *exec.Cmd) error { return cmd.Start() }

@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// N5
+// N5, Helix 50
 func TestHolderThatIsCutOffKnowsBeforeAnotherClientIsGranted(t *testing.T) {
 	h := share(t)
 
@@ -22,13 +22,15 @@ func TestHolderThatIsCutOffKnowsBeforeAnotherClientIsGranted(t *testing.T) {
 	c := h.Client(harness.SessionTimeout(6*time.Second), harness.Servers(proxy.Addr()))
 	hold, err := h.guard(c, "guarded").Acquire(t.Context(), lockguard.Requirement{Scope: "guarded"})
 	require.NoError(t, err)
-	holder := h.Hold(h.lock(c), "holder")
+	holder := h.Hold(h.lock(c), "holder", harness.Lease(time.Hour), harness.Cleanup(time.Hour))
 
 	// and others that wait for both, with a connection of their own
 	other := h.Client()
 	successor, guarded := h.Acquire(h.lock(other), "successor"), h.Acquire(h.Lock(other, "guarded"), "guarded successor")
 	successor.Queued()
 	guarded.Queued()
+	last := h.Acquire(h.lock(other), "last")
+	last.Queued()
 
 	// when the network swallows all packets
 	require.NoError(t, proxy.Blackhole())
@@ -36,6 +38,8 @@ func TestHolderThatIsCutOffKnowsBeforeAnotherClientIsGranted(t *testing.T) {
 	// then each has been told of its loss when the server has freed its lock
 	successor.Granted()
 	require.Len(t, harness.All[lock.Lost](holder.Notices), 1, "the holder did not know")
+	require.Empty(t, harness.All[lock.PreemptSent](successor.Notices), "it has waited for a cleanup")
+	last.IsPending()
 	guarded.Granted()
 	require.ErrorAs(t, context.Cause(hold.Context()), new(*lock.LostError), "the work went on")
 
@@ -44,6 +48,8 @@ func TestHolderThatIsCutOffKnowsBeforeAnotherClientIsGranted(t *testing.T) {
 	require.Equal(t, lock.LossSession, lost.Reason)
 	require.Greater(t, successor.Token(), lost.Token)
 	require.Error(t, hold.Release(t.Context()))
+	successor.Release()
+	last.Granted()
 	require.NoError(t, proxy.Pass())
 }
 
