@@ -63,7 +63,7 @@ func TestHigherPriorityRequestIsGrantedWhenTheCleanupIsDone(t *testing.T) {
 	require.Greater(t, higher.token(), original.token())
 }
 
-// Helix 12: and what a holder declares is not what ends it; a polite request
+// Helix 12 and 39: and what a holder declares is not what ends it; a polite request
 // waits for the cleanup itself.
 func TestPoliteRequestFailsWhenTheCleanupTakesLongerThanItWaits(t *testing.T) {
 	t.Parallel()
@@ -77,32 +77,40 @@ func TestPoliteRequestFailsWhenTheCleanupTakesLongerThanItWaits(t *testing.T) {
 			// given that original holds
 			original, chore := h.original(says)
 
-			// when priority 2 asks politely, and waits less than the cleanup takes
+			// when priority 2 asks politely, and waits less than the cleanup takes, and another waits behind it
 			higher := h.asks("higher", at(2), waiting(patience))
+			await[lock.PreemptRequested](original)
+			chore.begins()
+			behind := h.asks("behind", at(1))
+			await[lock.Queued](behind)
 			err := higher.Refused()
 
-			// then it learns so, not before its time, and its request is gone
+			// then it learns so, not before its time, and nothing of its request is left
 			var pending *lock.CleanupPendingError
 			require.ErrorAs(t, err, &pending)
 			require.ErrorContains(t, err, "cleanup of the holder has not finished")
 			require.GreaterOrEqual(t, pending.Waited, patience)
 			require.Equal(t, []string{"original"}, harness.Owners(pending.Holders))
-			require.Empty(t, h.waiters())
+			state := h.state()
+			require.Equal(t, []string{"original"}, harness.Owners(state.Holders))
+			require.Empty(t, state.Holders[0].PreemptedBy)
+			require.Equal(t, []string{"behind"}, harness.Owners(state.Waiters))
 
-			// and original was notified, and still holds
-			await[lock.PreemptRequested](original)
-			chore.begins()
-			require.Equal(t, "original", h.holder())
+			// and original learns that, and holds until its cleanup is done
 			if says < patience {
 				await[lockguard.CleanupOverrun](original)
 			}
+			await[lock.PreemptionWithdrawn](original)
+			behind.IsPending()
+			require.NotContains(t, higher.names(), "Acquired")
 
 			// and its release is in good order
 			chore.end()
+			behind.Granted()
 			require.ErrorAs(t, original.ended(), new(*lockguard.PreemptedError))
 			require.NoError(t, await[lockguard.Released](original).Err)
 			none[lockguard.Lost](original)
-			require.Empty(t, h.holder())
+			require.Equal(t, "behind", h.holder())
 		})
 	}
 }
