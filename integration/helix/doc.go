@@ -17,7 +17,8 @@
 //
 // Cases 15 to 32 are about other recipes; integration/scenarios.md says who shows 43, 44 and 52. Package locks
 // shows 1 (TestOnlookerSeesWhoHoldsTheLock), 10 (TestTryOnHeldLockIsRefusedAndLeavesNothingBehind), 40 and 41
-// (TestAcquireThatIsCancelledAtAnyStepLeavesNothingBehind), 42 (TestCrowdOfImpatientClientsIsNeverInsideTogether) and 50
-// (TestHolderThatIsCutOffKnowsBeforeAnotherClientIsGranted).
+// (TestAcquireThatIsCancelledAtAnyStepLeavesNothingBehind), 42 (TestCrowdOfImpatientClientsIsNeverInsideTogether)
+// and 50 (TestHolderThatIsCutOffKnowsBeforeAnotherClientIsGranted), package lockguard 45
+// (TestLossNeverShowsBeforeTheContextHasEnded).
 // Some are part of another case: 2 and 5 of 4 and 8, 9 of 4 and 11, 35 and 37 of 33, 38 of 3, 46 of 49, 47 of 3 and 4.
 package helix
