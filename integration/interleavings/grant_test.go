@@ -1,15 +1,13 @@
 package interleavings
 
 import (
-	"context"
-	"net"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -71,8 +69,8 @@ func TestGrantWhoseReplyIsLostAndThatIsTakenOverMeanwhileQueuesAnew(t *testing.T
 func TestRequestThatOutlivesItsSessionInsideTheLibraryDoesNothing(t *testing.T) {
 	scenario(t, func(w *world) {
 		// given a client that holds one lock, remembers another as idle, and a third as busy
-		stuck := &jam{}
-		c := w.client("A", stuck.in)
+		stuck := virtual.NewFreezer()
+		c := w.client("A", stuck.Through)
 		held := c.ask("held", "held", at(5))
 		held.Granted()
 		next := w.client("B").ask("held", "next", at(1))
@@ -90,7 +88,7 @@ func TestRequestThatOutlivesItsSessionInsideTheLibraryDoesNothing(t *testing.T) 
 		w.never(zktest.Op(zktest.Multi, zktest.Create, zktest.Delete).Path("/**/locks/**").
 			Where(func(q zktest.Request) bool { return len(q.From) > 0 && q.From[0] == "A" && q.Session == old }))
 		w.never(T4("held").From("A"))
-		stuck.jam()
+		stuck.Freeze()
 		released := held.releases()               // T4, after a list
 		idle := c.ask("idle", "idle", at(5))      // T1
 		behind := c.ask("busy", "behind", at(3))  // T2
@@ -99,6 +97,7 @@ func TestRequestThatOutlivesItsSessionInsideTheLibraryDoesNothing(t *testing.T) 
 
 		// when the session expires
 		w.expire("A")
+		stuck.Thaw()
 
 		// then its lock is lost, and goes to the next
 		require.Equal(w, lock.LossSession, lostBy(w, released()).Reason)
@@ -154,61 +153,4 @@ func TestGrantOfASessionThatIsOverCountsForNothingInTheNext(t *testing.T) {
 		require.NotEqual(w, first, a.Granted().ID())
 		require.Greater(w, a.Token(), b.Token())
 	})
-}
-
-// A jam lies between a client's library and its connection: once there is one,
-// nothing that the library writes goes out, until the connection is closed.
-// What is dialled later is free.
-type jam struct {
-	mu    sync.Mutex
-	conns []*jammedConn
-}
-
-func (j *jam) in(cfg *lock.Config) {
-	dial := cfg.Dialer
-	cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		c := &jammedConn{Conn: conn, closed: make(chan struct{})}
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.conns = append(j.conns, c)
-		return c, nil
-	}
-}
-
-func (j *jam) jam() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, c := range j.conns {
-		c.mu.Lock()
-		c.jammed = true
-		c.mu.Unlock()
-	}
-}
-
-type jammedConn struct {
-	net.Conn
-	once   sync.Once
-	closed chan struct{}
-
-	mu     sync.Mutex
-	jammed bool
-}
-
-func (c *jammedConn) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	jammed := c.jammed
-	c.mu.Unlock()
-	if jammed {
-		<-c.closed
-	}
-	return c.Conn.Write(b)
-}
-
-func (c *jammedConn) Close() error {
-	c.once.Do(func() { close(c.closed) })
-	return c.Conn.Close()
 }

@@ -1,16 +1,13 @@
 package virtualtime
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/lockguard"
-	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
 type (
@@ -65,80 +62,4 @@ func (l *ledger) write(token lockguard.Token) error {
 	}
 	l.highest = token
 	return nil
-}
-
-// A freezer stops a program as SIGSTOP would, as far as a bubble can: its connections, and all callers that wait for
-// them, stand still.
-type freezer struct {
-	network bool // freezes what is sent and received, and not the watchdog
-
-	mu     sync.Mutex
-	thawed chan struct{} // closed unless frozen
-}
-
-func newFreezer() *freezer {
-	f := &freezer{thawed: make(chan struct{})}
-	close(f.thawed)
-	return f
-}
-
-func (f *freezer) freeze() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.thawed = make(chan struct{})
-}
-
-func (f *freezer) thaw() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	close(f.thawed)
-}
-
-func (f *freezer) pass() {
-	f.mu.Lock()
-	thawed := f.thawed
-	f.mu.Unlock()
-	<-thawed
-}
-
-// through makes a program's connections stand still with f.
-func through(f *freezer) func(*lock.Config) {
-	return func(cfg *lock.Config) {
-		dial := cfg.Dialer
-		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-			f.pass()
-			conn, err := dial(ctx, network, address)
-			return &frozenConn{conn, f}, err
-		}
-	}
-}
-
-type frozenConn struct {
-	net.Conn
-	freezer *freezer
-}
-
-func (c *frozenConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.freezer.pass()
-	return n, err
-}
-
-func (c *frozenConn) Write(b []byte) (int, error) {
-	c.freezer.pass()
-	return c.Conn.Write(b)
-}
-
-func (c *frozenConn) Close() error {
-	c.freezer.pass()
-	return c.Conn.Close()
-}
-
-// RemoteAddr is what the watchdog asks for when nothing has come for two fifths of the session: it does not see the
-// deadline pass.
-func (c *frozenConn) RemoteAddr() net.Addr {
-	if !c.freezer.network {
-		c.freezer.pass()
-	}
-	return c.Conn.RemoteAddr()
 }

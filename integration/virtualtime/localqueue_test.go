@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
@@ -17,7 +18,7 @@ import (
 type rivals struct {
 	w             *world
 	local, waiter *program
-	stop          *freezer // of the waiter's program
+	stop          *virtual.Freezer // of the waiter's program
 
 	all     sync.WaitGroup
 	granted []string      // owners, in order; guarded by the lock of the test
@@ -25,9 +26,9 @@ type rivals struct {
 }
 
 func newRivals(w *world, turns int) *rivals {
-	r := &rivals{w: w, stop: newFreezer(), release: make(chan struct{})}
+	r := &rivals{w: w, stop: virtual.NewFreezer(), release: make(chan struct{})}
 	r.local = w.Program("local", long, func(cfg *lock.Config) { cfg.LocalQueue = turns })
-	r.waiter = w.Program("waiter", long, through(r.stop))
+	r.waiter = w.Program("waiter", long, r.stop.Through)
 	return r
 }
 
@@ -111,12 +112,12 @@ func TestLocalQueueHandsOverToAWaiterThatItMayNotPass(t *testing.T) {
 				}
 
 				// when the turn ends
-				r.stop.freeze()
+				r.stop.Freeze()
 				r.next()
 				close(released)
 				synctest.Wait()
 				r.acquire(r.local, "newcomer", lock.Request{})
-				r.stop.thaw()
+				r.stop.Thaw()
 
 				// then the waiter is the next holder, and the local queue goes on after it
 				first, then := behind[:c.before+c.passed], behind[c.before+c.passed:]
@@ -136,7 +137,7 @@ func TestLocalQueueCountsTurnsBeforeItWasEmpty(t *testing.T) {
 		r.next()
 		r.acquire(r.waiter, "waiter", lock.Request{})
 		require.Len(w, contenders(w), 2)
-		r.stop.freeze()
+		r.stop.Freeze()
 		r.next()
 
 		// when the lock is taken without a list, and others are behind
@@ -144,7 +145,7 @@ func TestLocalQueueCountsTurnsBeforeItWasEmpty(t *testing.T) {
 			r.acquire(r.local, fmt.Sprint("local ", i), lock.Request{})
 		}
 		r.next()
-		r.stop.thaw()
+		r.stop.Thaw()
 
 		// then that turn is the last one before the waiter
 		require.Equal(w, []string{"holder", "local 0", "local 1", "waiter", "local 2", "local 3", "local 4"}, r.order())

@@ -251,16 +251,16 @@ func TestLockThatIsDeletedAndMadeAgainIsLost(t *testing.T) {
 			require.NoError(w, w.Create(own.Path, own.Data))
 		},
 	}, func(w *world, remake func(w *world, lock, own zktest.Node)) {
-		f := newFreezer()
-		held := w.Program("holder", session10, through(f)).Do(lockguard.Requirement{}, untilCancelled)
+		f := virtual.NewFreezer()
+		held := w.Program("holder", session10, f.Through).Do(lockguard.Requirement{}, untilCancelled)
 		w.Until(time.Minute)
 		own := contenders(w)[0].Node
 		lock, err := w.Get(lockNode(w).Path)
 		require.NoError(w, err)
 
-		f.freeze()
+		f.Freeze()
 		remake(w, lock, own)
-		f.thaw()
+		f.Thaw()
 
 		lostInTime(held, time.Minute)
 		require.Empty(w, w.Tree(lock.Path)[1:], "no request blocks others")

@@ -22,15 +22,15 @@ func TestHolderThatStandsStillFindsItsLossAtItsNextStep(t *testing.T) {
 	run(t, func(w *world) {
 		// given a holder and a waiter
 		var book ledger
-		freezer := newFreezer()
-		holder, waiter := w.Program("holder", session, through(freezer)), w.Program("waiter", long)
+		freezer := virtual.NewFreezer()
+		holder, waiter := w.Program("holder", session, freezer.Through), w.Program("waiter", long)
 		held := holder.Do(lockguard.Requirement{}, untilCancelled)
 		next := waiter.Do(lockguard.Requirement{}, untilCancelled)
 		require.NoError(w, book.write(held.Hold().Token()))
 
 		// when the holder stands still for longer than its session
 		w.Until(time.Second)
-		freezer.freeze()
+		freezer.Freeze()
 		w.Until(time.Minute)
 		require.Equal(w, session+tick, next.Began())
 		require.NoError(w, book.write(next.Hold().Token()))
@@ -46,7 +46,7 @@ func TestHolderThatStandsStillFindsItsLossAtItsNextStep(t *testing.T) {
 		require.ErrorAs(w, book.write(held.Hold().Token()), &stale)
 
 		// and when it goes on, it was told once, and changes nothing
-		freezer.thaw()
+		freezer.Thaw()
 		w.Until(2 * time.Minute)
 		require.ErrorIs(w, held.Returned(), lost)
 		require.Equal(w, lost, virtual.Only[lockguard.Lost](holder).Err)
@@ -142,9 +142,9 @@ func TestAnswersToOthersDoNotKeepAnUncheckedHold(t *testing.T) {
 	const session = 16 * time.Second
 	run(t, func(w *world) {
 		// given a holder and a waiter
-		freezer := newFreezer()
-		freezer.network = true
-		first, mine, forceful := w.Program("first", long), w.Program("mine", session, through(freezer)), w.Program("forceful", long)
+		freezer := virtual.NewFreezer()
+		freezer.Network = true
+		first, mine, forceful := w.Program("first", long), w.Program("mine", session, freezer.Through), w.Program("forceful", long)
 		over := make(chan struct{})
 		held := first.Do(lockguard.Requirement{}, func(context.Context) error {
 			<-over
@@ -164,7 +164,7 @@ func TestAnswersToOthersDoNotKeepAnUncheckedHold(t *testing.T) {
 
 		// when it is granted and evicted while it is cut off
 		w.Until(time.Second)
-		freezer.freeze()
+		freezer.Freeze()
 		w.Until(2 * time.Second)
 		close(over)
 		require.NoError(w, held.Returned())
@@ -174,18 +174,18 @@ func TestAnswersToOthersDoNotKeepAnUncheckedHold(t *testing.T) {
 
 		// and hears of the former alone before it is cut off again
 		w.Until(3500 * time.Millisecond)
-		freezer.thaw()
+		freezer.Thaw()
 		require.NoError(w, <-acquired)
 		heard = w.Now()
 		mine.Take("other", lock.Request{})
 		require.Equal(w, heard, w.Now(), "that was answered at once")
-		freezer.freeze()
+		freezer.Freeze()
 
 		// then it gives up when its session would have ended without that moment
 		w.Until(time.Minute)
 		require.Positive(w, lost)
 		require.Less(w, lost, heard+session*11/12-2*time.Second)
-		freezer.thaw()
+		freezer.Thaw()
 		w.Until(2 * time.Minute)
 	})
 }
