@@ -8,21 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/integration/internal/virtual"
-	"github.com/lockkeeper/lockkeeper/integration/testbed"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// A place is a server of either kind, with faults.
+// A place is a server of either kind, behind a proxy with faults.
 type place struct {
 	*harness.Fixture
 
-	net interface {
-		On(m zktest.Match) *zktest.Fault
-		Dialer(name string) virtual.Dialer
-	}
+	net     *zktest.Proxy
 	lose    func(*zktest.Fault) *zktest.Rule
 	clients map[string]*lock.Client
 }
@@ -259,43 +254,14 @@ var transactions = map[string]func(p *place){
 	},
 }
 
-// The embedded server carries transactions out, and loses them, as a real one behind a proxy does.
 func TestTransactionThatIsLostIsDoneOnce(t *testing.T) {
-	backend, err := testbed.Selected()
-	require.NoError(t, err)
 	for name, play := range transactions {
 		for how, lose := range losses {
 			t.Run(name+", "+how, func(t *testing.T) {
 				t.Parallel()
-				if backend == testbed.Embedded {
-					virtual.Run(t, func(w *virtual.World) {
-						f := &harness.Fixture{TB: w.T, Root: root, History: w.History, Server: bubble{z: w.Server}}
-						play(&place{f, w.Server, lose, make(map[string]*lock.Client)})
-					})
-					return
-				}
 				f := harness.New(t, shared.Server(t))
 				play(&place{f, zktest.RunProxyT(t, f.Server.Addr()), lose, make(map[string]*lock.Client)})
 			})
 		}
 	}
-}
-
-// A bubble is the server of a world, as a fixture sees it.
-type bubble struct {
-	testbed.Server
-
-	z *zktest.Server
-}
-
-func (b bubble) Ephemerals(context.Context) (paths []string, _ error) {
-	for _, c := range virtual.Contenders(b.z, root) {
-		paths = append(paths, c.Path)
-	}
-	return paths, nil
-}
-
-func (b bubble) Expire(_ context.Context, session int64, _ []byte) error {
-	b.z.Expire(session)
-	return nil
 }
