@@ -43,12 +43,13 @@ func (u *user) grantedAfter(ended, d time.Duration) {
 }
 
 // isDelayed waits until the request learns that H's end delays the lock.
-func (u *user) isDelayed() {
+func (u *user) isDelayed() lock.Delayed {
 	u.w.Helper()
 	told := await[lock.Delayed](u)
 	require.Len(u.w, told.After, 1)
 	require.Equal(u.w, "H", told.After[0].Owner)
 	require.Equal(u.w, delay, told.After[0].LockDelay)
+	return told
 }
 
 // grantedAt returns when the request was granted, by the clock of its server.
@@ -97,8 +98,9 @@ func TestUncleanEndDelaysTheLock(t *testing.T) {
 				ended := w.serverNow()
 				end(w, h)
 
-				// then the first waiter learns that the lock is free and delayed, and why
-				s.isDelayed()
+				// then the first waiter learns that the lock is free and delayed, why, and until when
+				until := s.isDelayed().Until
+				require.InDelta(w, ended+delay, w.Since(until), float64(3*time.Millisecond))
 
 				// and holds when that is over
 				s.grantedAfter(ended, delay)
