@@ -77,6 +77,20 @@ func TestHolderThatIsCutOffStopsAMarginBeforeTheServerFreesTheLock(t *testing.T)
 	})
 }
 
+// A stuckLog wants every record, and takes none before it is freed.
+type stuckLog struct {
+	slog.Handler
+
+	free chan struct{}
+}
+
+func (s stuckLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s stuckLog) Handle(context.Context, slog.Record) error {
+	<-s.free
+	return nil
+}
+
 func TestHolderThatIsCutOffStopsInTimeThoughItsMessagesAreNotRead(t *testing.T) {
 	run(t, func(w *world) {
 		const session = 16 * time.Second
