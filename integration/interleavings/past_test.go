@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // A holder at which others were seen just now looks twice before it leaves, and not at the
@@ -37,47 +38,28 @@ func TestHolderWhoseFollowerLagsHandsOverToTheOneWhoHasComeBack(t *testing.T) {
 }
 
 // 20: a decision is old when it comes, as one that was made behind a follower that lags: safety never depends on
-// fresh reads.
+// fresh reads. One that is made late reads G before it lists who is there: the other way round it would take one that
+// came in between for dead.
 func TestGrantThatWasDecidedBeforeAnotherCameIsRefused(t *testing.T) {
-	scenario(t, func(w *world) {
+	each(t, map[string]func(*world) zktest.Match{
+		"sent late": func(*world) zktest.Match { return T3(users) },
+		"decided late": func(w *world) zktest.Match {
+			w.wait("B", at(1)) // a waiter that is alone needs no G
+			return ReadsG(users)
+		},
+	}, func(w *world, late func(*world) zktest.Match) {
 		// given a waiter that is about to grant itself a lock that became free
 		w.hold("H", at(5))
-		waiter := w.wait("W", at(1))
-		grants := w.On(T3(users).From("W").Nth(1)).Hold()
-		w.expire("H")
-		w.reached(grants)
-
-		// when a more important one joins and grants itself before that
-		w.must(T3(users).From("X"))
-		x := w.ask("X", at(9))
-		x.Granted()
-		grants.Release()
-
-		// then that one holds, and the waiter waits for it
-		waiter.waits()
-		require.Equal(w, []string{"X"}, w.holders())
-		x.handsOverTo(waiter)
-	})
-}
-
-// 20, on fresh reads: a waiter reads G before it lists who is there. The other way
-// round it would take one that came in between for dead.
-func TestWaiterThatReadsGLateSeesWhoHasComeMeanwhile(t *testing.T) {
-	scenario(t, func(w *world) {
-		// given two waiters whose holder goes, and the first is about to read G
-		w.hold("H", at(5))
 		waiter := w.wait("W", at(3))
-		behind := w.ask("B", at(1)) // alone, it would need no G
-		behind.Queued()
-		reads := w.On(ReadsG(users).From("W")).Hold()
+		stopped := w.On(late(w).From("W").Nth(1)).Hold()
 		w.expire("H")
-		w.reached(reads)
+		w.reached(stopped)
 
 		// when a more important one joins and grants itself before that
 		w.must(T3(users).From("X"))
 		x := w.ask("X", at(9))
 		x.Granted()
-		reads.Release()
+		stopped.Release()
 
 		// then that one holds, and the waiter waits for it
 		waiter.waits()
