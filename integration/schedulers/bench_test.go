@@ -90,7 +90,7 @@ func TestEachContestantRunsItsTicks(t *testing.T) {
 	}
 }
 
-// An entry is one line of the report.
+// An entry is one line of the output.
 type entry struct {
 	contestant string
 	server     serverKind
@@ -115,14 +115,16 @@ func (e entry) name() string {
 func (e entry) enter(b *testing.B, s settings) {
 	b.Helper()
 	r := e.measure(b, s)
-	report.add(e, s, r)
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(r.percent(r.CPU), "cpu-%")
+	b.ReportMetric(r.percent(r.Server), "server-cpu-%")
 	b.ReportMetric(r.perJob(r.Heap), "B/job")
 	b.ReportMetric(r.perJob(r.RSS), "rss-B/job")
 	if s.Period == 0 {
 		return
 	}
+	b.ReportMetric(float64(r.Ticks)/r.Window.Seconds(), "ticks/s")
+	b.ReportMetric(float64(r.Skipped), "skipped")
 	b.ReportMetric(float64(r.Late[0].Microseconds())/1e3, "late-p50-ms")
 	b.ReportMetric(float64(r.Late[1].Microseconds())/1e3, "late-p99-ms")
 	b.ReportMetric(float64(r.Late[2].Microseconds())/1e3, "late-max-ms")
@@ -143,14 +145,9 @@ func (e entry) measure(t testing.TB, s settings) result {
 		server = e.server.start(t)
 		s.Server, s.ServerPID = server.addr, server.pid
 	}
-	before := waitingForProcessor(t)
 	if e.daemons > 1 {
 		s.Daemons = e.daemons
-		r := runDaemons(t, s, server)
-		r.Pressure = waitingForProcessor(t) - before
-		return r
+		return runDaemons(t, s, server)
 	}
-	r := runChild(t, s)
-	r.Pressure = waitingForProcessor(t) - before
-	return r
+	return runChild(t, s)
 }

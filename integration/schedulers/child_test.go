@@ -37,21 +37,19 @@ type settings struct {
 
 // result is what a child has seen, in its window if nothing else is said.
 type result struct {
-	Jobs     int
-	Window   time.Duration // as it was
-	CPU      time.Duration // of the process
-	Server   time.Duration // likewise, of ZooKeeper's
-	Heap     int64         // bytes more than without jobs, stacks included, after a collection at the window's end
-	RSS      int64         // likewise, of what the process has from the kernel
-	Ticks    int
-	Skipped  int              // ticks that were not run, since the start
-	Late     [3]time.Duration // p50, p99, max
-	Mallocs  int64
-	Bytes    int64         // allocated
-	Pressure time.Duration // some thread on the machine waited for a processor, from start to end
-	Total    time.Duration // from start to end
-	Writes   int64         // of the server, where they are counted
-	Runs     []ranTick     // of one of several daemons, since its start
+	Jobs    int
+	Window  time.Duration // as it was
+	CPU     time.Duration // of the process
+	Server  time.Duration // likewise, of ZooKeeper's
+	Heap    int64         // bytes more than without jobs, stacks included, after a collection at the window's end
+	RSS     int64         // likewise, of what the process has from the kernel
+	Ticks   int
+	Skipped int              // ticks that were not run, since the start
+	Late    [3]time.Duration // p50, p99, max
+	Mallocs int64
+	Bytes   int64     // allocated
+	Writes  int64     // of the server, where they are counted
+	Runs    []ranTick // of one of several daemons, since its start
 }
 
 func (r result) percent(d time.Duration) float64 { return 100 * d.Seconds() / r.Window.Seconds() }
@@ -64,11 +62,9 @@ func runChild(t testing.TB, s settings) (r result) {
 	ctx, cancel := context.WithTimeout(t.Context(), s.WarmUp+s.Window+2*time.Minute)
 	defer cancel()
 	child := command(t, ctx, s)
-	begin := time.Now()
 	out, err := child.Output()
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(out, &r))
-	r.Total = time.Since(begin)
 	return r
 }
 

@@ -41,8 +41,7 @@ func runDaemons(t testing.TB, s settings, server server) (all result) {
 	require.NoError(t, fillHistories(ctx, client, s))
 	require.NoError(t, client.Close(ctx))
 
-	begin := time.Now()
-	s.Begin = begin.Add(s.WarmUp).Truncate(time.Second)
+	s.Begin = time.Now().Add(s.WarmUp).Truncate(time.Second)
 	each := make([]result, s.Daemons)
 	var daemons errgroup.Group
 	for i := range each {
@@ -61,7 +60,7 @@ func runDaemons(t testing.TB, s settings, server server) (all result) {
 	all.Writes = server.proposals(t) - writes
 	require.NoError(t, daemons.Wait())
 
-	all.Jobs, all.Window, all.Server, all.Total = s.Jobs, s.Window, each[0].Server, time.Since(begin)
+	all.Jobs, all.Window, all.Server = s.Jobs, s.Window, each[0].Server
 	var runs []ranTick
 	for _, r := range each {
 		all.CPU += r.CPU

@@ -18,7 +18,5 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	flag.Parse()
-	code := m.Run()
-	report.print(os.Stdout)
-	os.Exit(code)
+	os.Exit(m.Run())
 }

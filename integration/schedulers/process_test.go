@@ -6,10 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 // processor returns the processor time that this process has used.
@@ -47,19 +44,4 @@ func resident() int64 {
 		}
 	}
 	return 0
-}
-
-// waitingForProcessor returns how long, since the machine was started, some
-// thread on it was ready to run and had no processor.
-func waitingForProcessor(t testing.TB) time.Duration {
-	t.Helper()
-	text, err := os.ReadFile("/proc/pressure/cpu")
-	if os.IsNotExist(err) {
-		return 0
-	}
-	require.NoError(t, err)
-	_, rest, _ := strings.Cut(string(text), "total=")
-	micros, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	require.NoError(t, err)
-	return time.Duration(micros) * time.Microsecond
 }
