@@ -3,14 +3,10 @@
 package tickledger
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,38 +22,7 @@ import (
 
 var shared testbed.Shared
 
-// childVariable makes this test binary the process that dies in a run.
-const childVariable = "TICKLEDGER_TEST_CHILD"
-
-func TestMain(m *testing.M) {
-	if args := os.Getenv(childVariable); args != "" {
-		if err := beChild(args); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
-}
-
-// childSession is long enough for a child that has to wait for a busy machine.
-const childSession = 3 * time.Second
-
-// beChild claims a tick and then waits to be killed.
-func beChild(args string) error {
-	server, root, _ := strings.Cut(args, "\n")
-	c, err := lock.NewClient(lock.Config{Servers: []string{server}, Root: root, SessionTimeout: childSession})
-	if err != nil {
-		return err
-	}
-	claim, err := c.TickLedger("child").Claim(context.Background(), job, tick(1), ticks.Ask{})
-	if err != nil {
-		return err
-	}
-	fmt.Println(claim.Verdict)
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
-}
+func TestMain(m *testing.M) { os.Exit(shared.Main(m, func() error { return goleak.Find() })) }
 
 const job = "team/nightly backup"
 
@@ -142,48 +107,6 @@ func TestOfTwoDaemonsThatRaceForATickOneGetsIt(t *testing.T) {
 	require.Empty(t, s.Runs)
 }
 
-func TestARunIsInterruptedWhenItsProcessIsKilled(t *testing.T) {
-	t.Parallel()
-	f, began := harness.New(t, shared.Server(t)), time.Now().Truncate(time.Millisecond)
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childVariable+"="+f.Server.Addr()+"\n"+f.Root)
-	child.Stderr = os.Stderr
-	stdin, err := child.StdinPipe()
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = stdin.Close() })
-	stdout, err := child.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, child.Start())
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "claimed\n", line)
-
-	// While it lives its run overlaps.
-	l := connect(f).TickLedger("survivor")
-	claim, err := l.Claim(t.Context(), job, tick(2), ticks.Ask{})
-	require.NoError(t, err)
-	require.Equal(t, ticks.Overlap, claim.Verdict)
-	require.Equal(t, child.Process.Pid, claim.Run.PID)
-
-	require.NoError(t, child.Process.Kill())
-	_ = child.Wait()
-	harness.Eventually(t, func() bool { return !state(t, l).Runs[0].Alive }, "the run lives on")
-
-	claim, err = l.Claim(t.Context(), job, tick(3), ticks.Ask{})
-	require.NoError(t, err)
-	require.Equal(t, ticks.Claimed, claim.Verdict)
-	require.Equal(t, "child", claim.Interrupted[0].Owner)
-	s := state(t, l)
-	require.Equal(t, ticks.Interrupted, s.Latest().Outcome)
-	require.Equal(t, tick(1), s.Latest().Instant)
-	require.NoError(t, finish(t.Context(), l, claim.Run, ticks.End{Outcome: ticks.Ran, Token: 7}))
-	s = state(t, l)
-	require.Equal(t, ticks.Counts{Ran: 1, Interrupted: 1, Skipped: map[string]int64{ticks.ReasonOverlap: 1}}, s.Counts)
-	require.Equal(t, lock.Token(7), s.Latest().Token)
-	require.WithinRange(t, s.Latest().EndedAt, began, time.Now()) // one machine, one clock
-	require.False(t, s.Latest().EndedAt.Before(s.Latest().ClaimedAt))
-}
-
 // shortSession is for clients whose sessions are ended by hand. Now and then
 // the server forgets the connection on which the client comes back meanwhile:
 // that is noticed after two fifths of the session timeout.
@@ -191,7 +114,7 @@ const shortSession = 3 * time.Second
 
 func TestARunWhoseSessionIsKilledIsInterruptedOnlyIfSomebodyNotices(t *testing.T) {
 	t.Parallel()
-	f := harness.New(t, shared.Server(t))
+	f, began := harness.New(t, shared.Server(t)), time.Now().Truncate(time.Millisecond)
 	client := connect(f, shortSession)
 	cut, other := client.TickLedger("cut off"), connect(f).TickLedger("other")
 
@@ -204,16 +127,30 @@ func TestARunWhoseSessionIsKilledIsInterruptedOnlyIfSomebodyNotices(t *testing.T
 
 	// The next claimant has: the run hears of it, and overwrites nothing.
 	run = claimed(t, cut, tick(2))
+	claim, err := other.Claim(t.Context(), job, tick(3), ticks.Ask{})
+	require.NoError(t, err)
+	require.Equal(t, ticks.Overlap, claim.Verdict)
+	require.Equal(t, os.Getpid(), claim.Run.PID)
 	f.Renewed(client)
-	next := claimed(t, other, tick(3))
+	claim, err = other.Claim(t.Context(), job, tick(4), ticks.Ask{})
+	require.NoError(t, err)
+	require.Equal(t, ticks.Claimed, claim.Verdict)
+	require.Equal(t, "cut off", claim.Interrupted[0].Owner)
+	s := state(t, other)
+	require.Equal(t, ticks.Interrupted, s.Latest().Outcome)
+	require.Equal(t, tick(2), s.Latest().Instant)
 	var interrupted *ticks.InterruptedError
 	require.ErrorAs(t, finish(t.Context(), cut, run, ticks.End{Outcome: ticks.Ran}), &interrupted)
 	require.Equal(t, job, interrupted.Job)
-	s := state(t, other)
-	require.Equal(t, next.ID, s.Runs[0].ID)
+	s = state(t, other)
+	require.Equal(t, claim.Run.ID, s.Runs[0].ID)
 	require.True(t, s.Runs[0].Alive)
-	require.NoError(t, finish(t.Context(), other, next, ticks.End{Outcome: ticks.Ran}))
-	require.Equal(t, ticks.Counts{Ran: 2, Interrupted: 1}, state(t, cut).Counts)
+	require.NoError(t, finish(t.Context(), other, claim.Run, ticks.End{Outcome: ticks.Ran, Token: 7}))
+	s = state(t, cut)
+	require.Equal(t, ticks.Counts{Ran: 2, Interrupted: 1, Skipped: map[string]int64{ticks.ReasonOverlap: 1}}, s.Counts)
+	require.Equal(t, lock.Token(7), s.Latest().Token)
+	require.WithinRange(t, s.Latest().EndedAt, began, time.Now()) // one machine, one clock
+	require.False(t, s.Latest().EndedAt.Before(s.Latest().ClaimedAt))
 }
 
 // Sessions end all the time while two daemons work through the same ticks.
