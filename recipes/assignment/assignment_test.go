@@ -39,48 +39,9 @@ func counts(a assignment.Assignment) []int {
 
 var servers = []string{"localhost_12001", "localhost_12002", "localhost_12003"}
 
-func TestMovesOfAThousandLocksByStrategy(t *testing.T) {
-	type moves struct{ balanced, mod int }
-	for _, c := range []struct {
-		locks, before, after int
-		want                 moves
-	}{
-		{12, 3, 2, moves{4, 8}},
-		{12, 4, 3, moves{3, 9}},
-		{12, 2, 3, moves{4, 8}},
-		{12, 3, 4, moves{3, 9}},
-		{1000, 3, 2, moves{334, 667}},
-		{1000, 10, 9, moves{100, 897}},
-		{1000, 3, 4, moves{250, 750}},
-		{1000, 10, 11, moves{90, 905}},
-	} {
-		t.Run(fmt.Sprintf("%d locks, %d to %d", c.locks, c.before, c.after), func(t *testing.T) {
-			t.Parallel()
-			count := func(name string) int {
-				locks, strategy := names("lock", c.locks), named(t, name)
-				// The one that leaves is the first, as in the recipe; the one that joins the last.
-				members := names("member", max(c.before, c.after))
-				old, live := members[:c.before], members[:c.after]
-				if c.after < c.before {
-					live = members[c.before-c.after:]
-				}
-				before := run(t, strategy, locks, old, nil, assignment.Hints{})
-				after := run(t, strategy, locks, live, before, assignment.Hints{})
-				for _, a := range []assignment.Assignment{before, after} {
-					per := counts(a)
-					require.LessOrEqual(t, per[len(per)-1]-per[0], 1, name)
-				}
-				return len(assignment.Moves(before, after))
-			}
-
-			require.Equal(t, c.want.balanced, count("balanced"))
-			require.Equal(t, c.want.balanced, count("weighted"))
-			if c.after < c.before {
-				require.Equal(t, c.want.balanced, count("sticky"))
-			}
-			require.InDelta(t, c.want.mod, count("mod"), 15)
-		})
-	}
+func TestModGivesLocksInTurn(t *testing.T) {
+	next := run(t, assignment.Mod{}, names("lock", 5), []string{"c", "b", "a"}, nil, assignment.Hints{})
+	require.Equal(t, assignment.Assignment{"lock_0": {"a"}, "lock_1": {"b"}, "lock_2": {"c"}, "lock_3": {"a"}, "lock_4": {"b"}}, next)
 }
 
 func TestNamedKnowsEveryNameAndListsThemOtherwise(t *testing.T) {
