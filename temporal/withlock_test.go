@@ -333,56 +333,24 @@ func TestCleanupHasWhatIsLeftOfTheGrace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, func(s *scene) { s.grant(7) })
 			s.after(time.Minute, func() { s.preempt(c.grace) })
-			var got workflow.ActivityOptions
-			s.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{
-				&optionsRecorder{of: "undo", got: &got}, &holdInterceptor{locks: s.locks}, // whose outbound part comes first
-			}})
+			var got time.Duration
+			s.env.RegisterActivityWithOptions(func(ctx context.Context) error {
+				got = activity.GetInfo(ctx).ScheduleToCloseTimeout
+				return nil
+			}, activity.RegisterOptions{Name: "clean"})
 			err := s.under(func(ctx workflow.Context, hold WorkflowHold) error {
 				_ = workflow.Sleep(ctx, time.Hour)
 				detached, _ := workflow.NewDisconnectedContext(ctx)
 				_ = workflow.Sleep(detached, 10*time.Second) // of the grace
 				return ctx.Err()
 			}, OnPreempt(func(ctx workflow.Context, p Preemption) error {
-				_, err := execute(workflow.WithActivityOptions(ctx, c.options), "undo")
+				_, err := execute(workflow.WithActivityOptions(ctx, c.options), "clean")
 				return err
 			}))
 			requireType(t, ErrTypeLockPreempted, err)
-			require.Equal(t, c.want, got.ScheduleToCloseTimeout)
-			require.True(t, got.WaitForCancellation)
+			require.Equal(t, c.want, got)
 		})
 	}
-}
-
-// optionsRecorder remembers the options of one activity.
-type optionsRecorder struct {
-	interceptor.WorkerInterceptorBase
-	of  string
-	got *workflow.ActivityOptions
-}
-
-func (r *optionsRecorder) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &optionsInbound{interceptor.WorkflowInboundInterceptorBase{Next: next}, r}
-}
-
-type optionsInbound struct {
-	interceptor.WorkflowInboundInterceptorBase
-	r *optionsRecorder
-}
-
-func (i *optionsInbound) Init(outbound interceptor.WorkflowOutboundInterceptor) error {
-	return i.Next.Init(&optionsOutbound{interceptor.WorkflowOutboundInterceptorBase{Next: outbound}, i.r})
-}
-
-type optionsOutbound struct {
-	interceptor.WorkflowOutboundInterceptorBase
-	r *optionsRecorder
-}
-
-func (o *optionsOutbound) ExecuteActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
-	if activityType == o.r.of {
-		*o.r.got = workflow.GetActivityOptions(ctx)
-	}
-	return o.Next.ExecuteActivity(ctx, activityType, args...)
 }
 
 func TestBodyThatHasFinishedInSpiteOfThePreemptionHasSucceeded(t *testing.T) {
