@@ -3,7 +3,6 @@ package temporal_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"testing"
 	"time"
 
@@ -17,18 +16,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/lockguard"
 	"github.com/lockkeeper/lockkeeper/temporal"
-	"github.com/lockkeeper/lockkeeper/temporal/temporaltesting"
 )
-
-var rewrite = flag.Bool("histories", false, "write the recorded histories of workflows anew")
-
-// record writes the history of a workflow, if it is to be written anew, where tests replay it again and again.
-func (f *fixture) record(workflow, file string) {
-	f.Helper()
-	if *rewrite {
-		temporaltesting.Record(f, f.temporal, workflow, file)
-	}
-}
 
 // assemble is a workflow with some of all that is in histories, from before there were locks. Between its parts it
 // waits for a signal.
@@ -135,11 +123,11 @@ func (f *fixture) deploy(r release) worker.Worker {
 // A declaration is put into running installations, and taken out of them.
 func TestHistoriesReplayWithADeclarationAddedAndTakenAway(t *testing.T) {
 	t.Parallel()
-	const longAgo = "testdata/assemble.json" // recorded without a lock, on some day
 	f := newFixture(t)
 	releases := f.releases()
 	for _, r := range releases {
-		require.NoError(t, r.replayer(t).ReplayWorkflowHistoryFromJSONFile(nil, longAgo), r.what)
+		require.NoError(t, r.replayer(t).ReplayWorkflowHistoryFromJSONFile(nil, "testdata/assemble.json"),
+			"recorded without a lock, on some day; replayed %s", r.what)
 	}
 
 	// given histories that were recorded without a lock, with a declaration, and with one for the call
@@ -149,9 +137,6 @@ func TestHistoriesReplayWithADeclarationAddedAndTakenAway(t *testing.T) {
 		f.goOn(run)
 		require.Equal(t, []bool{i > 0, i > 0, i > 0}, completed[[]bool](f, run), recorded.what)
 		w.Stop()
-		if i == 0 {
-			f.record(run.GetID(), longAgo)
-		}
 
 		// then each version replays them
 		for _, r := range releases {
