@@ -1,9 +1,11 @@
 package peers
 
 import (
+	"io"
 	"slices"
 	"strings"
 	"testing"
+	"text/tabwriter"
 	"time"
 )
 
@@ -18,18 +20,18 @@ const (
 // the same work without one in the same round.
 func BenchmarkUncontended(b *testing.B) {
 	for b.Loop() {
-		compare(b, &report.uncontended, 1, sequence)
+		compare(b, uncontended, 1, sequence)
 	}
 }
 
 // BenchmarkContended: ten workflows want one resource, ten times each.
 func BenchmarkContended(b *testing.B) {
 	for b.Loop() {
-		compare(b, &report.contended, crowd, locked)
+		compare(b, contended, crowd, locked)
 	}
 }
 
-func compare(b *testing.B, to *[]line, workflows, locks int) {
+func compare(b *testing.B, table func(out io.Writer, lines []line), workflows, locks int) {
 	b.Helper()
 	var lanes []*lane
 	for _, c := range contestants() {
@@ -54,21 +56,27 @@ func compare(b *testing.B, to *[]line, workflows, locks int) {
 		}
 		slices.Reverse(order)
 	}
+	var lines []line
 	for i, l := range lanes {
 		f := sums[i]
 		if i > 0 && workflows == 1 {
 			f = f.more(sums[0])
 		}
-		report.add(to, line{name: l.name, figures: f})
+		lines = append(lines, line{name: l.name, figures: f})
 		b.ReportMetric(float64(f.perLock().Microseconds())/1e3, "ms/lock:"+strings.ReplaceAll(l.name, " ", "-"))
 	}
 	b.ReportMetric(0, "ns/op")
+	var text strings.Builder
+	out := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	table(out, lines)
+	_ = out.Flush()
+	b.Log(text.String())
 }
 
 func (f figures) plus(g figures) figures {
 	return figures{
 		Locks: f.Locks + g.Locks, Caller: f.Caller + g.Caller, Others: f.Others + g.Others, Signals: f.Signals + g.Signals, Tasks: f.Tasks + g.Tasks,
 		Failed: f.Failed + g.Failed, Bytes: f.Bytes + g.Bytes, Took: f.Took + g.Took, Longest: max(f.Longest, g.Longest),
-		around: append(f.around, g.around...), attempt: append(f.attempt, g.attempt...), rounds: append(f.rounds, g.rounds...),
+		around: append(f.around, g.around...), rounds: append(f.rounds, g.rounds...),
 	}
 }

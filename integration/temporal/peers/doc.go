@@ -6,9 +6,8 @@
 // one lock.
 //
 // An activity's lock is inside of its attempt, and takes less than the times scatter at which a Temporal server
-// hands out its tasks. So its cost is reported for the attempts alone, from their start to their end: by the
-// server's stamps, and by the worker's clock. Of the whole only the difference of rounds is reported, with its
-// spread.
+// hands out its tasks. So its cost is reported for the attempts alone, by the worker's clock. Of the whole only the
+// difference of rounds is reported, with its spread.
 //
 // The module of the samples cannot be had from Go's module proxy, so both are
 // written anew here, after their protocols.

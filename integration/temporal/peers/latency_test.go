@@ -28,15 +28,6 @@ const (
 	cancels     = 20
 )
 
-// latency is how long it took until an activity knew that it has to go.
-type latency struct {
-	name      string
-	heartbeat time.Duration
-	samples   []time.Duration
-}
-
-func (l latency) percentile(p int) time.Duration { return share(l.samples, p) }
-
 // BenchmarkEviction: from the request of somebody more important to the
 // cancelled context of the activity, and the same with the means of Temporal: the
 // workflow is cancelled, and the activity, which heartbeats ten times a second,
@@ -45,25 +36,23 @@ func BenchmarkEviction(b *testing.B) {
 	for _, heartbeat := range []time.Duration{2 * time.Second, 10 * time.Second, time.Minute} {
 		b.Run(fmt.Sprintf("preemption/%s", heartbeat), func(b *testing.B) {
 			for b.Loop() {
-				tell(b, latency{name: "preemption", heartbeat: heartbeat, samples: preempt(b, heartbeat)})
+				tell(b, preempt(b, heartbeat))
 			}
 		})
 		b.Run(fmt.Sprintf("cancel/%s", heartbeat), func(b *testing.B) {
 			for b.Loop() {
-				tell(b, latency{name: "Temporal's cancel", heartbeat: heartbeat, samples: cancel(b, heartbeat)})
+				tell(b, cancel(b, heartbeat))
 			}
 		})
 	}
 }
 
-func tell(b *testing.B, l latency) {
+// tell reports how long it took until an activity knew that it has to go.
+func tell(b *testing.B, samples []time.Duration) {
 	b.Helper()
-	report.mu.Lock()
-	defer report.mu.Unlock()
-	report.latencies = append(report.latencies, l)
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(l.percentile(50).Microseconds())/1e3, "p50-ms")
-	b.ReportMetric(float64(l.percentile(99).Microseconds())/1e3, "p99-ms")
+	b.ReportMetric(float64(share(samples, 50).Microseconds())/1e3, "p50-ms")
+	b.ReportMetric(float64(share(samples, 99).Microseconds())/1e3, "p99-ms")
 }
 
 func preempt(t testing.TB, heartbeat time.Duration) (samples []time.Duration) {

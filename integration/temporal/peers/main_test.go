@@ -16,7 +16,5 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code := temporals.Main(func() int { return zookeeper.Main(m) }, func() error { return goleak.Find() })
-	report.print(os.Stdout)
-	os.Exit(code)
+	os.Exit(temporals.Main(func() int { return zookeeper.Main(m) }, func() error { return goleak.Find() }))
 }

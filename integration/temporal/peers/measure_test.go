@@ -27,7 +27,6 @@ type figures struct {
 	Took    time.Duration   // all of it
 	Longest int             // events of the longest history
 	around  []time.Duration // what the lock has taken of each attempt, by the worker's clock
-	attempt []time.Duration // from the start of each attempt to its end, by the server's clock
 	rounds  []time.Duration // for each lock, of each round
 }
 
@@ -73,7 +72,6 @@ func (l *lane) run(t testing.TB, workflows, locks int) figures {
 func (f *figures) add(t testing.TB, c client.Client, execution workflow.Execution) int {
 	t.Helper()
 	events := devserver.History(t, c, execution.ID, execution.RunID)
-	started := make(map[int64]time.Time)
 	for _, event := range events {
 		f.Bytes += event.Size()
 		switch event.GetEventType() {
@@ -81,11 +79,6 @@ func (f *figures) add(t testing.TB, c client.Client, execution workflow.Executio
 			f.Signals++
 		case enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
 			f.Tasks++
-		case enums.EVENT_TYPE_ACTIVITY_TASK_STARTED:
-			started[event.GetEventId()] = event.GetEventTime().AsTime()
-		case enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-			begin := started[event.GetActivityTaskCompletedEventAttributes().GetStartedEventId()]
-			f.attempt = append(f.attempt, event.GetEventTime().AsTime().Sub(begin))
 		default: // is counted, no more
 		}
 	}
