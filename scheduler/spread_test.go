@@ -43,8 +43,9 @@ func (s *seat) Join(_ context.Context, spec group.Spec, handler group.Handler, n
 	notify(group.Controller{Gained: true})
 	close(s.joined)
 	return func(context.Context) error {
-		for job := range s.held {
-			s.take(job)
+		for job, cancel := range s.held {
+			cancel()
+			s.handler.OnReleased(context.Background(), job)
 		}
 		s.left = true
 		return nil
@@ -59,67 +60,24 @@ func (s *seat) give(job string) {
 	s.handler.OnLocked(ctx, group.LockGrant{Lock: job, Token: 1})
 }
 
-func (s *seat) take(job string) {
-	s.held[job]()
-	delete(s.held, job)
-	s.handler.OnReleased(context.Background(), job)
-}
-
 func spreadOver(s *seat) option { return func(c *Config) { c.Spread = s } }
-
-func TestOnlyTheOwnerOfAJobAsksForItsTicks(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *cluster) {
-		list := []jobs.Job{job("a", "@every 1s", 5*time.Millisecond), job("b", "@every 1s", 5*time.Millisecond), job("hand", "manual", 0)}
-		first, second := newSeat(), newSeat()
-		one, two := start(t, c.daemon("one"), list, spreadOver(first)), start(t, c.daemon("two"), list, spreadOver(second))
-
-		// given two daemons in one group of all jobs that have a schedule, each with one of them
-		first.give("a")
-		second.give("b")
-		require.Equal(t, []string{"a", "b"}, first.spec.Locks)
-		require.Equal(t, first.spec, second.spec)
-		require.NoError(t, first.spec.Validate())
-		time.Sleep(10*time.Second + 500*time.Millisecond)
-
-		// then each runs the ticks of its own, and the other one does not even ask
-		require.EqualValues(t, 10, one.stats("a").Ran)
-		require.EqualValues(t, 10, two.stats("b").Ran)
-		require.Zero(t, one.stats("b").Total())
-		require.Zero(t, two.stats("a").Total())
-
-		// nor does one that owns a job no more
-		first.take("a")
-		second.give("a")
-		time.Sleep(5 * time.Second)
-		require.EqualValues(t, 10, one.stats("a").Total())
-		require.EqualValues(t, 5, two.stats("a").Ran)
-
-		// and by hand each may be run anywhere
-		require.NoError(t, two.RunNow(t.Context(), "hand"))
-
-		// and one that stops leaves at once, and says nothing of what was not its own
-		one.drain()
-		require.True(t, first.left)
-		require.Zero(t, one.log.lines("tick skipped"))
-		require.EqualValues(t, 15, one.stats("b").Taken)
-		two.drain()
-		requireOnce(t, c, "a", sec(1), sec(15), time.Second, "ran")
-		requireOnce(t, c, "b", sec(1), sec(15), time.Second, "ran")
-	})
-}
 
 func TestDaemonThatCannotJoinRunsNothingAndGoesOnTrying(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s := newSeat()
 		s.refusals = 5
-		d := start(t, c.daemon("one"), []jobs.Job{job("a", "@every 1m", 0)}, spreadOver(s))
+		d := start(t, c.daemon("one"), []jobs.Job{job("a", "@every 1m", 0), job("hand", "manual", 0)}, spreadOver(s))
 		<-s.joined
 		require.Equal(t, 5, d.log.lines("does not take part"))
+		require.Equal(t, []string{"a"}, s.spec.Locks)
+		require.NoError(t, s.spec.Validate())
+		require.NoError(t, d.RunNow(t.Context(), "hand"))
 		time.Sleep(time.Minute)
 		require.Zero(t, d.stats("a").Total())
 		s.give("a")
 		time.Sleep(time.Minute)
 		d.drain()
+		require.True(t, s.left)
 		require.Zero(t, d.stats("a").Taken)
 		require.GreaterOrEqual(t, d.stats("a").Ran, uint64(2))
 	})
@@ -158,5 +116,8 @@ func TestTicksThatAreLeftToTheOwnerDoNotPileUp(t *testing.T) {
 		l.mu.Unlock()
 		require.LessOrEqual(t, n, maxBacklog)
 		require.GreaterOrEqual(t, d.stats("a").Taken, uint64(499))
+		d.drain()
+		require.EqualValues(t, maxBacklog+500, d.stats("a").Taken)
+		require.Zero(t, d.log.lines("tick skipped"), "it says nothing of what is not its own")
 	})
 }
