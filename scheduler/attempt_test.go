@@ -244,21 +244,3 @@ func TestSecondSignalsHurryTheDrain(t *testing.T) {
 		close(release)
 	})
 }
-
-func TestWhatDoesNotEndIsAbandonedWhenItsCleanupTimeoutIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		deaf := locked(job("deaf", "@every 10s", 0))
-		deaf.Work = jobs.Func(func(context.Context, jobs.Run) error { deafWork(release); return nil })
-		deaf.Requirements[0].CleanupTimeout = time.Minute
-		d := start(t, newCluster().daemon("one"), []jobs.Job{deaf}, func(cfg *Config) {
-			cfg.Drain = Drain{Finish: 10 * time.Second, Cancel: 5 * time.Second, Release: 3 * time.Second}
-		})
-		time.Sleep(11 * time.Second)
-		began := time.Now()
-		d.abandons("deaf")
-		d.drain()
-		require.Equal(t, 18*time.Second+time.Minute, time.Since(began))
-		close(release)
-	})
-}

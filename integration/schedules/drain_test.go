@@ -116,6 +116,7 @@ func TestARunThatIsAbandonedKeepsItsLockAsLongAsItsSession(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		// given work under a lock that hears nothing
 		j := locked(w.job("a", "@every 1m", 0), "db")
+		j.Requirements[0].CleanupTimeout = 20 * time.Second
 		var release func()
 		j.Work, release = w.deaf()
 		d := w.daemon("one", []jobs.Job{j}, draining(scheduler.Drain{Finish: 10 * time.Second, Cancel: 5 * time.Second, Release: time.Second}))
@@ -129,7 +130,7 @@ func TestARunThatIsAbandonedKeepsItsLockAsLongAsItsSession(t *testing.T) {
 		var left *scheduler.AbandonedError
 		require.ErrorAs(t, d.err, &left)
 		require.Equal(t, []string{"a"}, left.Jobs)
-		require.Equal(t, time.Minute+17*time.Second, w.Now())
+		require.Equal(t, time.Minute+37*time.Second, w.Now())
 		other := w.rival("rival")
 		require.False(t, other.tries("db"))
 		require.Equal(t, []string{"goes on"}, w.outcomes("a"))
