@@ -18,8 +18,8 @@ const schedules = 20
 
 // seen is what all of them have brought about, so that they are about something.
 var seen struct {
-	mu                                            sync.Mutex
-	asked, evicted, uncertain, broken, overridden int
+	mu                                                                sync.Mutex
+	asked, evicted, uncertain, broken, overridden, approved, bypassed int
 }
 
 func TestTrailAloneExplainsEveryPreemptionAndTakeover(t *testing.T) {
@@ -31,12 +31,14 @@ func TestTrailAloneExplainsEveryPreemptionAndTakeover(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d holders were preempted, %d evicted (%d for an override, %d by hand), %d takeovers have no outcome", //
-		seen.asked, seen.evicted, seen.overridden, seen.broken, seen.uncertain)
+	t.Logf("%d holders were preempted, %d evicted (%d for an override, %d by hand, %d by approval), %d takeovers have no outcome", //
+		seen.asked, seen.evicted, seen.overridden, seen.broken, seen.approved, seen.uncertain)
 	require.Greater(t, seen.asked, schedules)
 	require.Greater(t, seen.evicted, schedules)
 	require.Greater(t, seen.overridden, schedules/10)
 	require.Greater(t, seen.broken, schedules/10)
+	require.Positive(t, seen.approved)
+	require.Positive(t, seen.bypassed)
 }
 
 // play lets a minute of jobs, overrides, broken locks and crashes pass.
@@ -50,7 +52,7 @@ func (w *world) play() {
 		switch n := w.rng.IntN(20); {
 		case n < 13:
 			if d.counts(w.Now() + hour) { // it lives
-				d.do(w.requirement(step), w.upTo(6*time.Second), w.upTo(3*time.Second))
+				d.do(w.requirements(step), w.upTo(6*time.Second), w.upTo(3*time.Second))
 			}
 		case n < 16:
 			o := w.override(step)
@@ -74,10 +76,16 @@ func (w *world) play() {
 		}
 	}
 	w.check() // before the dead are connected again
+	all, _, err := w.operator.Locks(w.Context())
+	require.NoError(w, err)
+	for _, l := range all {
+		require.Empty(w, l.Holders, l.Scope)
+		require.Empty(w, l.Waiters, l.Scope)
+	}
 }
 
 func (w *world) upTo(most time.Duration) time.Duration {
-	return time.Duration(w.rng.Int64N(int64(most)))
+	return time.Duration(w.rng.Int64N(most.Milliseconds())) * time.Millisecond
 }
 
 func (w *world) scope() string { return fmt.Sprintf("cluster/%d", w.rng.IntN(3)) }
@@ -89,13 +97,22 @@ func (w *world) maybe(d time.Duration) *time.Duration {
 	return &d
 }
 
+// requirements are of one lock, or of two.
+func (w *world) requirements(step int) []lockguard.Requirement {
+	one, other := w.requirement(step), w.requirement(step)
+	if one.Scope == other.Scope || w.rng.IntN(2) == 0 {
+		return []lockguard.Requirement{one}
+	}
+	return []lockguard.Requirement{one, other}
+}
+
 func (w *world) requirement(step int) lockguard.Requirement {
 	r := lockguard.Requirement{
 		Scope: w.scope(), Owner: fmt.Sprintf("job-%d", step), Terms: priority.Terms{
 			Priority:     priority.Level(w.rng.IntN(4) * 10),
 			LeaseTimeout: 3*time.Second + w.upTo(10*time.Second), CleanupTimeout: w.upTo(2 * time.Second),
 			WaitingTimeout: w.maybe(w.upTo(3 * time.Second)), AcquireTimeout: w.maybe(w.upTo(20 * time.Second)),
-			Forceful: w.rng.IntN(2) == 0,
+			Forceful: w.rng.IntN(3) == 0,
 		},
 	}
 	if w.rng.IntN(4) == 0 {
@@ -109,7 +126,7 @@ func (w *world) override(step int) override.Override {
 		ID: fmt.Sprintf("op-%d", step), By: "ana", Reason: "drill", Match: override.Match{Scope: w.scope()},
 		Until: w.operator.Now().Add(time.Second + w.upTo(15*time.Second)),
 	}
-	switch w.rng.IntN(6) {
+	switch w.rng.IntN(7) {
 	case 0:
 		o.Kind, o.Priority, o.Forceful = override.Boost, new(priority.Level(50)), new(true)
 		if w.rng.IntN(3) == 0 {
@@ -125,6 +142,8 @@ func (w *world) override(step int) override.Override {
 		o.Kind, o.WaitingTimeout = override.PreemptNow, w.maybe(w.upTo(time.Second))
 	case 5:
 		o.Kind, o.LeaseTimeout = override.Extend, new(20*time.Second)
+	case 6:
+		o.Kind = override.Bypass
 	}
 	return o
 }

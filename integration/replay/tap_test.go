@@ -28,7 +28,9 @@ type eviction struct {
 
 func newTap(t *testing.T, zk *zktest.Server) *tap {
 	p := &tap{owners: make(map[string]int64), announced: make(map[string]int)}
+	referee := virtual.NewReferee(zk, "/lockkeeper", t.Errorf)
 	rule := zk.On(zktest.Any().Where(func(r zktest.Request) bool {
+		referee.Look()
 		p.see(r)
 		return false
 	})).Delay(0)

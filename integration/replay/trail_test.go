@@ -189,6 +189,11 @@ func (w *world) tally(s story) {
 	seen.asked += len(s.asked)
 	seen.uncertain += len(s.announced)
 	seen.broken += len(w.broken)
+	for _, f := range w.facts {
+		if _, bypassed := f.event.Notice.(lockguard.Bypassed); bypassed {
+			seen.bypassed++
+		}
+	}
 	for _, why := range s.evicted {
 		if strings.Contains(why, "op-") {
 			seen.overridden++

@@ -92,6 +92,7 @@ type daemon struct {
 
 	mu      sync.Mutex
 	crashed time.Duration // when it was cut off for ever; 0: it was not
+	asked   int           // whether somebody may take a lock by force
 }
 
 func (w *world) daemon(name string) *daemon {
@@ -103,11 +104,11 @@ func (w *world) daemon(name string) *daemon {
 	d.auditor, err = audit.New(audit.Config{Trail: trail})
 	require.NoError(w, err)
 	d.desk, err = emergency.NewDesk(emergency.DeskConfig{
-		Board: emergency.FromBoard(d.client.Overrides()), Now: d.client.Now, Limits: override.Limits{MaxDuration: hour},
+		Board: emergency.FromBoard(d.client.Overrides()), Now: d.client.Now, Limits: override.Limits{AllowBypass: true, MaxDuration: hour},
 	})
 	require.NoError(w, err)
 	d.guard, err = lockguard.New(d.client, lockguard.WithOwner(name), lockguard.WithOverrides(d.desk), lockguard.WithAuditor(d.auditor),
-		lockguard.WithObserver(d.observe), lockguard.WithObserver(d.auditor.Observe), lockguard.WithLogger(slog.New(slog.DiscardHandler)))
+		lockguard.WithApprover(d), lockguard.WithObserver(d.observe), lockguard.WithObserver(d.auditor.Observe), lockguard.WithLogger(slog.New(slog.DiscardHandler)))
 	require.NoError(w, err)
 	executor, err := emergency.NewExecutor(emergency.ExecutorConfig{Auditor: d.auditor, Client: d.client, Desk: d.desk, Guard: d.guard})
 	require.NoError(w, err)
@@ -127,7 +128,7 @@ func (d *daemon) observe(_ context.Context, event lockguard.Event) {
 	about := event.Subject
 	known := []fact{{scope: about.Scope, token: about.Token}}
 	switch e := event.Notice.(type) {
-	case lock.PreemptRequested, lockguard.Lost, lockguard.Acquired:
+	case lock.PreemptRequested, lockguard.Lost, lockguard.Acquired, lockguard.Bypassed:
 	case lock.PreemptSent:
 		known[0].token = e.Holder.Token
 	case lock.TakenOver:
@@ -179,8 +180,28 @@ func (d *daemon) end() {
 	}
 }
 
-// do runs work that lasts, under a lock. It cleans up for as long as it likes.
-func (d *daemon) do(r lockguard.Requirement, lasts, cleans time.Duration) {
+// Approve says yes to every other one who asks, after a while.
+func (d *daemon) Approve(ctx context.Context, _ lockguard.Pending) (lockguard.Decision, error) {
+	d.mu.Lock()
+	d.asked++
+	n := d.asked
+	d.mu.Unlock()
+	select {
+	case <-time.After(time.Duration(n%4) * 400 * time.Millisecond):
+	case <-ctx.Done():
+		return lockguard.Decision{}, context.Cause(ctx)
+	}
+	if n%2 == 0 {
+		return lockguard.Decision{ID: "rule"}, errors.New("denied by a rule")
+	}
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	seen.approved++
+	return lockguard.Decision{ID: "rule"}, nil
+}
+
+// do runs work that lasts, under its locks. It cleans up for as long as it likes.
+func (d *daemon) do(all []lockguard.Requirement, lasts, cleans time.Duration) {
 	d.running.Go(func() {
 		wait := func(ctx context.Context, long time.Duration) error {
 			select {
@@ -191,12 +212,28 @@ func (d *daemon) do(r lockguard.Requirement, lasts, cleans time.Duration) {
 			}
 		}
 		var hooks []lockguard.Hook
-		if r.CleanupTimeout > 0 {
+		if all[0].CleanupTimeout > 0 {
 			hooks = append(hooks, func(ctx context.Context) error { return wait(context.WithoutCancel(ctx), cleans) })
 		}
-		err := d.guard.Do(d.ctx, r, func(ctx context.Context) error { return wait(ctx, lasts) }, hooks...)
-		d.w.History.Add(d.name, "%s: %v", r.Owner, err)
+		err := d.guard.DoAll(d.ctx, all, func(ctx context.Context) error { return wait(ctx, lasts) }, hooks...)
+		d.w.History.Add(d.name, "%s: %v", all[0].Owner, err)
+		if err != nil && d.ctx.Err() == nil && !isExpected(err) {
+			d.w.Errorf("%s: %v", all[0].Owner, err)
+		}
 	})
+}
+
+// isExpected reports whether it is a lock that was not acquired, preempted or lost.
+func isExpected(err error) bool {
+	for _, target := range []any{
+		new(*lock.NotAcquiredError), new(*lock.CleanupPendingError),
+		new(*lockguard.PreemptedError), new(*lockguard.LeaseExpiredError), new(*lockguard.OverriddenError), new(*lockguard.LostError),
+	} {
+		if errors.As(err, target) {
+			return true
+		}
+	}
+	return false
 }
 
 // --- the operator, who does what the program's commands do ------------------
