@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,15 +69,44 @@ func TestAnEventShowsInThePageSoon(t *testing.T) {
 	t.Logf("from event to document, %d updates: p50 %s, p90 %s, p99 %s", len(took), took[half], took[2*half*9/10], took[len(took)-1])
 }
 
+// slowly serves a console over a slow network: some answers wait for something.
+func slowly(t *testing.T, of string, wait func(*http.Request) <-chan time.Time) string {
+	t.Helper()
+	target, err := url.Parse(of)
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.FlushInterval = -1
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if late := wait(r); late != nil {
+			select {
+			case <-late:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(slow.Close)
+	return slow.URL
+}
+
+// The first message brings the whole content anew: over a slow network somebody has begun to write before that.
 func TestHalfTypedTextSurvivesUpdates(t *testing.T) {
 	t.Parallel()
 	w, scope, holder := newHarbour(t, lockguard.Requirement{})
-	hold := holder.hold
-	b := open(t, w.url)
+	late := make(chan time.Time)
+	url := slowly(t, w.url, func(r *http.Request) <-chan time.Time {
+		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+			return late
+		}
+		return nil
+	})
+	live := sync.OnceFunc(func() { close(late) })
+	t.Cleanup(live)
+	b := open(t, url)
 	signIn(b)
 	b.size(1280, 500)
-	b.visit(fmt.Sprintf("/locks/%s?do=break&token=%s", scope, hold.Token()))
-	b.live()
+	b.visit(fmt.Sprintf("/locks/%s?do=break&token=%s", scope, holder.hold.Token()))
 	b.write("Reason", "its host is bur")
 	b.write("Write the name", "town/har")
 	b.write("Reason", "")
@@ -90,6 +120,11 @@ func TestHalfTypedTextSurvivesUpdates(t *testing.T) {
 	for i := range 5 {
 		name := fmt.Sprintf("ship-%d", i)
 		w.request(name, lockguard.Requirement{Scope: scope})
+		if i == 0 {
+			w.waits(scope, 1)
+			require.NotContains(t, ask[string](b, "document.body.innerText"), name, "nothing has come yet")
+			live()
+		}
 		b.shows(name)
 		same()
 	}
@@ -105,21 +140,13 @@ func TestHalfTypedTextSurvivesUpdates(t *testing.T) {
 func TestAPageIsLiveHoweverLateItsScriptsCome(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
-	target, err := url.Parse(w.url)
-	require.NoError(t, err)
-	proxy := httputil.NewSingleHostReverseProxy(target)
 	for _, late := range []string{"htmx.", "hx-sse.", "console."} {
-		slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b := open(t, slowly(t, w.url, func(r *http.Request) <-chan time.Time {
 			if strings.HasPrefix(r.URL.Path, "/static/"+late) && strings.HasSuffix(r.URL.Path, ".js") {
-				select {
-				case <-time.After(200 * time.Millisecond):
-				case <-r.Context().Done():
-				}
+				return time.After(200 * time.Millisecond)
 			}
-			proxy.ServeHTTP(w, r)
+			return nil
 		}))
-		t.Cleanup(slow.Close)
-		b := open(t, slow.URL)
 		b.visit("/")
 		b.live()
 		b.do(chromedp.Navigate("about:blank")) // ends the stream, for which the server waits

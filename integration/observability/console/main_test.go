@@ -10,11 +10,13 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/integration/testbed"
 )
 
 var (
 	shared   testbed.Shared
+	program  string          // its path
 	chromium context.Context // of the browser: each tab is a child of it
 	pictures = flag.String("pictures", "", "keep pictures of all pages in this `directory`")
 )
@@ -34,5 +36,5 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "Chromium does not start: %v; make setup installs it\n", err)
 		return 1
 	}
-	return shared.Main(m)
+	return harness.WithProgram(func(path string) int { program = path; return shared.Main(m) })
 }

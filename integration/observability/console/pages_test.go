@@ -100,11 +100,13 @@ func (w *town) busy() (scope string) {
 	w.jobs()
 	w.group()
 	w.question("payments are stuck")
-	_, _, err := w.operator.Apply(w.Context(), []override.Override{{
+	operator, err := emergency.NewOperator(w.client, w.trail)
+	require.NoError(w, err)
+	_, _, err = operator.Apply(w.Context(), []override.Override{{
 		ID: "INC-4411", Kind: override.Freeze, Match: override.Match{Scope: "archive/*"}, Until: w.client.Now().Add(94 * time.Minute), By: "ana", Reason: "disk is full",
 	}})
 	require.NoError(w, err)
-	_, err = w.operator.Break(w.Context(), "tenant/4711/sync", w.lockNow("tenant/4711/sync").Holders[0].Token, emergency.By{Name: "ben", Reason: "its host is gone"})
+	_, err = operator.Break(w.Context(), "tenant/4711/sync", w.lockNow("tenant/4711/sync").Holders[0].Token, emergency.By{Name: "ben", Reason: "its host is gone"})
 	require.NoError(w, err)
 	w.lock(scope, func(l live.Lock) bool { return len(l.Waiters) == 2 && len(l.Holders[0].PreemptedBy) == 1 })
 	w.lock("warehouse/shelf-a", func(l live.Lock) bool { return l.InCircle })
