@@ -98,7 +98,7 @@ func restParts() []*part {
 	return []*part{
 		{
 			name: "servers", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(servers, first)),
-			atOnce: realAtOnce,
+			without: []string{"integration/observability/prometheus"}, atOnce: realAtOnce,
 		},
 		{
 			name: "conformance", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(conformance, first)),
@@ -113,7 +113,10 @@ func restParts() []*part {
 		{name: "peers", dir: "integration/peers", packages: []string{"./..."}},
 		{name: "container", dir: "packaging/container", packages: []string{"./..."}},
 		{name: "schedulers", dir: "integration/schedulers", packages: []string{"./..."}},
-		{name: "prometheus", dir: "integration/observability/prometheus", alone: true, packages: []string{"./..."}},
+		{
+			name: "prometheus", env: []string{"LOCKKEEPER_TEST_ZK=real"}, alone: true,
+			packages: []string{"./integration/observability/prometheus"},
+		},
 		{name: "console", dir: "integration/observability/console", alone: true, packages: []string{"./..."}},
 		{
 			name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"},

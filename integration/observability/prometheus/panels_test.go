@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -253,6 +254,13 @@ func builds(t *testing.T, lines []line) {
 	require.InDelta(t, 1, lines[0].last(), 0)
 	require.Regexp(t, `^go1\.`, lines[0].Labels["go_version"])
 	require.NotEmpty(t, lines[0].Labels["instance"])
+}
+
+// expand does what Grafana does: $job is a pattern; $class is one
+// value, written into a string.
+func expand(expr, job, class, window string) string {
+	escaped := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(class)
+	return strings.NewReplacer("$__rate_interval", window, "$__range", window, "$job", job, "$class", escaped).Replace(expr)
 }
 
 // What each panel shows is what has happened: of all locks and of each class, of
