@@ -308,37 +308,6 @@ func (p *play) panels(t *testing.T) {
 	require.Greater(t, seen, 100)
 }
 
-// The program tells of the locks of its own jobs, too: of the one that two of them
-// want, over and over.
-func (p *play) program(t *testing.T) {
-	w := p.window().Seconds()
-	expected := map[string]check{
-		"waits_by_outcome":  has("outcome", map[string]span{"acquired": between(1/w, 5)}),
-		"waits_by_source":   has("source", map[string]span{string(metrics.Cron): between(1/w, 5)}),
-		"seconds_lost":      has("lock_class", map[string]span{"shop": between(0, 5)}),
-		"utilisation":       has("lock_class", map[string]span{"shop": between(0.1, 1.5)}),
-		"who_preempts_whom": has("victim_class", map[string]span{"shop": between(0.99, w)}),
-		"holders":           hasPeak("lock_class", map[string]span{"shop": exactly(1)}),
-		"locks_seen":        has("instance", map[string]span{p.daemon.addr: exactly(1)}),
-		"session_state":     has("instance", map[string]span{p.daemon.addr: exactly(1)}),
-		"zk_operations":     has("op", map[string]span{"multi": between(1/w, 1000)}),
-	}
-	asked := make(map[string]bool)
-	for _, d := range dashboards.All() {
-		for _, panel := range d.Panels() {
-			for _, q := range panel.Queries {
-				if want := expected[q.Name]; want != nil && !asked[q.Name] {
-					asked[q.Name] = true
-					t.Run(q.Name, func(t *testing.T) {
-						want(t, p.prometheus.over(expand(d.Expr(q), daemons, "shop", fmt.Sprintf("%dms", p.window().Milliseconds())), p.from, p.to))
-					})
-				}
-			}
-		}
-	}
-	require.Len(t, asked, len(expected))
-}
-
 // Traces that Prometheus has beside the buckets of waits are those of the waits, and
 // beside those of holds those of the holds.
 func (p *play) exemplars(t *testing.T) {
@@ -483,7 +452,6 @@ func TestEveryPanelAndRuleTellsWhatHasHappened(t *testing.T) {
 	p := perform(t)
 	t.Run("panels", p.panels)
 	t.Run("scraped", p.scraped)
-	t.Run("program", p.program)
 	t.Run("exemplars", p.exemplars)
 	t.Run("rules", p.rules)
 }
