@@ -4,9 +4,7 @@ package deadlines_test
 
 import (
 	"flag"
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,7 +28,6 @@ var (
 	each     = flag.Int("each", 8, "how many holders of each kind a fault meets")
 	seed     = flag.Uint64("seed", 0, "seed of the instants; 0 draws one")
 	others   = flag.Bool("peers", false, "measure the locks of other libraries")
-	out      = flag.String("out", "", "file that the table is appended to after each fault")
 )
 
 func list[T any](t *testing.T, text string, parse func(string) (T, error)) (all []T) {
@@ -129,9 +126,6 @@ func measure(t *testing.T, setup deadlines.Setup, source *rand.Rand) (samples []
 				t.Logf("%s, session %s: %v", s.Fault, s.Session, s.Err)
 			}
 		}
-		if *out != "" {
-			keep(t, *out, deadlines.Table(part))
-		}
 		samples = append(samples, part...)
 	}
 	return samples
@@ -160,18 +154,6 @@ func playPeers(t *testing.T) {
 		require.NoError(t, bench.Close())
 	}
 	t.Logf("\n%s", deadlines.PeerTable(samples))
-	if *out != "" {
-		keep(t, *out, deadlines.PeerTable(samples))
-	}
-}
-
-func keep(t *testing.T, path, text string) {
-	t.Helper()
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	require.NoError(t, err)
-	_, err = fmt.Fprintln(f, text)
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
 }
 
 func seedOf(t *testing.T) uint64 {

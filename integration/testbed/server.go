@@ -2,7 +2,6 @@ package testbed
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -97,20 +96,13 @@ func (s Settings) complete() Settings {
 // ends with Close.
 func Run(ctx context.Context, s Settings) (Server, error) {
 	backend, err := Selected()
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	return run(ctx, backend, s.complete())
-}
-
-func run(ctx context.Context, backend Backend, s Settings) (Server, error) {
-	switch backend {
-	case Embedded:
-		return runEmbedded(s)
-	case Real:
-		return runApache(ctx, s)
+	case backend == Embedded:
+		return runEmbedded(s.complete())
 	default:
-		return nil, fmt.Errorf("testbed: no backend %q", string(backend))
+		return runApache(ctx, s.complete())
 	}
 }
 

@@ -90,16 +90,6 @@ func (e *Ensemble) learners(ctx context.Context, mode Mode) ([]*Server, error) {
 	return learners, nil
 }
 
-// WaitServing returns when every member serves whose process is alive. Paused members must be resumed first.
-func (e *Ensemble) WaitServing(ctx context.Context) error {
-	return Each(e.servers, func(s *Server) error {
-		if !s.Alive() {
-			return nil
-		}
-		return s.WaitServing(ctx)
-	})
-}
-
 // Restart starts every member again whose process has ended, all at once, and returns when all serve.
 func (e *Ensemble) Restart(ctx context.Context) error {
 	var down []*Server
@@ -110,9 +100,6 @@ func (e *Ensemble) Restart(ctx context.Context) error {
 	}
 	return launchAll(ctx, down)
 }
-
-// Kill kills all members; see Server.Kill.
-func (e *Ensemble) Kill() error { return Each(e.servers, (*Server).Kill) }
 
 // Close closes all members; see Server.Close.
 func (e *Ensemble) Close() error { return closeAll(e.servers) }

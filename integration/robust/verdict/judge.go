@@ -94,9 +94,8 @@ func Judge(events []history.Event, s Settings) Verdict {
 	waiters := c.waiters(end)
 	for _, scope := range slices.Sorted(maps.Keys(scopes)) {
 		holds := scopes[scope]
-		v.Violations = append(v.Violations, c.rights(holds)...)
-		v.Violations = append(v.Violations, c.turns(holds, waiters[scope])...)
-		v.Violations = append(v.Violations, c.idles(holds, waiters[scope], end)...)
+		v.Violations = slices.Concat(v.Violations,
+			c.rights(holds), c.turns(holds, waiters[scope]), c.idles(holds, waiters[scope], end))
 		switch linearizable(holds, s.Patience) {
 		case porcupine.Unknown:
 			v.Unknown = append(v.Unknown, scope)
@@ -108,14 +107,9 @@ func Judge(events []history.Event, s Settings) Verdict {
 			})
 		case porcupine.Ok:
 		}
-		v.Violations = append(v.Violations, told(holds)...)
-		v.Violations = append(v.Violations, c.margins(holds, s)...)
-		v.Violations = append(v.Violations, graces(holds, c.skews)...)
-		v.Violations = append(v.Violations, c.evicted(holds)...)
-		v.Violations = append(v.Violations, tokens(holds)...)
-		v.Violations = append(v.Violations, fence(holds)...)
-		v.Violations = append(v.Violations, stale(holds)...)
-		v.Violations = append(v.Violations, readers(holds)...)
+		v.Violations = slices.Concat(v.Violations,
+			told(holds), c.margins(holds, s), graces(holds, c.skews), c.evicted(holds),
+			tokens(holds), fence(holds), stale(holds), readers(holds))
 	}
 	return v
 }

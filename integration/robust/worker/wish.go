@@ -126,13 +126,7 @@ func (d dice) stay(tempo float64) time.Duration {
 // requirement is the request as package lockguard takes it.
 func (w *wish) requirement(scope string) lockguard.Requirement {
 	q := &w.request
-	return lockguard.Requirement{
-		Scope: scope, Owner: q.Owner, Terms: priority.Terms{
-			Mode: q.Mode, Priority: q.Priority, LeaseTimeout: q.LeaseTimeout, CleanupTimeout: q.CleanupTimeout,
-			WaitingTimeout: q.WaitingTimeout, AcquireTimeout: q.AcquireTimeout, Forceful: q.Forceful,
-			MinRuntime: q.MinRuntime, PreemptDelta: q.PreemptDelta, NeverPreempts: q.NeverPreempts,
-		},
-	}
+	return lockguard.Requirement{Scope: scope, Owner: q.Owner, Terms: q.Terms}
 }
 
 // asked is the request as the judge reads it.
