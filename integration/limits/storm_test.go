@@ -11,17 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/priority"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
-
-// A post is a scope, and who believes to hold it.
-type post struct {
-	mu      sync.Mutex
-	writers int
-	readers int
-	token   lock.Token // the last one's
-}
 
 // Given users of many locks, when every few milliseconds all locks are removed
 // that are unused at that moment, then no user fails, no two hold one lock, and
@@ -29,7 +22,7 @@ type post struct {
 func TestLocksThatGoAllTheTime(t *testing.T) {
 	h := newFixture(t)
 	const users, scopes = 20, 400
-	posts := make([]post, scopes)
+	rooms := make([]harness.Room, scopes)
 	clients := make([]*lock.Client, 5)
 	for i := range clients {
 		clients[i] = h.client()
@@ -63,7 +56,7 @@ func TestLocksThatGoAllTheTime(t *testing.T) {
 		c := clients[u%len(clients)]
 		crowd.Go(func() {
 			for cycles.Add(1) <= want && !t.Failed() {
-				if err := posts[0].visit(ctx, c, posts, u); err != nil {
+				if err := visit(ctx, c, rooms, u); err != nil {
 					t.Errorf("user %d: %v", u, err)
 					return
 				}
@@ -74,6 +67,9 @@ func TestLocksThatGoAllTheTime(t *testing.T) {
 	close(over)
 	sweep.Wait()
 	t.Logf("%d cycles, while %d locks were removed in %d transactions", want, removed.Load(), transactions.Load())
+	for i := range rooms {
+		rooms[i].WasInOrder(t)
+	}
 	require.Positive(t, removed.Load())
 	require.Zero(t, h.requests())
 	h.eventually(func() bool {
@@ -84,8 +80,8 @@ func TestLocksThatGoAllTheTime(t *testing.T) {
 }
 
 // visit takes one lock, at random, and gives it back.
-func (*post) visit(ctx context.Context, c *lock.Client, posts []post, user int) error {
-	i := rand.N(len(posts))
+func visit(ctx context.Context, c *lock.Client, rooms []harness.Room, user int) error {
+	i := rand.N(len(rooms))
 	r := lock.Request{Identity: priority.Identity{Owner: fmt.Sprintf("user %d", user)}, Terms: priority.Terms{Priority: priority.Level(rand.N(3))}}
 	if rand.N(4) == 0 {
 		r.Mode = priority.Shared
@@ -99,47 +95,16 @@ func (*post) visit(ctx context.Context, c *lock.Client, posts []post, user int) 
 		return err
 	}
 	token, err := g.Token(ctx)
-	if err == nil {
-		err = posts[i].enter(token, r.Mode)
+	if err != nil {
+		return err
 	}
+	rooms[i].Enter(r.Mode, token)
 	if rand.N(3) == 0 {
 		select {
 		case <-time.After(time.Duration(rand.N(2000)) * time.Microsecond):
 		case <-ctx.Done():
 		}
 	}
-	posts[i].leave(r.Mode)
-	if released := g.Release(context.WithoutCancel(ctx)); err == nil {
-		err = released
-	}
-	return err
-}
-
-func (p *post) enter(token lock.Token, mode priority.Mode) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	shared := mode == priority.Shared
-	if shared {
-		p.readers++
-	} else {
-		p.writers++
-	}
-	switch {
-	case p.writers > 1, p.writers == 1 && p.readers > 0:
-		return fmt.Errorf("%d writers and %d readers hold one lock", p.writers, p.readers)
-	case !shared && token <= p.token:
-		return fmt.Errorf("token %d comes after %d", token, p.token)
-	}
-	p.token = max(p.token, token)
-	return nil
-}
-
-func (p *post) leave(mode priority.Mode) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if mode == priority.Shared {
-		p.readers--
-	} else {
-		p.writers--
-	}
+	rooms[i].Leave(r.Mode)
+	return g.Release(context.WithoutCancel(ctx))
 }

@@ -214,49 +214,11 @@ func TestHandOverToVeryManyReadersReachesAll(t *testing.T) {
 	require.Len(t, h.state(h.Client()).Holders, 70)
 }
 
-// A room with a rule for readers: writers are alone, readers meet.
-type readingRoom struct {
-	mu               sync.Mutex
-	readers, writers int
-	met              int // readers that came in beside others
-	foul             string
-	last             lock.Token // of a writer
-}
-
-func (r *readingRoom) enter(mode priority.Mode, token lock.Token) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.writers > 0, mode == priority.Exclusive && r.readers > 0:
-		r.foul = fmt.Sprintf("%s came in beside %d writers and %d readers", mode, r.writers, r.readers)
-	case token < r.last:
-		r.foul = fmt.Sprintf("token %d after %d", token, r.last)
-	}
-	if mode == priority.Shared {
-		if r.readers++; r.readers > 1 {
-			r.met++
-		}
-		return
-	}
-	r.writers++
-	r.last = token
-}
-
-func (r *readingRoom) leave(mode priority.Mode) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if mode == priority.Shared {
-		r.readers--
-		return
-	}
-	r.writers--
-}
-
 // Curator R6, with priorities, downgrades, lost connections and requests that
 // give up.
 func TestWritersAreAloneAndReadersMeetInACrowd(t *testing.T) {
 	h := share(t)
-	var room readingRoom
+	var room harness.Room
 	var crowd sync.WaitGroup
 	const (
 		clients = 6
@@ -286,13 +248,12 @@ func TestWritersAreAloneAndReadersMeetInACrowd(t *testing.T) {
 		})
 	}
 	crowd.Wait()
-	require.Empty(t, room.foul)
-	require.Zero(t, room.readers+room.writers)
-	require.NotZero(t, room.met, "readers overlap")
+	room.WasInOrder(t)
+	require.NotZero(t, room.Met, "readers overlap")
 	h.NoEphemerals()
 }
 
-func read(l *lock.PriorityLock, room *readingRoom, mode priority.Mode, level priority.Level, downgrade, hurry bool) error {
+func read(l *lock.PriorityLock, room *harness.Room, mode priority.Mode, level priority.Level, downgrade, hurry bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	r := lock.Request{Terms: priority.Terms{Mode: mode, Priority: level, CleanupTimeout: time.Minute}}
@@ -309,18 +270,18 @@ func read(l *lock.PriorityLock, room *readingRoom, mode priority.Mode, level pri
 	if err != nil {
 		return err
 	}
-	room.enter(mode, token)
+	room.Enter(mode, token)
 	for range 20 {
 		runtime.Gosched()
 	}
 	if mode == priority.Exclusive && downgrade {
-		room.leave(mode)
+		room.Leave(mode)
 		mode = priority.Shared
-		room.enter(mode, token)
+		room.Enter(mode, token)
 		if err := g.Downgrade(ctx); err != nil {
 			return err
 		}
 	}
-	room.leave(mode)
+	room.Leave(mode)
 	return g.Release(ctx)
 }

@@ -1,5 +1,5 @@
 // Package harness is what tests against a ZooKeeper server share: a root of its own for each test, clients that are
-// closed at the end, calls that run in the background, what a request was notified of, and an oracle for how many
+// closed at the end, calls that run in the background, what a request was notified of, and oracles for who may
 // hold at once. The history of a test is printed when a test fails.
 //
 // The one idea: a test waits for conditions, and Patience is the only deadline. It bounds a hang and asserts no speed.
