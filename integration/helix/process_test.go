@@ -55,7 +55,9 @@ func beChild() error {
 		r.Clock = time.Now()
 		return out.Encode(r)
 	}
-	c, err := lock.NewClient(lock.Config{Servers: []string{me.Server}, Root: me.Root, SessionTimeout: time.Minute, ConnectTimeout: harness.Patience})
+	c, err := lock.NewClient(lock.Config{
+		Servers: []string{me.Server}, Root: me.Root, SessionTimeout: time.Minute, ConnectTimeout: harness.Patience,
+	})
 	if err != nil {
 		return err
 	}

@@ -46,8 +46,8 @@ func TestSkewedClocksChangeNothing(t *testing.T) {
 			holder.end()
 			require.Zero(t, waiter.count("PreemptSent"))
 
-			// when it is preempted by force, and has time to clean up
-			holder, waiter, _ = meet([]change{cleanup(long)}, at(5), forceful, within(5*patience)) // the lock is asked for within it
+			// when it is preempted by force, and has time to clean up; the lock is asked for within the waiter's time
+			holder, waiter, _ = meet([]change{cleanup(long)}, at(5), forceful, within(5*patience))
 			sent, asked := waiter.await("PreemptSent"), holder.await("PreemptRequested")
 			waiter.await("seen")
 

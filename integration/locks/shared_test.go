@@ -253,7 +253,9 @@ func TestWritersAreAloneAndReadersMeetInACrowd(t *testing.T) {
 	h.NoEphemerals()
 }
 
-func read(l *lock.PriorityLock, room *harness.Room, mode priority.Mode, level priority.Level, downgrade, hurry bool) error {
+func read(
+	l *lock.PriorityLock, room *harness.Room, mode priority.Mode, level priority.Level, downgrade, hurry bool,
+) error {
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	r := lock.Request{Terms: priority.Terms{Mode: mode, Priority: level, CleanupTimeout: time.Minute}}

@@ -144,7 +144,8 @@ func TestAnswersToOthersDoNotKeepAnUncheckedHold(t *testing.T) {
 		// given a holder and a waiter
 		freezer := virtual.NewFreezer()
 		freezer.Network = true
-		first, mine, forceful := w.Program("first", long), w.Program("mine", session, freezer.Through), w.Program("forceful", long)
+		first, mine := w.Program("first", long), w.Program("mine", session, freezer.Through)
+		forceful := w.Program("forceful", long)
 		over := make(chan struct{})
 		held := first.Do(lockguard.Requirement{}, func(context.Context) error {
 			<-over

@@ -52,8 +52,8 @@ func (r *Room) Leave(mode priority.Mode) {
 	}
 }
 
-// WasInOrder checks that none was inside who must not be, that each writer's token was greater than those before, and no
-// reader's smaller than a writer's before, and that none is inside now.
+// WasInOrder checks that none was inside who must not be, that each writer's token was greater than those before and
+// no reader's smaller than a writer's before, and that none is inside now.
 func (r *Room) WasInOrder(t testing.TB) {
 	t.Helper()
 	r.mu.Lock()
