@@ -101,23 +101,11 @@ func requireType(t *testing.T, want string, err error) *sdk.ApplicationError {
 	return application
 }
 
-func TestWorkflowHasARealLock(t *testing.T) {
-	p := newPlay(t)
-	err := p.under(func(ctx workflow.Context, hold temporal.WorkflowHold) error {
-		require.Equal(t, hold.Token(), p.locks.Token("orders"))
-		token, err := execute(ctx, "work")
-		require.Equal(t, hold.Token(), token)
-		return err
-	})
-	require.NoError(t, err)
-	require.Equal(t, []string{"work"}, p.happened())
-	p.locks.AwaitFree("orders")
-}
-
 func TestActivityThatDeclaresTheLockOfItsWorkflowHasItAlready(t *testing.T) {
 	p := newPlay(t, temporal.Declare("work", temporal.Lock{Requirement: lockguard.Requirement{Scope: "orders"}}))
 	err := p.run(func(ctx workflow.Context) error {
 		err := temporal.WithLock(ctx, orders, func(ctx workflow.Context, hold temporal.WorkflowHold) error {
+			require.Equal(t, hold.Token(), p.locks.Token("orders"))
 			token, err := execute(ctx, "work")
 			require.Equal(t, hold.Token(), token)
 			return err
@@ -127,6 +115,8 @@ func TestActivityThatDeclaresTheLockOfItsWorkflowHasItAlready(t *testing.T) {
 		return errors.Join(err, alone)
 	})
 	require.NoError(t, err)
+	require.Equal(t, []string{"work", "work"}, p.happened())
+	p.locks.AwaitFree("orders")
 }
 
 func TestWorkflowWaitsInItsOwnTime(t *testing.T) {
