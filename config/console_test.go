@@ -78,9 +78,3 @@ func TestFileOfUsersIsRefusedWithAllThatIsWrongWithIt(t *testing.T) {
 	require.Len(t, problems, 1)
 	require.Contains(t, problems[0], "cannot be read")
 }
-
-func TestAnotherConsoleNeedsARestart(t *testing.T) {
-	diff := Compare(mustParse(t, file("")), mustParse(t, file("console: {listen: '127.0.0.1:1'}\n")))
-	require.Equal(t, "~ console.listen (nothing → 127.0.0.1:1)", diff.String())
-	require.ErrorContains(t, diff.needsRestart(nil), "console.listen")
-}

@@ -39,12 +39,6 @@ func TestAddressWhereNothingCanListenIsRefusedWhereItStands(t *testing.T) {
 	}
 }
 
-func TestAnotherAddressNeedsARestart(t *testing.T) {
-	diff := Compare(mustParse(t, file("")), mustParse(t, file("metrics: {listen: ':1'}\n")))
-	require.Equal(t, "~ metrics.listen (nothing → :1)", diff.String())
-	require.ErrorContains(t, diff.needsRestart(nil), "metrics.listen (nothing → :1) cannot change while the daemon runs")
-}
-
 func TestAddressOfMetricsIsReadFromAFileThatHasBecomeWrongElsewhere(t *testing.T) {
 	env := func(name string) (string, bool) { return "9464", name == "PORT" }
 	for text, want := range map[string]string{

@@ -223,14 +223,20 @@ func TestChangeThatNeedsARestartKeepsAllThatWas(t *testing.T) {
 	r := reload(t, every(1), func(c *ReloadConfig) { c.Live = []string{"log.level", "drain"} })
 
 	// when
-	replace(t, r.file, every(2)+"log: {level: debug, format: json}\nzookeeper: {root: /other}\ndrain_timeout: 1m\n")
+	replace(t, r.file, every(2)+"log: {level: debug, format: json}\nzookeeper: {root: /other}\ndrain_timeout: 1m\nmetrics: {listen: ':1'}\nconsole: {listen: '127.0.0.1:1'}\n")
 	r.wait(refused, 1)
 
 	// then
 	var restart *RestartError
 	require.ErrorAs(t, r.Status().Err, &restart)
-	require.Equal(t, []Change{{Field: "zookeeper.root", To: "/other"}, {Field: "log.format", From: "text", To: "json"}}, restart.Changes)
-	require.EqualError(t, restart, "zookeeper.root (nothing → /other), log.format (text → json) cannot change while the daemon runs, so nothing of the file is in force; restart the daemon, or take it back")
+	want := []Change{
+		{Field: "zookeeper.root", To: "/other"},
+		{Field: "metrics.listen", To: ":1"},
+		{Field: "console.listen", To: "127.0.0.1:1"},
+		{Field: "log.format", From: "text", To: "json"},
+	}
+	require.Equal(t, want, restart.Changes)
+	require.EqualError(t, restart, "zookeeper.root (nothing → /other), metrics.listen (nothing → :1), console.listen (nothing → 127.0.0.1:1), log.format (text → json) cannot change while the daemon runs, so nothing of the file is in force; restart the daemon, or take it back")
 	require.Equal(t, "@every 1m", r.Config().Jobs[0].Schedule)
 	require.Empty(t, r.applied)
 

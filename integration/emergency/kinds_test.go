@@ -1,7 +1,6 @@
 package emergency
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -188,28 +187,6 @@ func (w *town) commands(args ...string) {
 	w.Helper()
 	out, err := w.run(args...)
 	require.NoError(w, err, out)
-}
-
-func TestAStrangerAppliesNothing(t *testing.T) {
-	t.Parallel()
-	w := newTown(t)
-	w.env = slices.DeleteFunc(w.env, func(v string) bool { return strings.HasPrefix(v, "LOCKKEEPER_ZK_DIGEST_FILE=") })
-	for _, args := range [][]string{
-		{"override", "apply", "INC-1", "--kind", "freeze", "--scope", "*/x", "--for", "1h", "-r", "test"},
-		{"override", "clear", "INC-1", "-r", "test"},
-		{"approvals", "approve", "a-0000000001", "-r", "test"},
-	} {
-		out, err := w.run(args...)
-		failed := errors.AsType[interface {
-			error
-			ExitCode() int
-		}]
-		exit, ok := failed(err)
-		require.True(t, ok, "%v: %s", err, out)
-		require.Equal(t, 78, exit.ExitCode(), out)
-		require.Contains(t, out, "this client has no credentials")
-		require.Equal(t, 1, strings.Count(out, "\n"), out)
-	}
 }
 
 func has(d *harness.Daemon, parts ...string) bool {

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,37 +56,24 @@ func TestNowIsLocalUntilTheServersHaveBeenAsked(t *testing.T) {
 // it has.
 type latecomer struct {
 	context.Context
-	left  atomic.Int64
-	ended chan struct{}
-	end   func()
+	left atomic.Int64
+	end  func()
 }
-
-func newLatecomer(n int64) *latecomer {
-	l := &latecomer{Context: context.Background(), ended: make(chan struct{})}
-	l.left.Store(n)
-	l.end = sync.OnceFunc(func() { close(l.ended) })
-	return l
-}
-
-func (l *latecomer) Done() <-chan struct{} { return l.ended }
 
 func (l *latecomer) Err() error {
 	if l.left.Add(-1) < 0 {
 		l.end()
 	}
-	select {
-	case <-l.ended:
-		return context.Canceled
-	default:
-		return nil
-	}
+	return l.Context.Err()
 }
 
 func TestWatchThatEndsTogetherWithAnAnswerSaysSo(t *testing.T) {
 	t.Parallel()
 	c := newFixture(t).client(keeper)
 	for n := range int64(20) {
-		ctx := newLatecomer(n)
+		ctx := &latecomer{}
+		ctx.Context, ctx.end = context.WithCancel(context.Background())
+		ctx.left.Store(n)
 		err := c.Overrides().Watch(ctx, func([]opstore.PostedOverride, error) { ctx.end() })
 		require.ErrorIs(t, err, context.Canceled, "it ends at question %d", n)
 	}

@@ -51,7 +51,6 @@ import (
 //	gone FILE                  wait until the process whose id is in FILE has ended
 //	dead FILE                  the process whose id is in FILE has ended already
 //	grows FILE FILE            the number in the first file is below that in the second
-//	apart FILE FILE AT-LEAST   the times in the files, in nanoseconds, are so far apart
 //	tick JOB INSTANT OUTCOME [REASON]  decide a tick as a daemon would; begins: it goes on
 //	takes JOB                  wait until a run by hand is asked for, and begin it
 //	finishes JOB OUTCOME [REASON]  end a run that was begun so
@@ -80,7 +79,6 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"gone":    gone,
 		"dead":    dead,
 		"grows":   grows,
-		"apart":   apart,
 		"shares":  shares,
 		"network": setNetwork,
 
@@ -504,19 +502,6 @@ func grows(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if before >= after {
 		ts.Fatalf("%d in %s is not below %d in %s", before, args[0], after, args[1])
-	}
-}
-
-func apart(ts *testscript.TestScript, neg bool, args []string) {
-	usage(ts, neg, len(args) == 3, "apart FILE FILE AT-LEAST")
-	from, err := numberIn(ts, args[0])
-	ts.Check(err)
-	to, err := numberIn(ts, args[1])
-	ts.Check(err)
-	least, err := time.ParseDuration(args[2])
-	ts.Check(err)
-	if got := time.Duration(to - from); got < least {
-		ts.Fatalf("%s and %s are %s apart, less than %s", args[0], args[1], got, least)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -291,7 +289,6 @@ func TestNoSecretComesOutOfTheProgram(t *testing.T) {
 	// then no secret is anywhere
 	shell := s.shell()
 	require.Greater(t, s.nodes(shell, s.Root), 20)
-	s.metrics(daemon.String())
 	daemon.Stop()
 	s.leaks("the daemon", daemon.String())
 	s.arguments("the log", daemon.String())
@@ -348,23 +345,6 @@ func (s *scene) telemetry() {
 	}
 	require.Greater(s, len(s.receiver.Records()), 50, "hardly a line of the log has arrived")
 	require.True(s, s.receiver.HasMetric("lockkeeper.lock.wait.duration"), "no metrics have arrived")
-}
-
-// metrics looks at what the daemon serves: its log says where.
-func (s *scene) metrics(log string) {
-	s.Helper()
-	address := regexp.MustCompile(`"metrics are served"[^\n]*"address":"([^"]+)"`).FindStringSubmatch(log)
-	require.NotNil(s, address)
-	for page, has := range map[string]string{"/metrics": "lockkeeper_", "/healthz": "status"} {
-		answer, err := (&http.Client{Timeout: harness.Patience}).Get("http://" + address[1] + page)
-		require.NoError(s, err)
-		text, err := io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
-		require.NoError(s, err)
-		require.Contains(s, string(text), has)
-		s.leaks(page, string(text))
-		s.arguments(page, string(text))
-	}
 }
 
 // However a value that has a secret is written, the secret is not; nor in an
