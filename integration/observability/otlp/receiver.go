@@ -16,7 +16,6 @@ import (
 	metrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	spans "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
-	measured "go.opentelemetry.io/proto/otlp/metrics/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -69,8 +68,6 @@ type Record struct {
 type Point struct {
 	Attributes map[string]string
 	Count      uint64
-	Since      time.Time
-	Cumulative bool
 }
 
 // Start starts a receiver on a free port, for the duration of the test.
@@ -269,12 +266,7 @@ func (s metricService) Export(
 			for _, m := range scope.GetMetrics() {
 				all := arrived[m.GetName()]
 				for _, point := range m.GetHistogram().GetDataPoints() {
-					all = append(all, Point{
-						Attributes: read(point.GetAttributes()), Count: point.GetCount(), Since: time.Unix(0,
-							int64(point.GetStartTimeUnixNano())),
-						Cumulative: m.GetHistogram().GetAggregationTemporality() ==
-							measured.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE,
-					})
+					all = append(all, Point{read(point.GetAttributes()), point.GetCount()})
 				}
 				arrived[m.GetName()] = all
 			}
