@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -85,87 +86,68 @@ func TestLinesOfTheLogNameTheirSpanAndAreExported(t *testing.T) {
 // What is logged while a job waits for its lock, holds it and works has the trace of
 // the job; what its work logs itself, the span of the hold.
 func TestLinesOfWaitsAndOfWorkNameTheirSpans(t *testing.T) {
-	recorder := tracetest.NewSpanRecorder()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
-	out := &sharedText{}
-	flags := loggingFlags{}
-	log := flags.logger(out, slog.LevelDebug, "json")
-	client, err := lock.NewClient(lock.Config{Servers: []string{zktest.RunT(t).Addr()}})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
-	guard, err := lockguard.New(client, append(traces.New(provider).Options(), lockguard.WithObserver(lockguard.LogObserver(log)))...)
-	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		recorder, out, server := tracetest.NewSpanRecorder(), &sharedText{}, zktest.RunT(t, zktest.Pipe())
+		provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
+		log := (&loggingFlags{}).logger(out, slog.LevelDebug, "json")
+		client, err := lock.NewClient(lock.Config{Servers: []string{server.Addr()}, Dialer: server.Dial})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
+		guard, err := lockguard.New(client, append(traces.New(provider).Options(), lockguard.WithObserver(lockguard.LogObserver(log)))...)
+		require.NoError(t, err)
 
-	// given one that works, and one that waits for it
-	type job struct{ begun, end, done chan struct{} }
-	traced := map[string]string{} // the traces of the jobs
-	start := func(owner string) job {
-		ctx, span := provider.Tracer("test").Start(t.Context(), "job.run")
-		traced[owner] = span.SpanContext().TraceID().String()
-		j := job{make(chan struct{}), make(chan struct{}), make(chan struct{})}
-		go func() {
-			defer close(j.done)
-			defer span.End()
-			err := guard.Do(ctx, lockguard.Requirement{Scope: "town/hall", Owner: owner}, func(ctx context.Context) error {
-				log.InfoContext(ctx, "at work", "owner", owner)
-				close(j.begun)
-				<-j.end
-				return nil
+		// given one that works, and one that waits for it
+		traced := map[string]string{} // the traces of the jobs
+		var working sync.WaitGroup
+		for _, owner := range []string{"first", "second"} {
+			ctx, span := provider.Tracer("test").Start(t.Context(), "job.run")
+			traced[owner] = span.SpanContext().TraceID().String()
+			working.Go(func() {
+				defer span.End()
+				err := guard.Do(ctx, lockguard.Requirement{Scope: "town/hall", Owner: owner}, func(ctx context.Context) error {
+					log.InfoContext(ctx, "at work", "owner", owner)
+					time.Sleep(time.Minute)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
 			})
-			if err != nil {
-				t.Error(err)
-			}
-		}()
-		return j
-	}
-	await := func(c chan struct{}) {
-		t.Helper()
-		select {
-		case <-c:
-		case <-time.After(time.Minute):
-			require.FailNow(t, "it does not go on", out.String())
+			time.Sleep(time.Second)
 		}
-	}
-	first := start("first")
-	await(first.begun)
-	second := start("second")
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), `"msg":"waiting for lock"`) }, time.Minute, 5*time.Millisecond, "it waits")
-	close(first.end)
-	await(first.done)
-	await(second.begun)
-	close(second.end)
-	await(second.done)
+		working.Wait()
 
-	// then each line is of the trace of its job
-	holds := map[string]string{} // spans of holds, by their traces
-	for _, s := range recorder.Ended() {
-		if s.Name() == traces.SpanHold {
-			holds[s.SpanContext().TraceID().String()] = s.SpanContext().SpanID().String()
+		// then each line is of the trace of its job
+		holds := map[string]string{} // spans of holds, by their traces
+		for _, s := range recorder.Ended() {
+			if s.Name() == traces.SpanHold {
+				holds[s.SpanContext().TraceID().String()] = s.SpanContext().SpanID().String()
+			}
 		}
-	}
-	require.Len(t, holds, 2)
-	lines := map[string][]string{}
-	for text := range strings.Lines(out.String()) {
-		var line struct {
-			Msg, Owner string
-			Trace      string `json:"trace_id"`
-			Span       string `json:"span_id"`
+		require.Len(t, holds, 2)
+		lines := map[string][]string{}
+		for text := range strings.Lines(out.String()) {
+			var line struct {
+				Msg, Owner string
+				Trace      string `json:"trace_id"`
+				Span       string `json:"span_id"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(text), &line))
+			if line.Owner == "" {
+				continue
+			}
+			require.Equal(t, traced[line.Owner], line.Trace, text)
+			require.NotEmpty(t, line.Span, text)
+			if line.Msg == "at work" {
+				require.Equal(t, holds[line.Trace], line.Span, text)
+			}
+			lines[line.Owner] = append(lines[line.Owner], line.Msg)
 		}
-		require.NoError(t, json.Unmarshal([]byte(text), &line))
-		if line.Owner == "" {
-			continue
+		for _, owner := range []string{"first", "second"} {
+			require.Subset(t, lines[owner], []string{"lock requested", "lock acquired", "at work", "lock released"})
 		}
-		require.Equal(t, traced[line.Owner], line.Trace, text)
-		require.NotEmpty(t, line.Span, text)
-		if line.Msg == "at work" {
-			require.Equal(t, holds[line.Trace], line.Span, text)
-		}
-		lines[line.Owner] = append(lines[line.Owner], line.Msg)
-	}
-	for _, owner := range []string{"first", "second"} {
-		require.Subset(t, lines[owner], []string{"lock requested", "lock acquired", "at work", "lock released"})
-	}
-	require.Contains(t, lines["second"], "waiting for lock")
+		require.Contains(t, lines["second"], "waiting for lock")
+	})
 }
 
 // sharedText is what several write.
