@@ -136,7 +136,7 @@ func (s *site) balance(job string, ran map[string]int) {
 	require.Zero(s.t, counts.Failed+counts.Interrupted+counts.Lost+counts.Preempted, "%+v", counts)
 	policy := []string{ticks.ReasonOverlap} // the run before waits for its lock
 	if job != "free" {
-		policy = append(policy, string(scheduler.SkipDraining)) // and the drain ends that
+		policy = append(policy, string(scheduler.SkipDraining), string(scheduler.SkipLock)) // a drain ends that, or the next tick
 	}
 	for reason := range counts.Skipped {
 		require.True(s.t, slices.Contains(policy, reason), "%s: %+v", job, counts)
