@@ -68,12 +68,12 @@ func beChild() error {
 		return err
 	}
 	ctx := context.Background()
-	hold, _ := guard.Acquire(ctx, me.Requirement)
+	hold, refused := guard.Acquire(ctx, me.Requirement)
 	seen, err := c.Lock(ctx, scope)
 	if err != nil {
 		return err
 	}
-	if err := say(report{Event: "seen", Lock: seen}); err != nil {
+	if err := say(report{Event: "seen", Lock: seen, Error: fmt.Sprint(refused)}); err != nil {
 		return err
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -99,8 +99,9 @@ func reportOn(e lockguard.Event) report {
 // process is a child, as the test sees it.
 type process struct {
 	*harness.Notices[report]
-	f   *fixture
-	end func() // has it release what it holds, and waits until it has ended
+	f     *fixture
+	began time.Time // its request, on its own clock
+	end   func()    // has it release what it holds, and waits until it has ended
 }
 
 // processAhead starts a child whose wall clock is wrong, and checks that it is. Its monotonic clock is right.
@@ -143,7 +144,16 @@ func (f *fixture) processAhead(owner string, ahead time.Duration, changes ...cha
 	})
 	first := harness.Await[report](f, p.Notices)
 	require.InDelta(f, ahead, first.Clock.Sub(first.heard), float64(time.Minute), "the clock of %s", owner)
+	p.began = first.Clock
 	return p
+}
+
+// sees returns the one holder that is seen when the request is granted or refused.
+func (p *process) sees() lock.Contender {
+	p.f.Helper()
+	seen := p.await("seen")
+	require.Len(p.f, seen.Lock.Holders, 1, seen.Error)
+	return seen.Lock.Holders[0]
 }
 
 // await waits for the next report of an event, behind the one awaited last.

@@ -16,6 +16,7 @@ import (
 var (
 	metricName = regexp.MustCompile(`\blockkeeper_[a-z0-9_]+`)
 	matcher    = regexp.MustCompile(`(\w+)(?:=|!=|=~|!~)"`)
+	selector   = regexp.MustCompile(`(\blockkeeper_[a-z0-9_]+)\{([^}]*)\}`)
 	grouping   = regexp.MustCompile(`by \(([^)]*)\)`)
 	recorded   = regexp.MustCompile(`\b\w+:lockkeeper_\w+:\w+`)
 )
@@ -76,6 +77,14 @@ func problems(instruments []metrics.Instrument, exprs map[string]string) (all []
 			}
 			known = append(known, i.Labels()...)
 		}
+		for _, s := range selector.FindAllStringSubmatch(recorded.ReplaceAllString(expr, ""), -1) {
+			i, _ := measured(instruments, s[1])
+			for _, m := range matcher.FindAllStringSubmatch(s[2], -1) {
+				if !slices.Contains(append(i.Labels(), known[:3]...), m[1]) {
+					all = append(all, fmt.Sprintf("%s: %s has no label %s", whose, s[1], m[1]))
+				}
+			}
+		}
 		var used []string
 		for _, m := range matcher.FindAllStringSubmatch(expr, -1) {
 			used = append(used, m[1])
@@ -94,6 +103,10 @@ func problems(instruments []metrics.Instrument, exprs map[string]string) (all []
 
 func TestWhatQueriesNameIsMeasured(t *testing.T) {
 	require.Empty(t, problems(metrics.Instruments(), exprs()))
+
+	const waits, lost = `lockkeeper_lock_wait_duration_seconds_count{outcome="acquired"}`, `lockkeeper_session_expirations_total`
+	require.Empty(t, problems(metrics.Instruments(), map[string]string{"ratio": lost + "/" + waits}))
+	require.Len(t, problems(metrics.Instruments(), map[string]string{"ratio": lost + `{outcome="acquired"}/` + waits}), 1, "a label of another metric")
 }
 
 // A renamed metric, or a renamed label, fails this test.

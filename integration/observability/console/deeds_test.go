@@ -187,9 +187,12 @@ func (w *town) question(reason string) *opstore.OpenApproval {
 
 func TestSomebodyPausesResumesAndRunsAJob(t *testing.T) {
 	t.Parallel()
-	b := open(t, newTown(t).url)
-	b.visit("/jobs/knead")
-	require.Zero(t, ask[int](b, `document.querySelectorAll("main form[method=post] button, main .button").length`), "not signed in")
+	w, scope, holder := newHarbour(t, lockguard.Requirement{})
+	b := open(t, w.url)
+	for _, path := range []string{"/jobs/knead", "/jobs", "/approvals", "/overrides?do=apply", "/locks/" + scope, fmt.Sprintf("/locks/%s?do=break&token=%s", scope, holder.hold.Token())} {
+		b.visit(path)
+		require.Zero(t, ask[int](b, `document.querySelectorAll("main form[method=post] button, main .button").length`), "%s: not signed in", path)
+	}
 	signIn(b)
 	for _, deed := range []struct{ open, press, reason, shows string }{
 		{"Pause…", "Pause it", "the oven is cold", "knead is paused until somebody resumes it."},
