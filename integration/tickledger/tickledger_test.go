@@ -368,7 +368,8 @@ func TestOfManyDaemonsOneRunsWhatIsAskedForByHand(t *testing.T) {
 func TestTheLedgerGoesOnAfterTheServerWasRestarted(t *testing.T) {
 	t.Parallel()
 	f := harness.NewAlone(t)
-	l, other := connect(f).TickLedger("a"), connect(f).TickLedger("b")
+	// Their sessions live on while a busy machine starts the server.
+	l, other := connect(f, harness.Patience).TickLedger("a"), connect(f, harness.Patience).TickLedger("b")
 	run := claimed(t, l, tick(1))
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
