@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,7 +28,7 @@ func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 	}
 
 	// given
-	c := h.Client(harness.SessionTimeout(12 * time.Second))
+	c := h.Client(harness.SessionTimeout(harness.Patience))
 	require.NoError(t, c.Ready(t.Context()))
 	now := healthy(c, "it has just connected", connected(0, 0))
 	require.Equal(t, c.SessionTimeout(), now.Timeout)

@@ -18,12 +18,12 @@ func TestServerThatStopsAndRestartsStopsNoClient(t *testing.T) {
 		session time.Duration
 		outage  func(h *fixture, ann *harness.Request)
 	}{
-		"the holder releases after it": {30 * time.Second, func(h *fixture, ann *harness.Request) {
+		"the holder releases after it": {harness.Patience, func(h *fixture, ann *harness.Request) {
 			require.NoError(h, h.Server.Stop())
 			require.NoError(h, h.Server.Restart(h.Context()))
 			ann.Release()
 		}},
-		"the holder releases during it, and that goes on by itself": {30 * time.Second, func(h *fixture, ann *harness.Request) {
+		"the holder releases during it, and that goes on by itself": {harness.Patience, func(h *fixture, ann *harness.Request) {
 			require.NoError(h, h.Server.Kill())
 			ctx, cancel := context.WithTimeout(h.Context(), 50*time.Millisecond)
 			defer cancel()
