@@ -74,7 +74,7 @@ const scripts = "^TestProgram$"
 func unitParts() []*part {
 	return []*part{{
 		name: "unit", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."},
-		without: []string{"examples", "integration"}, skip: scripts, atOnce: 4, short: true,
+		without: []string{"examples", "integration"}, skip: scripts, atOnce: 6, short: true,
 	}}
 }
 
