@@ -75,7 +75,9 @@ func (f *fixture) records() map[string]record {
 	all := map[string]record{}
 	var walk func(path string)
 	walk = func(path string) {
-		data, stat, err := f.Shell().Get(path)
+		var data []byte
+		var stat *zk.Stat
+		err := f.Sent(func() (err error) { data, stat, err = f.Shell().Get(path); return err })
 		if errors.Is(err, zk.ErrNoNode) {
 			return
 		}

@@ -170,8 +170,7 @@ func TestWhoMustBeNamedDoesNotWalkIn(t *testing.T) {
 			mortal := h.Client()
 			named := h.Hold(h.lock(mortal), "named", harness.Shared, change)
 			require.Contains(t, path.Base(named.Node()), "-s-")
-			data, _, err := h.Shell().Get(node)
-			require.NoError(t, err)
+			data, _ := h.Get(node)
 			require.Contains(t, string(data), named.Granted().ID())
 			require.NotContains(t, string(data), `"open"`)
 
@@ -183,7 +182,7 @@ func TestWhoMustBeNamedDoesNotWalkIn(t *testing.T) {
 				require.NoError(t, u.Granted().Check())
 				u.Release()
 			}
-			_, err = h.acquire("writer", harness.Try).Wait()
+			_, err := h.acquire("writer", harness.Try).Wait()
 			require.Equal(t, what == "lock-delay", lock.IsNotAcquired(err), "%v", err)
 		})
 	}
@@ -213,8 +212,7 @@ func TestLockThatWasLeftOpenIsTaken(t *testing.T) {
 			}
 			u.Release()
 			later.Release()
-			data, _, err := h.Shell().Get(node)
-			require.NoError(t, err)
+			data, _ := h.Get(node)
 			require.Equal(t, name == "a reader", strings.Contains(string(data), `"open"`), string(data))
 		})
 	}

@@ -163,8 +163,8 @@ func (f *Fixture) below(paths []string) []string {
 	return slices.DeleteFunc(paths, func(p string) bool { return p != f.Root && !strings.HasPrefix(p, f.Root+"/") })
 }
 
-// sent does something by the shell, again while that has no connection: a test may have restarted the server.
-func (f *Fixture) sent(do func() error) (err error) {
+// Sent does something by the shell, again while that has no connection: a test may have restarted the server.
+func (f *Fixture) Sent(do func() error) (err error) {
 	f.Helper()
 	Eventually(f, func() bool {
 		err = do()
@@ -176,7 +176,7 @@ func (f *Fixture) sent(do func() error) (err error) {
 // Exists reports whether a node is there.
 func (f *Fixture) Exists(path string) (there bool) {
 	f.Helper()
-	require.NoError(f, f.sent(func() (err error) { there, _, err = f.Shell().Exists(path); return err }), path)
+	require.NoError(f, f.Sent(func() (err error) { there, _, err = f.Shell().Exists(path); return err }), path)
 	return there
 }
 
@@ -189,7 +189,7 @@ func (f *Fixture) Gone(path string) {
 // Children lists the children of a node, sorted; none when it is not there.
 func (f *Fixture) Children(path string) (names []string) {
 	f.Helper()
-	if err := f.sent(func() (err error) { names, _, err = f.Shell().Children(path); return err }); err != nil {
+	if err := f.Sent(func() (err error) { names, _, err = f.Shell().Children(path); return err }); err != nil {
 		require.ErrorIs(f, err, zk.ErrNoNode, path)
 	}
 	slices.Sort(names)
@@ -199,21 +199,21 @@ func (f *Fixture) Children(path string) (names []string) {
 // Get reads a node.
 func (f *Fixture) Get(path string) (data []byte, stat *zk.Stat) {
 	f.Helper()
-	require.NoError(f, f.sent(func() (err error) { data, stat, err = f.Shell().Get(path); return err }), path)
+	require.NoError(f, f.Sent(func() (err error) { data, stat, err = f.Shell().Get(path); return err }), path)
 	return data, stat
 }
 
 // Set writes a node, whatever its version.
 func (f *Fixture) Set(path string, data []byte) {
 	f.Helper()
-	require.NoError(f, f.sent(func() (err error) { _, err = f.Shell().Set(path, data, -1); return err }), path)
+	require.NoError(f, f.Sent(func() (err error) { _, err = f.Shell().Set(path, data, -1); return err }), path)
 }
 
 // Delete deletes a node, whatever its version.
 func (f *Fixture) Delete(path string) {
 	f.Helper()
 	again := false // then it may be gone already
-	require.NoError(f, f.sent(func() error {
+	require.NoError(f, f.Sent(func() error {
 		err := f.Shell().Delete(path, -1)
 		if again && errors.Is(err, zk.ErrNoNode) {
 			return nil
