@@ -70,7 +70,7 @@ help: ## List these targets
 setup: ## Find ZooKeeper ($ZOOKEEPER_HOME, else Debian's package), Prometheus, Chromium and Temporal ($TEMPORAL_CLI, else the cache); install, or build, what is missing
 	@scripts/setup.sh
 
-unit: ## Test what needs no server: all packages, without sweeps, schedules at random and scripts of the program; with the race detector
+unit: ## Test what needs no server: all packages, without sweeps, schedules at random, scripts of the program and what takes long; with the race detector
 	@$(TESTRUN) unit $(TESTRUNFLAGS)
 
 test: packages ## Test what a newcomer must see pass: everything in virtual time and on the embedded ZooKeeper, the main things on real servers; with the race detector

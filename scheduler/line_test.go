@@ -39,9 +39,6 @@ func serially(l *ledger, takes time.Duration) (slow func(time.Duration)) {
 }
 
 func TestDaemonCatchesUpAfterABurstOfOverload(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a hundred ticks a second for five minutes")
-	}
 	synctest.Test(t, func(t *testing.T) {
 		const (
 			crowd = 1000

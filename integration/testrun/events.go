@@ -151,7 +151,7 @@ func (p *progress) outcome(build string) outcome {
 			o.skipped = append(o.skipped, test)
 		case "fail":
 			if p.explains(test) {
-				o.failed = append(o.failed, failure{p.pkg, test, p.text(test)})
+				o.failed = append(o.failed, failure{p.pkg, test, p.seed() + p.text(test)})
 			}
 		}
 	}
@@ -159,6 +159,14 @@ func (p *progress) outcome(build string) outcome {
 		o.failed = append(o.failed, failure{p.pkg, whole, build + p.lastWords() + p.text(whole)})
 	}
 	return o
+}
+
+// seed is the line that names the order of the tests, which the program prints before all of them; "" unless shuffled.
+func (p *progress) seed() string {
+	if line := shuffled.FindString(p.text(whole)); line != "" {
+		return line + "\n"
+	}
+	return ""
 }
 
 // unfinished returns the tests that have begun and not ended.

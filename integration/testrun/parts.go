@@ -67,14 +67,14 @@ const basic = "^TestBasic"
 // temporal builds Temporal's server, once: beside the parts before it.
 var temporal = []string{"scripts/setup.sh temporal"}
 
-// scripts starts the program more than a hundred times.
-const scripts = "^TestProgram$"
+// long are tests that start the program more than a hundred times, or that run a hundred jobs a second for minutes.
+const long = "^(TestProgram|TestDaemonCatchesUpAfterABurstOfOverload)$"
 
 // unitParts is what `make unit` runs.
 func unitParts() []*part {
 	return []*part{{
 		name: "unit", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."},
-		without: []string{"examples", "integration"}, skip: scripts, atOnce: 6, short: true,
+		without: []string{"examples", "integration"}, skip: long, atOnce: 6, short: true,
 	}}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +19,7 @@ func sample(t *testing.T) (dir string) {
 	for name, text := range map[string]string{
 		"go.mod":           "module sample\n\ngo 1.26\n",
 		"good/a_test.go":   "package good\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) {}\n",
-		"bad/a_test.go":    "package bad\n\nimport \"testing\"\n\nfunc TestBad(t *testing.T) {\n\tt.Run(\"x\", func(t *testing.T) { t.Error(\"two hold\", \"seed 4711\") })\n}\n",
+		"bad/a_test.go":    "package bad\n\nimport (\"runtime\"; \"testing\")\n\nfunc TestBad(t *testing.T) {\n\tt.Run(\"x\", func(t *testing.T) { t.Error(\"two hold\", \"seed 4711\", \"on\", runtime.GOMAXPROCS(0)) })\n}\n",
 		"broken/a_test.go": "package broken\n\nfunc f() { return 1 }\n",
 	} {
 		file := filepath.Join(dir, name)
@@ -117,6 +118,12 @@ func TestTableOfFlakyTestsCountsFailures(t *testing.T) {
 	parts := []*part{{name: "first", packages: []string{"./good"}}, {name: "first", packages: []string{"./bad"}}} // one name: as of two PKG
 	require.False(t, flaky(t.Context(), r, parts, 2))
 	require.Regexp(t, `2 of 2 +first +sample/bad +TestBad/x +1 processors; 2 processors, hogged`, out.String())
+	require.Regexp(t, `go test -race -shuffle \d+ -run`, out.String())
+	for round, processors := range []string{"on 1\n", "on 2\n"} {
+		log, err := os.ReadFile(filepath.Join(r.logs, fmt.Sprint("round-", round+1), "first", "sample_bad-TestBad_x.log"))
+		require.NoError(t, err)
+		require.Contains(t, string(log), processors)
+	}
 	require.Contains(t, out.String(), "2 runs, 1 tests failed at least once")
 	require.NotContains(t, out.String(), "sample/good")
 }
