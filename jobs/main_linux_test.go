@@ -181,11 +181,13 @@ func (h *fakeHold) Lost() <-chan struct{}   { return h.lost }
 func (h *fakeHold) AtRisk() <-chan struct{} { return h.atRisk }
 func (h *fakeHold) Trace() string           { return h.trace }
 
+// lose ends the context before it closes lost, as a Hold does: who sees the
+// loss finds its cause.
 func (h *fakeHold) lose(err *lockguard.LostError) {
+	h.end(err)
 	if !closed(h.lost) {
 		close(h.lost)
 	}
-	h.end(err)
 }
 
 // alive reports whether pid is a process that runs, zombies excluded.
