@@ -132,26 +132,28 @@ func TestAnswerIsOfUseOnlyWhileItsQuestionIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			proceed, asked := make(chan struct{}), make(chan struct{}, 9)
-			c := controllerOf(t, func([]string, []string, assignment.Assignment, assignment.Hints) (assignment.Assignment, error) {
-				asked <- struct{}{}
-				<-proceed
-				return nil, errFirst
+			synctest.Test(t, func(t *testing.T) { // where an answer comes before the moment in which it is listened for is over
+				proceed, asked := make(chan struct{}), make(chan struct{}, 9)
+				c := controllerOf(t, func([]string, []string, assignment.Assignment, assignment.Hints) (assignment.Assignment, error) {
+					asked <- struct{}{}
+					<-proceed
+					return nil, errFirst
+				})
+				kind, _, _ := c.consult(planOrphans, true, []string{"a"})
+				require.Equal(t, planNothing, kind)
+				close(proceed)
+				<-c.wake
+				if test.change != nil {
+					test.change(c)
+				}
+				kind, _, got := c.consult(test.now, test.due, test.live)
+				require.Equal(t, test.want, kind)
+				if kind != planNothing {
+					require.ErrorIs(t, got.err, errFirst)
+				}
+				require.Nil(t, c.question)
+				require.Len(t, asked, test.asked)
 			})
-			kind, _, _ := c.consult(planOrphans, true, []string{"a"})
-			require.Equal(t, planNothing, kind)
-			close(proceed)
-			<-c.wake
-			if test.change != nil {
-				test.change(c)
-			}
-			kind, _, got := c.consult(test.now, test.due, test.live)
-			require.Equal(t, test.want, kind)
-			if kind != planNothing {
-				require.ErrorIs(t, got.err, errFirst)
-			}
-			require.Nil(t, c.question)
-			require.Len(t, asked, test.asked)
 		})
 	}
 }
