@@ -296,9 +296,8 @@ func TestTheLastWinnerClaimsAndFinishesWithOneRequestEach(t *testing.T) {
 		f()
 		return s.requests.Load() - before
 	}
-	instant := func(n int) time.Time {
-		return time.Now().Truncate(time.Second).Add(time.Duration(n-1000) * time.Second)
-	}
+	begin := time.Now().Truncate(time.Second).Add(-1000 * time.Second)
+	instant := func(n int) time.Time { return begin.Add(time.Duration(n) * time.Second) }
 	ended(t, a, claimed(t, a, instant(0)), Ran)
 
 	// the one that won last
