@@ -48,6 +48,7 @@ func TestAServerThatHangsUpAfterItsGreetingIsLeftInPeace(t *testing.T) {
 			require.NoError(t, c.Ready(t.Context()))
 			again, _ := c.Session()
 			require.Equal(t, !ends, id == again)
+			synctest.Wait() // that the connection was of use is noted a moment after it can be used
 
 			s, err = c.Usable(t.Context())
 			require.NoError(t, err)
