@@ -280,7 +280,7 @@ func TestProcessOnePassesAStopOnAndContinues(t *testing.T) {
 	child := childOf(t, c.cmd.Process.Pid)
 	c.signal(t, unix.SIGTSTP)
 	require.Eventually(t, func() bool { return state(child) == "T" }, patience, time.Millisecond, "the child is not stopped: %s", state(child))
-	require.Equal(t, "S", state(c.cmd.Process.Pid), "process 1 goes on reaping")
+	require.Eventually(t, func() bool { return state(c.cmd.Process.Pid) == "S" }, patience, time.Millisecond, "process 1 does not go on reaping")
 	c.signal(t, unix.SIGCONT)
 	require.Equal(t, 0, c.exitCode(t), c.String())
 }
