@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	if role == "" {
 		// Under nohup, or in the background of a script, this program ignores some signals, and so would what it starts. What is
 		// caught is not ignored there.
-		signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
+		signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT)
 		os.Exit(m.Run())
 	}
 	if os.Getpid() == 1 {
