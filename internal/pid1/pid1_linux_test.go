@@ -245,7 +245,8 @@ func TestProcessOnePassesSignalsOn(t *testing.T) {
 	c := start(t, "signals")
 	c.await(t, "ready")
 	for _, sig := range []syscall.Signal{
-		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT, unix.SIGTERM,
+		unix.SIGCONT, // before those that one follows
+		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGTSTP, unix.SIGTERM,
 	} {
 		c.signal(t, sig)
 		c.await(t, "got "+unix.SignalName(sig)+"\n")
