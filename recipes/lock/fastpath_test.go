@@ -23,7 +23,7 @@ func TestCloseWithARequestUnderWayLeavesNothingBehind(t *testing.T) {
 		require.NoError(t, err)
 		if do == "the lock is taken" {
 			require.NoError(t, g.Release(ctx))
-			rule := server.On(zktest.Op(zktest.Multi).Times(1)).HoldReply()
+			rule := server.On(zktest.Op(zktest.Multi).Path("/lockkeeper/**").Times(1)).HoldReply()
 			go func() { <-rule.Reached(); leave() }()
 			_, err = l.Acquire(ctx, Request{})
 			require.ErrorIs(t, err, context.Canceled, do)

@@ -106,7 +106,7 @@ func TestALockIsPassedOnThoughItsHolderLeavesMeanwhile(t *testing.T) {
 				return len(first.line.waiting) == 2
 			}, time.Minute, time.Millisecond)
 
-			rule := c.do(server.On(zktest.Op(zktest.Multi).Times(1)))
+			rule := c.do(server.On(zktest.Op(zktest.Multi).Path("/lockkeeper/**").Times(1)))
 			ctx, leave := context.WithCancel(t.Context())
 			go func() { <-rule.Reached(); leave() }()
 			if err := first.Release(ctx); err != nil {
