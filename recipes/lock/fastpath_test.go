@@ -84,13 +84,20 @@ func TestAClientThatHasHadTheLockAloneSeesWhoHasItNow(t *testing.T) {
 // uncontended returns a lock without requests, as its client knows.
 func uncontended(t *testing.T, server *zktest.Server) (*Client, *PriorityLock) {
 	t.Helper()
-	c, err := NewClient(Config{Servers: []string{server.Addr()}})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	c := patient(t, server)
 	l, err := c.PriorityLock("users")
 	require.NoError(t, err)
 	g, err := l.Acquire(t.Context(), Request{})
 	require.NoError(t, err)
 	require.NoError(t, g.Release(t.Context()))
 	return c, l
+}
+
+// patient returns a client that a busy machine may keep waiting, also with a try.
+func patient(t *testing.T, server *zktest.Server) *Client {
+	t.Helper()
+	c, err := NewClient(Config{Servers: []string{server.Addr()}, SessionTimeout: time.Minute, ConnectTimeout: time.Minute})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	return c
 }

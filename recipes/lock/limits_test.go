@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -171,10 +170,7 @@ func TestReaderBesideAsManyAsMayShareWaitsForRoom(t *testing.T) {
 	_, err = s.Set(t.Context(), l.path, g.encode(), -1)
 	require.NoError(t, err)
 
-	c, err := NewClient(zkclient.Config{Servers: []string{server.Addr()}})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-	l, err = c.PriorityLock("users")
+	l, err = patient(t, server).PriorityLock("users")
 	require.NoError(t, err)
 	_, err = l.Acquire(t.Context(), Request{Terms: priority.Terms{Mode: priority.Shared, AcquireTimeout: new(time.Duration)}})
 	require.ErrorAs(t, err, new(*NotAcquiredError))
