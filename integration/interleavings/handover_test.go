@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -202,8 +203,10 @@ func TestHolderThatReleasesBeforeItHearsOfThePreemptorGivesItTheLock(t *testing.
 
 		// when it releases
 		released := h.releases()
+		synctest.Wait()
 		word.Release()
 		require.NoError(w, released())
+		require.Zero(w, times[lock.PreemptRequested](h))
 
 		// then the more important one holds, and then the other
 		require.Greater(w, p.Token(), h.Token())
