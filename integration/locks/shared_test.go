@@ -139,9 +139,10 @@ func TestWriterThatOutranksReadersPreemptsAllAtOnceAndNoneInVain(t *testing.T) {
 	w := h.queued("w", harness.At(5))
 	w.IsPending()
 
-	// then those it outranks are left alone as long as the equal one is there
-	for _, r := range readers {
-		require.Empty(t, harness.All[lock.PreemptRequested](r.Notices))
+	// then those it outranks are left alone as long as the equal one is there; it has judged them when it watches G
+	h.Watched(lockNode(equal), 1)
+	for _, holder := range h.state(h.Client()).Holders {
+		require.Empty(t, holder.PreemptedBy, holder.Owner)
 	}
 	equal.Release()
 
