@@ -206,7 +206,7 @@ func TestLockThatWasLeftOpenIsTaken(t *testing.T) {
 			u := h.hold("next", change, harness.Try)
 			later := h.Acquire(h.lock(knows), "reader", harness.Shared)
 			if name == "a writer" {
-				later.IsPending()
+				later.Queued()
 			} else {
 				later.Granted()
 			}
