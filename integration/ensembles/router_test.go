@@ -51,7 +51,7 @@ func (s site) program(t *testing.T) *program {
 
 func client(t *testing.T, server testbed.Server) *lock.Client {
 	t.Helper()
-	c := harness.NewClient(t, lock.Config{Servers: []string{server.Addr()}, SessionTimeout: 4 * time.Second})
+	c := harness.NewClient(t, lock.Config{Servers: []string{server.Addr()}, SessionTimeout: 10 * time.Second})
 	require.NoError(t, c.Ready(t.Context()))
 	return c
 }

@@ -107,15 +107,10 @@ func TestOfTwoDaemonsThatRaceForATickOneGetsIt(t *testing.T) {
 	require.Empty(t, s.Runs)
 }
 
-// shortSession is for clients whose sessions are ended by hand. Now and then
-// the server forgets the connection on which the client comes back meanwhile:
-// that is noticed after two fifths of the session timeout.
-const shortSession = 3 * time.Second
-
 func TestARunWhoseSessionIsKilledIsInterruptedOnlyIfSomebodyNotices(t *testing.T) {
 	t.Parallel()
 	f, began := harness.New(t, shared.Server(t)), time.Now().Truncate(time.Millisecond)
-	client := connect(f, shortSession)
+	client := connect(f)
 	cut, other := client.TickLedger("cut off"), connect(f).TickLedger("other")
 
 	// No component has noticed: it ends as if nothing had happened.
@@ -158,7 +153,7 @@ func TestEveryTickEndsOnceThoughSessionsEnd(t *testing.T) {
 	t.Parallel()
 	const many = 200
 	f := harness.New(t, shared.Server(t))
-	clients := []*lock.Client{connect(f, shortSession), connect(f, shortSession)}
+	clients := []*lock.Client{connect(f), connect(f)}
 	sessions := harness.Run(t, "the end of sessions", func(ctx context.Context) error {
 		for n := 0; ctx.Err() == nil; n++ {
 			f.Renewed(clients[n%2])
@@ -199,7 +194,7 @@ func TestNoTickThatWaitsIsForgottenThoughSessionsEnd(t *testing.T) {
 	t.Parallel()
 	const many = 60
 	f := harness.New(t, shared.Server(t))
-	clients := []*lock.Client{connect(f, shortSession), connect(f, shortSession)}
+	clients := []*lock.Client{connect(f), connect(f)}
 	var mu sync.Mutex
 	var starts []time.Time
 	run := func(l *ticks.Ledger, claim ticks.Claim, err error) (ran bool, failed error) {
@@ -249,7 +244,7 @@ func TestNoTickThatWaitsIsForgottenThoughSessionsEnd(t *testing.T) {
 func TestARunHearsThatItsPlaceIsWanted(t *testing.T) {
 	t.Parallel()
 	f := harness.New(t, shared.Server(t))
-	client := connect(f, shortSession)
+	client := connect(f)
 	mine, other := client.TickLedger("mine"), connect(f).TickLedger("other")
 	run := claimed(t, mine, tick(1))
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
@@ -357,7 +352,7 @@ func TestOfManyDaemonsOneRunsWhatIsAskedForByHand(t *testing.T) {
 	taken, err := handle.Withdraw(ctx)
 	require.NoError(t, err)
 	require.False(t, taken)
-	brief := connect(f, shortSession)
+	brief := connect(f)
 	handle, err = brief.TickLedger("brief").Request(ctx, ticks.Request{Job: job})
 	require.NoError(t, err)
 	f.Renewed(brief)
