@@ -226,7 +226,7 @@ func TestParticipantWhoseNotifyIsBlockedLosesItsLocksBeforeAnotherHasThem(t *tes
 
 	// given a participant and a lock in one session, and a Notify that does not return once the session is at risk
 	network := newNetwork(f)
-	one := f.player("node1", f.client(harness.Servers(network.Addr()), harness.SessionTimeout(4*time.Second)))
+	one := f.player("node1", f.client(early, harness.Servers(network.Addr())))
 	blocked, proceed := make(chan struct{}, 10), make(chan struct{})
 	one.join(s, group.Options{Notify: func(n group.Notice) {
 		one.Add(n)

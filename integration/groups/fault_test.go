@@ -3,6 +3,7 @@ package groups
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,6 +64,9 @@ func TestWriteWhoseAnswerIsLostIsNotRepeatedAndNotForgotten(t *testing.T) {
 	}
 }
 
+// early ends what a session holds long before the server ends the session: a busy machine may be late by seconds.
+func early(cfg *lock.Config) { cfg.Margin = cfg.SessionTimeout / 2 }
+
 func TestParticipantThatIsCutOffStopsBeforeTheServerGivesItsLocksAway(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*netfault.Proxy) error{
@@ -76,7 +80,7 @@ func TestParticipantThatIsCutOffStopsBeforeTheServerGivesItsLocksAway(t *testing
 
 			// given participants, the controller among them, one of them behind a network that fails
 			network := newNetwork(f)
-			cut := f.join(s, "node1", harness.SessionTimeout(4*time.Second), harness.Servers(network.Addr()))
+			cut := f.join(s, "node1", early, harness.Servers(network.Addr()))
 			two, three := f.join(s, "node2"), f.join(s, "node3")
 			f.share(4, cut, two, three)
 			held, gave := cut.locks(), given(cut)
@@ -145,7 +149,7 @@ func TestWhileZooKeeperIsSilentALeaveAndACloseAreNotHeldUp(t *testing.T) {
 	t.Parallel()
 	f := alone(t)
 	s := spec(4)
-	one := f.join(s, "node1", harness.SessionTimeout(4*time.Second))
+	one := f.join(s, "node1")
 	f.share(4, one)
 	briefly := func(call func(ctx context.Context) error) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -166,8 +170,9 @@ func TestWhileZooKeeperIsSilentALeaveAndACloseAreNotHeldUp(t *testing.T) {
 	// and a leave ends all contexts at once, and returns with its own
 	require.ErrorIs(t, briefly(one.m.Leave), context.DeadlineExceeded)
 	require.Empty(t, one.locks())
-	require.Equal(t, []string{"locked", "released", "dropped"}, one.history(first))
-	require.Zero(t, f.referee.count())
+	harness.Eventually(t, func() bool {
+		return f.referee.count() == 0 && given(one) == 4 && slices.Equal([]string{"locked", "released", "dropped"}, one.history(first))
+	}, "it cleans up")
 
 	// and so does the client, which ends with it
 	if err := briefly(one.c.Close); err != nil {
