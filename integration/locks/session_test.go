@@ -14,34 +14,31 @@ import (
 // Curator M2
 func TestServerThatStopsAndRestartsStopsNoClient(t *testing.T) {
 	t.Parallel()
-	for what, c := range map[string]struct {
-		session time.Duration
-		outage  func(h *fixture, ann *harness.Request)
-	}{
-		"the holder releases after it": {harness.Patience, func(h *fixture, ann *harness.Request) {
+	for what, outage := range map[string]func(h *fixture, ann *harness.Request){
+		"the holder releases after it": func(h *fixture, ann *harness.Request) {
 			require.NoError(h, h.Server.Stop())
 			require.NoError(h, h.Server.Restart(h.Context()))
 			ann.Release()
-		}},
-		"the holder releases during it, and that goes on by itself": {harness.Patience, func(h *fixture, ann *harness.Request) {
+		},
+		"the holder releases during it, and that goes on by itself": func(h *fixture, ann *harness.Request) {
 			require.NoError(h, h.Server.Kill())
 			ctx, cancel := context.WithTimeout(h.Context(), 50*time.Millisecond)
 			defer cancel()
 			require.ErrorIs(h, ann.Granted().Release(ctx), context.DeadlineExceeded)
 			require.NoError(h, h.Server.Restart(h.Context()))
-		}},
-		"it only freezes until the holder is at risk": {8 * time.Second, func(h *fixture, ann *harness.Request) {
+		},
+		"it only freezes until the holder is at risk": func(h *fixture, ann *harness.Request) {
 			require.NoError(h, h.Server.Pause())
 			harness.Await[lock.AtRisk](h, ann.Notices)
 			require.NoError(h, h.Server.Resume())
 			ann.Release()
-		}},
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			h := alone(t)
 
 			// given two users of one client: one holds, one waits
-			client := h.Client(harness.SessionTimeout(c.session))
+			client := h.Client(harness.SessionTimeout(harness.Patience))
 			ann := h.Hold(h.lock(client), "ann")
 			bob := h.Acquire(h.lock(client), "bob")
 			bob.Queued()
@@ -49,7 +46,7 @@ func TestServerThatStopsAndRestartsStopsNoClient(t *testing.T) {
 			last := ann.Token()
 
 			// when the server is away, and comes back
-			c.outage(h, ann)
+			outage(h, ann)
 
 			// then both finish in turn, in the same session
 			require.Greater(t, bob.Token(), last)
