@@ -17,7 +17,7 @@ import (
 
 // mortal is how long a session lasts that a test ends at the server. Once in a while the server forgets to hang up
 // then, and the client finds it out alone.
-const mortal = 8 * time.Second
+const mortal = 30 * time.Second
 
 // handle is one Guard that is used again and again, and a rival with a client of its own.
 type handle struct {

@@ -47,7 +47,7 @@ func TestSkewedClocksChangeNothing(t *testing.T) {
 			require.Zero(t, waiter.count("PreemptSent"))
 
 			// when it is preempted by force, and has time to clean up; the lock is asked for within the waiter's time
-			holder, waiter, _ = meet([]change{cleanup(long)}, at(5), forceful, within(5*patience))
+			holder, waiter, _ = meet([]change{cleanup(long)}, at(5), forceful, within(patience))
 			sent, asked := waiter.await("PreemptSent"), holder.await("PreemptRequested")
 			waiter.await("seen")
 
