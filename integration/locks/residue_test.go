@@ -155,7 +155,7 @@ func TestAcquireThatIsCancelledAtAnyStepLeavesNothingBehind(t *testing.T) {
 
 	// and no watch, and no goroutine
 	h.AtMostWatches(watches)
-	require.NoError(t, goleak.Find(goroutines))
+	harness.NoGoroutines(t, goroutines)
 }
 
 // N8
@@ -186,7 +186,7 @@ func TestTriesOnAHeldLockCostNoMemory(t *testing.T) {
 
 	// then ten thousand more take less than 26 bytes each, and the server keeps nothing for it
 	harness.TakesLess(t, 256<<10, func() { tries(10_000) })
-	require.NoError(t, goleak.Find(goroutines))
+	harness.NoGoroutines(t, goroutines)
 	require.Len(t, h.Watches(), watches)
 	require.Len(t, h.Ephemerals(), 1)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 // Patience bounds a hang: a test fails when a condition is not met after that long. It says nothing about how fast
@@ -43,6 +44,16 @@ func Receive[T any](t testing.TB, c <-chan T, what string, args ...any) T {
 		require.FailNow(t, "nothing came within "+Patience.String()+": "+fmt.Sprintf(what, args...))
 		panic("unreachable")
 	}
+}
+
+// NoGoroutines waits until there are no goroutines but those of options: goleak itself looks for half a second.
+func NoGoroutines(t testing.TB, options ...goleak.Option) {
+	t.Helper()
+	left := goleak.Find(options...)
+	for deadline := time.Now().Add(Patience); left != nil && time.Now().Before(deadline); {
+		left = goleak.Find(options...)
+	}
+	require.NoError(t, left)
 }
 
 // Call is a function that runs in the background and returns a value or an error.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // One is a server that tests share. The zero value is ready for use.
@@ -44,7 +45,7 @@ func (o *One[S]) PutAside(broken func(S) bool) {
 }
 
 // Main runs the tests, closes the server and returns the exit code for os.Exit. When the tests pass, the
-// checks are made after the server is gone; one that returns an error makes the code 1. For example:
+// checks are made after the server is gone; one that returns errors for a minute makes the code 1. For example:
 //
 //	os.Exit(shared.Main(m.Run, func() error { return goleak.Find() }))
 func (o *One[S]) Main(run func() int, checks ...func() error) int {
@@ -60,7 +61,7 @@ func (o *One[S]) Main(run func() int, checks ...func() error) int {
 	}
 	if code == 0 {
 		for _, check := range checks {
-			errs = append(errs, check())
+			errs = append(errs, settled(check))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -68,6 +69,15 @@ func (o *One[S]) Main(run func() int, checks ...func() error) int {
 		return max(code, 1)
 	}
 	return code
+}
+
+// settled makes a check until it succeeds: on a busy machine what has ended may take seconds to go.
+func settled(check func() error) error {
+	err := check()
+	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); err = check() {
+		<-time.After(10 * time.Millisecond)
+	}
+	return err
 }
 
 // AtOnce lets n parallel tests run at once, unless -parallel says how many: tests that wait more than they compute.
