@@ -98,7 +98,9 @@ func (h *fixture) figures() map[string]int {
 // eventually waits for what must become true.
 func (h *fixture) eventually(is func() bool, what string, args ...any) {
 	h.Helper()
-	require.Eventually(h, is, soon, 50*time.Millisecond, append([]any{what}, args...)...)
+	for deadline := time.Now().Add(soon); !is(); <-time.After(50 * time.Millisecond) {
+		require.Less(h, time.Now(), deadline, append([]any{what}, args...)...)
+	}
 }
 
 // scopes counts the locks that have a node.
