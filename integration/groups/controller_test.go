@@ -3,6 +3,7 @@ package groups
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -175,34 +176,34 @@ func TestGroupWhoseNodesAreDeletedIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	for name, least := range map[string]int{"the assignment": 1, "everything": 2} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := share(t)
-			s := spec(4, debounce(time.Second))
-			one, two := f.join(s, "node1"), f.join(s, "node2")
-			f.share(2, one, two)
+			virtually(t, func(t *testing.T, f *fixture) { // all hear of it within the debounce
+				s := spec(4, debounce(time.Second))
+				one, two := f.join(s, "node1"), f.join(s, "node2")
+				f.share(2, one, two)
 
-			// when an administrator deletes it
-			f.Delete(f.path("assignment"))
-			if name == "everything" {
-				for _, node := range append(f.Ephemerals(), f.path("members"), f.path("assignment"), f.path()) {
-					_ = f.Shell().Delete(node, -1) // they may be back already
+				// when an administrator deletes it
+				require.NoError(t, f.zk.Delete(f.path("assignment")))
+				if name == "everything" {
+					for _, node := range slices.Backward(f.zk.Tree(f.path())) {
+						_ = f.zk.Delete(node.Path) // they may be back already
+					}
 				}
-			}
 
-			// then all lose their locks, and the group goes on. A member that hears of the
-			// assignment only after another one has rewritten it is not named in it, and is out
-			// of its locks.
-			lost := func() []group.Lost {
-				return append(harness.All[group.Lost](one.Notices), harness.All[group.Lost](two.Notices)...)
-			}
-			harness.Eventually(t, func() bool { return len(lost()) >= least }, "the loss is not told")
-			for _, l := range lost() {
-				require.Equal(t, lock.LossDeleted, l.Err.Reason)
-			}
-			f.share(2, one, two)
-			require.Len(t, f.state().Members, 2)
-			require.Empty(t, harness.All[group.Fault](one.Notices))
-			require.Less(t, len(harness.All[group.Lost](one.Notices)), 5)
+				// then all lose their locks, and the group goes on. A member that hears of the
+				// assignment only after another one has rewritten it is not named in it, and is out
+				// of its locks.
+				lost := func() []group.Lost {
+					return append(harness.All[group.Lost](one.Notices), harness.All[group.Lost](two.Notices)...)
+				}
+				harness.Eventually(t, func() bool { return len(lost()) >= least }, "the loss is not told")
+				for _, l := range lost() {
+					require.Equal(t, lock.LossDeleted, l.Err.Reason)
+				}
+				f.share(2, one, two)
+				require.Len(t, f.state().Members, 2)
+				require.Empty(t, harness.All[group.Fault](one.Notices))
+				require.Less(t, len(harness.All[group.Lost](one.Notices)), 5)
+			})
 		})
 	}
 }
