@@ -458,7 +458,7 @@ func TestOptionsOfAnEnsembleAreRefusedByAServer(t *testing.T) {
 
 // Without a bubble the members listen on the network.
 func TestEnsembleOnTheNetwork(t *testing.T) {
-	e := RunEnsembleT(t, TickTime(20*ms), ElectionTime(ms))
+	e := RunEnsembleT(t, ElectionTime(ms))
 	c := dial(t, e.Followers()[0].server)
 	c.create("/x", 0)
 	c.sync()
