@@ -490,7 +490,7 @@ func TestRunEndsWithTheErrorOfItsWorkOrItsPanic(t *testing.T) {
 	leader.resign <- broken
 	require.ErrorIs(t, leader.Err(), broken)
 	require.ErrorIs(t, isOver(t, term), classic.ErrResigned)
-	require.Empty(t, f.Ephemerals())
+	f.NoEphemerals()
 
 	e := f.election(c, "second", classic.ElectionOptions{})
 	require.Panics(t, func() {
