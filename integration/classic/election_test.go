@@ -390,7 +390,7 @@ func TestTermEndsBeforeTheServerCanMakeAnotherTheLeader(t *testing.T) {
 		t.Run(string(o.Policy), func(t *testing.T) {
 			t.Parallel()
 			f := share(t)
-			mine, network := f.remote(timeout(4 * time.Second))
+			mine, network := f.remote(lenient)
 			leader := f.stand(mine, "first", o)
 			term := leader.leads()
 			follower := f.follower(o)
@@ -412,7 +412,7 @@ func TestTermEndsBeforeTheServerCanMakeAnotherTheLeader(t *testing.T) {
 func TestTermThatEndedAtTheDeadlineIsNotLedOnWithItsNode(t *testing.T) {
 	t.Parallel()
 	f := share(t)
-	mine, network := f.remote(timeout(2 * time.Second))
+	mine, network := f.remote(lenient)
 	leader := f.stand(mine, "first")
 	term := leader.leads()
 

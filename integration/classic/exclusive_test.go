@@ -363,7 +363,7 @@ func TestHolderThatIsCutOffLosesBeforeTheNextIsGranted(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			f := share(t)
-			c, network := f.remote(timeout(4 * time.Second))
+			c, network := f.remote(lenient)
 			notices := f.listen("ann")
 			holder := f.hold("ann", k.acquire(f, c, options{notify: notices.Add}))
 			waiter := k.wait(f, "bob", f.client(), 0)
