@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
-	"github.com/lockkeeper/lockkeeper/integration/netfault"
 	"github.com/lockkeeper/lockkeeper/recipes/classic"
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -194,20 +193,21 @@ func TestRevokeSaysWhatIsWrong(t *testing.T) {
 	require.ErrorAs(t, classic.Revoke(t.Context(), c.Client, "nowhere"), new(*lock.RequestError))
 }
 
-// withUndo returns a client that has a request to undo while ZooKeeper's answers do not arrive.
-func (f *fixture) withUndo(session time.Duration) (*lock.Client, *netfault.Proxy) {
+// withUndo returns a client that has a request to undo while ZooKeeper is silent.
+func (f *fixture) withUndo(session time.Duration) (*lock.Client, *zktest.Proxy) {
 	f.Helper()
-	network := netfault.New(f, f.Server.Addr())
-	c, err := lock.NewClient(lock.Config{Servers: []string{network.Addr()}, Chroot: f.Root, SessionTimeout: session})
+	proxy := zktest.RunProxyT(f, f.Server.Addr())
+	c, err := lock.NewClient(lock.Config{Servers: []string{proxy.Addr()}, Chroot: f.Root, SessionTimeout: session})
 	require.NoError(f, err)
 	f.Create(users, nil, 0)
 	require.NoError(f, c.Ready(f.Context()))
-	require.NoError(f, network.Blackhole(netfault.ToClient))
+	created := proxy.On(f.on(zktest.Create, users+"/*").Nth(1)).HoldReply()
 	r := f.ask("ann", f.mutex(c).Acquire)
-	f.Filled(users, 1) // to be undone
+	reached(f, created)
+	proxy.Partition()
 	r.Cancel()
 	require.ErrorIs(f, r.Refused(), context.Canceled)
-	return c, network
+	return c, proxy
 }
 
 func TestClosingClientConnectsAgainForWhatIsToBeUndone(t *testing.T) {
@@ -215,15 +215,15 @@ func TestClosingClientConnectsAgainForWhatIsToBeUndone(t *testing.T) {
 	f := share(t)
 
 	// given a client that closes while a request is being undone
-	c, network := f.withUndo(time.Minute)
+	c, proxy := f.withUndo(time.Minute)
 	before, _ := c.Session()
 	closing := f.run(c.Close)
 	harness.Eventually(t, func() bool { return c.Ready(t.Context()) != nil }, "the client does not close")
 	closing.IsPending()
 
 	// when its connection breaks
-	require.NoError(t, network.Pass())
-	require.NoError(t, network.Reset())
+	require.True(t, proxy.Disconnect(before))
+	proxy.Heal()
 
 	// then it is done in the same session, long before that would end
 	closing.Granted()
@@ -235,13 +235,11 @@ func TestClosingClientConnectsAgainForWhatIsToBeUndone(t *testing.T) {
 func TestCloseReturnsThoughZooKeeperStaysSilent(t *testing.T) {
 	t.Parallel()
 	f := share(t)
-	c, network := f.withUndo(2 * time.Second)
-	require.NoError(t, network.Blackhole())
+	c, _ := f.withUndo(2 * time.Second)
 
 	// when it is closed by somebody who is in no hurry: it waits for the length of a session
 	f.run(func(context.Context) error { return c.Close(context.Background()) }).Granted()
 
 	// then what is left ends with that
-	require.NoError(t, network.Reset())
 	f.NoEphemerals()
 }
