@@ -97,6 +97,7 @@ func TestBlackholeLosesTheEndOfStreamsToo(t *testing.T) {
 	require.NoError(t, near.Close())
 	hearNothing(t, far)
 
+	loses(t, proxy, netfault.ToClient)
 	require.NoError(t, proxy.Pass())
 	hearReset(t, far)
 }
@@ -120,6 +121,7 @@ func TestBlackholeOneWayLetsTheOtherPass(t *testing.T) {
 	say(t, far, "reply, lost")
 	hearNothing(t, near)
 
+	loses(t, proxy, netfault.ToClient)
 	require.NoError(t, proxy.Blackhole(netfault.ToServer))
 	hearReset(t, near)
 	near = dial(t, proxy)
@@ -138,6 +140,7 @@ func TestConnectionAcceptedInBlackholeStaysMute(t *testing.T) {
 	hearNothing(t, near)
 	server.expectNoClient(t)
 
+	loses(t, proxy, netfault.ToServer)
 	require.NoError(t, proxy.Pass())
 	hearReset(t, near)
 	server.expectNoClient(t)
@@ -294,7 +297,8 @@ func TestSwitchHoldsWhenItReturnsEvenAgainstBlockedWriters(t *testing.T) {
 			}
 		}
 	}()
-	// The far end does not read: soon the proxy's writer is blocked.
+	hear(t, far, "\x00")
+	// The far end does not read on: soon the proxy's writer is blocked.
 	require.Never(t, func() bool { return proxy.Conns() != 1 }, soon, 10*time.Millisecond)
 
 	require.NoError(t, proxy.Stall())
@@ -416,6 +420,12 @@ func hearNothing(t *testing.T, conn net.Conn) {
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(soon)))
 	_, err := conn.Read(make([]byte, 1))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+}
+
+// loses waits until the proxy has come to swallow what was sent.
+func loses(t *testing.T, proxy *netfault.Proxy, to netfault.Direction) {
+	t.Helper()
+	require.Eventually(t, func() bool { return proxy.Holed(to) > 0 }, late, time.Millisecond)
 }
 
 func hearEnd(t *testing.T, conn net.Conn) {

@@ -1,0 +1,13 @@
+package netfault
+
+// Holed returns how many connections have lost bytes that way.
+func (p *Proxy) Holed(to Direction) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		if l.holed[to] {
+			n++
+		}
+	}
+	return n
+}
