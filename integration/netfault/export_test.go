@@ -11,3 +11,16 @@ func (p *Proxy) Holed(to Direction) (n int) {
 	}
 	return n
 }
+
+// Writing tells whether a write is under way that way.
+func (p *Proxy) Writing(to Direction) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		if !l.gates[to].TryLock() {
+			return true
+		}
+		l.gates[to].Unlock()
+	}
+	return false
+}

@@ -302,6 +302,7 @@ func TestSwitchHoldsWhenItReturnsEvenAgainstBlockedWriters(t *testing.T) {
 	require.Never(t, func() bool { return proxy.Conns() != 1 }, soon, 10*time.Millisecond)
 
 	require.NoError(t, proxy.Stall())
+	require.Eventually(t, func() bool { return !proxy.Writing(netfault.ToServer) }, late, time.Millisecond, "its write goes on")
 	drained := drain(t, far)
 	require.Positive(t, drained)
 	require.Zero(t, drain(t, far), "nothing comes after the switch")
