@@ -58,19 +58,19 @@ func TestSweptNodes(t *testing.T) {
 	})
 }
 
-// Data written to a node with a time to live lets it begin anew.
-func TestTimeToLiveBeginsAnewWithEveryWrite(t *testing.T) {
+// Data written to a node with a time to live lets it begin anew: it outlives one that was made after it.
+func TestTimeToLiveBeginsAnewWithAWrite(t *testing.T) {
 	told(t, sweepingOracle, sweepingEmbedded, func(n *narrator) {
 		n.take(Script{
 			{On: 1, Do: AddWatch, Path: "/", Mode: 1},
-			{Do: CreateTTL, Path: "/renewed", ACL: everybody, Flags: persistentTTL, TTL: 2000},
+			{Do: CreateTTL, Path: "/renewed", ACL: everybody, Flags: persistentTTL, TTL: 12_000},
+			{Do: CreateTTL, Path: "/untouched", ACL: everybody, Flags: persistentTTL, TTL: 12_000},
+			// Something else that takes a while, so that the two do not go at once.
+			{Do: CreateTTL, Path: "/meanwhile", ACL: everybody, Flags: persistentTTL, TTL: 5_000},
 		}...)
-		for range 2 {
-			// Something else that takes about a second, well over half of the time to live.
-			n.take(Step{Do: CreateTTL, Path: "/second", ACL: everybody, Flags: persistentTTL, TTL: 1000})
-			n.await(1, event(nodeDeleted, "/second"))
-			n.take(Step{Do: SetData, Path: "/renewed", Version: -1})
-		}
+		n.await(1, event(nodeDeleted, "/meanwhile"))
+		n.take(Step{Do: SetData, Path: "/renewed", Version: -1})
+		n.await(1, event(nodeDeleted, "/untouched"))
 		n.await(1, event(nodeDeleted, "/renewed"))
 		n.take(Step{On: 2, Do: GetChildren2, Path: "/"})
 	})
