@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"testing"
@@ -200,7 +201,10 @@ func TestSessionThatIsSilentDuringAPauseEndsWithIt(t *testing.T) {
 	server := Start(t, Settings{})
 	proxy := netfault.New(t, server.Addr())
 	g := zkserver.Visit(t, proxy.Addr(), time.Second)
-	settle(t, g, "/node")
+	require.Eventually(t, func() bool { // a machine that stands still for a moment ends the session before
+		_, err := g.Create("/node", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		return err == nil || errors.Is(err, zk.ErrNodeExists)
+	}, soon, 10*time.Millisecond)
 
 	// What the client sends to a server that stands still would be read before
 	// that looks at its sessions, or after.
