@@ -10,7 +10,7 @@ import (
 )
 
 func TestEnsembleHasTheMembersThatWereAskedFor(t *testing.T) {
-	ensemble := zkserver.StartEnsemble(t, zkserver.WithMembers(5, 1), zkserver.WithHeap(64))
+	ensemble := zkserver.StartEnsemble(t, zkserver.WithMembers(5, 1), zkserver.WithHeap(64), lasting())
 	require.Len(t, ensemble.Servers(), 6)
 	followers, err := ensemble.Followers(t.Context())
 	require.NoError(t, err)
@@ -18,6 +18,6 @@ func TestEnsembleHasTheMembersThatWereAskedFor(t *testing.T) {
 	observers, err := ensemble.Observers(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, ensemble.Servers()[5:], observers)
-	c := connect(t, observers[0].Addr(), 4*time.Second)
+	c := connect(t, observers[0].Addr(), time.Minute)
 	c.write(t, "/kept", "data")
 }

@@ -13,8 +13,8 @@ import (
 
 func TestSteppedClockShowsInNewNodesAndEndsNoSession(t *testing.T) {
 	t.Parallel()
-	server := zkserver.Start(t, zkserver.WithSteppableClock())
-	c := connect(t, server.Addr(), 4*time.Second)
+	server := zkserver.Start(t, zkserver.WithSteppableClock(), lasting())
+	c := connect(t, server.Addr(), time.Minute)
 	id := c.SessionID()
 	_, err := c.Create("/alive", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestMembersThatCannotReachEachOtherHaveNoLeader(t *testing.T) {
 
 func TestServerWithAFullDiskServesNoClientAndComesBackOnceThereIsSpace(t *testing.T) {
 	t.Parallel()
-	server := zkserver.Start(t, zkserver.WithFullableDisk())
+	server := zkserver.Start(t, zkserver.WithFullableDisk(), lasting())
 	t.Log(server.Disk())
 	testFullDisk(t, server)
 }
@@ -83,14 +83,14 @@ func TestServerWithAFullDiskServesNoClientAndComesBackOnceThereIsSpace(t *testin
 // Containers may not mount: then a limit on the size of files takes the place of the file system.
 func TestFullDiskIsAlsoMadeByALimitOnFiles(t *testing.T) {
 	t.Parallel()
-	server := zkserver.Start(t, zkserver.WithFullableDisk(), zkserver.WithoutMount())
+	server := zkserver.Start(t, zkserver.WithFullableDisk(), zkserver.WithoutMount(), lasting())
 	require.Contains(t, server.Disk(), "RLIMIT_FSIZE")
 	testFullDisk(t, server)
 }
 
 func testFullDisk(t *testing.T, server *zkserver.Server) {
 	t.Helper()
-	c := connect(t, server.Addr(), 4*time.Second)
+	c := connect(t, server.Addr(), 4*time.Second) // a longer one would wait for longer than the test does
 	c.write(t, "/kept", "data")
 	require.NoError(t, server.FillDisk())
 	require.Eventually(t, func() bool {
@@ -102,7 +102,7 @@ func testFullDisk(t *testing.T, server *zkserver.Server) {
 	require.NoError(t, server.Kill())
 	require.NoError(t, server.FreeDisk())
 	require.NoError(t, server.Restart(t.Context()))
-	after := connect(t, server.Addr(), 4*time.Second)
+	after := connect(t, server.Addr(), time.Minute)
 	require.Contains(t, []string{"data", string(make([]byte, 4096))}, after.read(t, "/kept"))
 	after.write(t, "/written", "after")
 }

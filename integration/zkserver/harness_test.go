@@ -18,6 +18,11 @@ func TestMain(m *testing.M) {
 	os.Exit(shared.Main(m, func() error { return goleak.Find() }))
 }
 
+// lasting lets sessions outlive a machine that stands still for seconds.
+func lasting() zkserver.Option {
+	return zkserver.WithSessionTimeouts(400*time.Millisecond, time.Minute)
+}
+
 // client is a guest that writes and reads.
 type client struct{ *zkserver.Guest }
 

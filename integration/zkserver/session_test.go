@@ -10,8 +10,8 @@ import (
 )
 
 func TestExpiringAnUnknownSessionIsRefused(t *testing.T) {
-	server := shared.Server(t)
-	c := connect(t, server.Addr(), 4*time.Second)
+	server := zkserver.Start(t, lasting())
+	c := connect(t, server.Addr(), time.Minute)
 	id, password := c.SessionID(), zkserver.Password(c.SessionID())
 
 	err := zkserver.CloseSession(t.Context(), server.Addr(), id, make([]byte, 16))
@@ -26,8 +26,8 @@ func TestExpiringAnUnknownSessionIsRefused(t *testing.T) {
 }
 
 func TestFiguresAreRead(t *testing.T) {
-	server := zkserver.Start(t)
-	c := connect(t, server.Addr(), 4*time.Second)
+	server := zkserver.Start(t, lasting())
+	c := connect(t, server.Addr(), time.Minute)
 	c.write(t, "/a", "")
 	_, _, _, err := c.GetW("/a")
 	require.NoError(t, err)
