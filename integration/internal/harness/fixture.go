@@ -126,7 +126,9 @@ func (f *Fixture) NoEphemerals() {
 // Watches lists the nodes below the root that are watched, sorted: one that two sessions watch is there twice.
 func (f *Fixture) Watches() []string {
 	f.Helper()
-	paths, err := f.Server.Watches(f.Context())
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	paths, err := f.Server.Watches(ctx)
 	require.NoError(f, err)
 	paths = f.below(paths)
 	slices.Sort(paths)
