@@ -211,7 +211,7 @@ func (r *referee) foul(format string, args ...any) {
 }
 
 // wasFair checks that all turns were taken, by the rules, and that each of the
-// languages had its share.
+// languages had some: how many is a matter of how busy the machine is.
 func (r *referee) wasFair(t *testing.T, languages ...string) {
 	t.Helper()
 	r.mu.Lock()
@@ -221,7 +221,7 @@ func (r *referee) wasFair(t *testing.T, languages ...string) {
 	require.Empty(t, r.readers)
 	total := 0
 	for _, language := range languages {
-		require.Greater(t, r.visits[language], r.most/len(languages)/10, "%s has hardly had a turn: %v", language, r.visits)
+		require.NotZero(t, r.visits[language], "%s has had no turn: %v", language, r.visits)
 		total += r.visits[language]
 	}
 	require.Equal(t, r.most, total)

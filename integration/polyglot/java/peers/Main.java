@@ -39,7 +39,7 @@ public final class Main {
         String kind = args[4];
         int limit = args.length > 5 ? Integer.parseInt(args[5]) : 1;
         try (CuratorFramework client = CuratorFrameworkFactory.builder().connectString(args[0])
-                .sessionTimeoutMs(args[4].equals("hold") ? 2_000 : 20_000).connectionTimeoutMs(30_000).retryPolicy(new RetryForever(20))
+                .sessionTimeoutMs(args[4].equals("hold") ? 10_000 : 20_000).connectionTimeoutMs(30_000).retryPolicy(new RetryForever(20))
                 .defaultData("java".getBytes(StandardCharsets.UTF_8)).build()) {
             client.start();
             client.blockUntilConnected();

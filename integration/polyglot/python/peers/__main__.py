@@ -109,7 +109,7 @@ def live():
 
 def main(hosts, path, port, threads, kind):
     threading.Thread(target=live, daemon=True).start()
-    client = KazooClient(hosts=hosts, timeout=2 if kind == "hold" else 20)
+    client = KazooClient(hosts=hosts, timeout=10 if kind == "hold" else 20)
     client.start(timeout=30)
     if kind == "hold":
         hold(client, path, int(port))
