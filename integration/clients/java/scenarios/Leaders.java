@@ -103,6 +103,8 @@ final class Leaders {
         stage.say("it is done:", heard.take(), selectors.get(1).hasLeadership());
         selectors.get(1).interruptLeadership();
         stage.say("it is to end:", heard.take() + ",", heard.take());
+        // Ann may hear late that her node is gone: only then she stands in line anew.
+        eventually(() -> ann.getParticipants().size() == 2);
         stage.say("who is done queues again:", selectors.get(2).requeue(), ann.requeue());
         selectors.get(2).close();
         stage.say("its selector ends:", heard.take());
