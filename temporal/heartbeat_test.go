@@ -182,7 +182,7 @@ func TestWordOfTheServerEndsTheAttemptAndReachesTheSDK(t *testing.T) {
 
 				// then they go on for as long as the cleanup takes
 				before := len(f.all())
-				time.Sleep(5 * time.Second)
+				time.Sleep(5*time.Second + 500*time.Millisecond) // between two of them
 				p.stop(true)
 				if c.closed {
 					require.Len(t, f.all(), before)
