@@ -28,6 +28,8 @@ func newHearing(t *testing.T) *hearing {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	h := &hearing{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
+	h.SetTestTimeout(patience)
+	h.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: patience})
 	temporal.RegisterApprovals(h, func(_ context.Context, e temporal.Escalation) error {
 		h.told = append(h.told, e)
 		return h.escalate
@@ -252,7 +254,8 @@ func TestTheSameQuestionHasTheSameName(t *testing.T) {
 // The history was recorded on a real server, and is never written anew: workflows that were
 // started before a change of this package go on after it.
 func TestRecordedApprovalsReplay(t *testing.T) {
-	replayer := worker.NewWorkflowReplayer()
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableDeadlockDetection: true})
+	require.NoError(t, err)
 	temporal.RegisterApprovalWorkflow(replayer)
 	require.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(nil, "testdata/approval.json"))
 }

@@ -107,7 +107,7 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 			require.Len(t, files, runs)
 			p := newPlugin(t, newGuard(t, zktest.RunT(t), "a"))
 			for _, file := range files {
-				replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Plugins: []worker.Plugin{p}})
+				replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Plugins: []worker.Plugin{p}, DisableDeadlockDetection: true}) // a busy machine is slow
 				require.NoError(t, err)
 				registerHistories(replayer)
 				require.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(nil, file), file)

@@ -112,6 +112,7 @@ func TestLockOfACallThatCannotBeFailsItsFuture(t *testing.T) {
 
 func TestLockOfACallNeedsThePluginInTheWorkflowsWorker(t *testing.T) {
 	env := new(testsuite.WorkflowTestSuite).NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: patience})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		temporal.WithActivityLock(ctx, lockOn("s"))
 		return nil

@@ -515,6 +515,7 @@ func TestWithLockThatCannotBeIsRefused(t *testing.T) {
 
 func TestWithLockWithoutThePluginIsRefused(t *testing.T) {
 	env := new(testsuite.WorkflowTestSuite).NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		return WithLock(ctx, wanted, func(workflow.Context, WorkflowHold) error { return nil })
 	})
