@@ -253,7 +253,7 @@ func TestActivityThatIsLeftBehindDoesNotRunWithoutTheLock(t *testing.T) {
 		late, settle := workflow.NewFuture(ctx)
 		if err := WithLock(ctx, wanted, func(ctx workflow.Context, _ WorkflowHold) error {
 			workflow.Go(ctx, func(ctx workflow.Context) {
-				_ = workflow.Sleep(ctx, time.Second)
+				_ = workflow.Sleep(ctx, time.Hour) // a second might pass while the release is under way
 				settle.SetError(workflow.ExecuteActivity(ctx, "work").Get(ctx, nil))
 			})
 			return nil
