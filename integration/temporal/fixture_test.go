@@ -92,6 +92,7 @@ func (f *fixture) work(s setup) worker.Worker {
 	plugin, err := temporal.NewPlugin(s.guard, s.plugin...)
 	require.NoError(f, err)
 	s.options.Plugins = append(s.options.Plugins, plugin)
+	s.options.DeadlockDetectionTimeout = harness.Patience // a busy machine is slow, and a task that fails is in the history
 	f.options = s.options
 	w := worker.New(f.temporal, f.queue, f.options)
 	f.reporter(cmp.Or(s.name, "worker")).register(w)

@@ -102,7 +102,7 @@ func (r release) register(to worker.WorkflowRegistry) {
 
 func (r release) replayer(t *testing.T) worker.WorkflowReplayer {
 	t.Helper()
-	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Plugins: r.plugins})
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Plugins: r.plugins, DisableDeadlockDetection: true})
 	require.NoError(t, err)
 	r.register(replayer)
 	return replayer

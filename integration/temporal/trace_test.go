@@ -157,7 +157,7 @@ func TestWorkflowCodeOpensNoSpans(t *testing.T) {
 	// and a replay makes none
 	before := s.lockSpans()
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
-		Interceptors: s.options.Interceptors, Plugins: s.options.Plugins,
+		Interceptors: s.options.Interceptors, Plugins: s.options.Plugins, DisableDeadlockDetection: true,
 	})
 	require.NoError(t, err)
 	replayer.RegisterWorkflow(Migrate)
