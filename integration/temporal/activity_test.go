@@ -75,7 +75,7 @@ func TestActivityThatYieldsKeepsItsPlaceForTheNextAttemptOnAnotherWorker(t *test
 	s.options.MaxConcurrentActivityExecutionSize = 1
 	s.plugin = []temporal.PluginOption{temporal.WithMaxParked(0)} // an attempt that is parked there could run on
 	f.work(s)
-	run := f.start("work", retrying())
+	run := f.start("work", retrying(steady))
 	f.attempts(run, 2)
 	f.waiters(1)
 	id := f.State(f.locks, scope).Waiters[0].ID
@@ -115,7 +115,7 @@ func TestLockThatIsKeptForTheNextAttemptIsNotKeptForEver(t *testing.T) {
 				lock:       temporal.Lock{OnBusy: temporal.BusyRetry, RetryDelay: time.Hour},
 				activities: map[string]any{"work": nothing}, plugin: []temporal.PluginOption{temporal.WithClaimWindow(c.window)},
 			})
-			f.attempts(f.start("work", retrying()), 2)
+			f.attempts(f.start("work", retrying(steady)), 2)
 			release()
 			f.isKept()
 			f.requests(c.next).Granted()
@@ -131,7 +131,7 @@ func TestWorkersKeepNoMorePlacesThanTheyMay(t *testing.T) {
 		lock:       temporal.Lock{InSlotWait: time.Millisecond},
 		activities: map[string]any{"work": attempt}, plugin: []temporal.PluginOption{temporal.WithMaxTickets(0)},
 	})
-	run := f.start("work", retrying())
+	run := f.start("work", retrying(steady))
 	f.waiters(1)
 	f.heartbeats(run, 2) // long after it would have yielded
 	release()
@@ -178,7 +178,7 @@ func TestProgressSurvivesWaitingYieldingAndAPanic(t *testing.T) {
 	f.work(setup{lock: temporal.Lock{OnBusy: temporal.BusyRetry}, activities: map[string]any{"work": work}})
 
 	// given an activity that has yielded, then made progress, and failed
-	run := f.start("work", retrying())
+	run := f.start("work", retrying(steady))
 	f.attempts(run, 2)
 	release()
 	harness.Receive(t, running, "the work")
