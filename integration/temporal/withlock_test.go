@@ -156,7 +156,7 @@ func TestLockIsFreeHoweverTheWorkflowEnds(t *testing.T) {
 		want    string
 	}{
 		"it panics":        {body: func(workflow.Context) error { panic("ouch") }, want: "ouch"},
-		"it times out":     {timeout: 3 * time.Second, body: waits, want: "timeout"},
+		"it times out":     {timeout: 10 * time.Second, body: waits, want: "timeout"},
 		"it is terminated": {body: waits, end: (*fixture).terminate, want: "terminated"},
 		"its hook panics":  {body: waits, end: func(f *fixture, _ client.WorkflowRun) { f.requests(hotfix).Granted() }, want: "oops"},
 		"it is deleted": {body: waits, end: func(f *fixture, run client.WorkflowRun) {
