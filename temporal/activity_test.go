@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -32,7 +33,7 @@ type scene struct {
 
 func newScene(t *testing.T, lock temporal.Lock, work any, options ...temporal.PluginOption) *scene {
 	t.Helper()
-	zk := zktest.RunT(t)
+	zk := zktest.RunT(t, zktest.Pipe())
 	if lock.Scope == "" {
 		lock.Scope = "s"
 	}
@@ -134,15 +135,17 @@ func TestActivityWhoseLockIsBusyEndsAsItIsDeclared(t *testing.T) {
 		"it waits":   {within(50 * time.Millisecond), temporal.ErrTypeLockWaitTimeout, 0, true, "stranger"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, c.lock, done)
-			defer s.busy()()
-			_, err := s.run()
-			failure := failed(t, err)
-			require.Equal(t, c.want, failure.Type())
-			require.Equal(t, c.final, failure.NonRetryable())
-			require.Equal(t, c.delay, failure.NextRetryDelay())
-			require.Equal(t, sdk.ApplicationErrorCategoryBenign, failure.Category())
-			require.ErrorContains(t, err, c.says)
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, c.lock, done)
+				defer s.busy()()
+				_, err := s.run()
+				failure := failed(t, err)
+				require.Equal(t, c.want, failure.Type())
+				require.Equal(t, c.final, failure.NonRetryable())
+				require.Equal(t, c.delay, failure.NextRetryDelay())
+				require.Equal(t, sdk.ApplicationErrorCategoryBenign, failure.Category())
+				require.ErrorContains(t, err, c.says)
+			})
 		})
 	}
 }
