@@ -67,6 +67,8 @@ func (f *fakeTrail) all() []opstore.AuditEntry {
 	return slices.Clone(f.entries)
 }
 
+// newAuditor is for a bubble where events are observed: an event does not wait for its record for longer than
+// observeTimeout, and a busy machine may take that long.
 func newAuditor(t *testing.T, cfg Config) *Auditor {
 	t.Helper()
 	a, err := New(cfg)
@@ -90,115 +92,123 @@ func takeover(id string) opstore.AuditEntry {
 }
 
 func TestPreemptionAndTakeoverAreOnRecordFromBothSides(t *testing.T) {
-	// given
-	trail := &fakeTrail{}
-	a := newAuditor(t, Config{Trail: trail})
-	hotfix, victim := subject("r1", "hotfix", 90, 0), subject("r0", "nightly", 20, 7)
+	synctest.Test(t, func(t *testing.T) {
+		// given
+		trail := &fakeTrail{}
+		a := newAuditor(t, Config{Trail: trail})
+		hotfix, victim := subject("r1", "hotfix", 90, 0), subject("r0", "nightly", 20, 7)
 
-	// when
-	a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: lockguard.Overridden{Effect: override.Effect{Applied: []override.Override{{ID: "INC-1", Kind: override.Boost}}}}})
-	a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: lock.PreemptSent{Holder: nightly, Reason: priority.Outranked, Grace: time.Minute}})
-	a.Observe(t.Context(), lockguard.Event{Subject: victim, Notice: lock.PreemptRequested{
-		By: lock.Contender{ID: "g1", Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 90}}, Reason: priority.Outranked,
-		Grace: time.Minute, Forceful: true, Override: &lock.Mark{ID: "INC-1"},
-	}})
-	require.NoError(t, a.Audit(t.Context(), takeover("r1")))
-	a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: lock.TakenOver{From: []lock.Contender{nightly}}})
-	a.Observe(t.Context(), lockguard.Event{Subject: subject("r1", "hotfix", 90, 8), Notice: lockguard.Acquired{}})
-	a.Observe(t.Context(), lockguard.Event{Subject: victim, Notice: lockguard.Lost{Held: time.Minute, Err: &lockguard.LostError{Reason: lock.LossTaken, By: "hotfix", For: priority.Outranked}}})
+		// when
+		a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: lockguard.Overridden{Effect: override.Effect{Applied: []override.Override{{ID: "INC-1", Kind: override.Boost}}}}})
+		a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: lock.PreemptSent{Holder: nightly, Reason: priority.Outranked, Grace: time.Minute}})
+		a.Observe(t.Context(), lockguard.Event{Subject: victim, Notice: lock.PreemptRequested{
+			By: lock.Contender{ID: "g1", Identity: priority.Identity{Owner: "hotfix"}, Terms: priority.Terms{Priority: 90}}, Reason: priority.Outranked,
+			Grace: time.Minute, Forceful: true, Override: &lock.Mark{ID: "INC-1"},
+		}})
+		require.NoError(t, a.Audit(t.Context(), takeover("r1")))
+		a.Observe(t.Context(), lockguard.Event{Subject: hotfix, Notice: lock.TakenOver{From: []lock.Contender{nightly}}})
+		a.Observe(t.Context(), lockguard.Event{Subject: subject("r1", "hotfix", 90, 8), Notice: lockguard.Acquired{}})
+		a.Observe(t.Context(), lockguard.Event{Subject: victim, Notice: lockguard.Lost{Held: time.Minute, Err: &lockguard.LostError{Reason: lock.LossTaken, By: "hotfix", For: priority.Outranked}}})
 
-	// then
-	all := trail.all()
-	require.Len(t, all, 5)
-	for i, want := range []struct {
-		action   opstore.AuditAction
-		phase    opstore.AuditPhase
-		act      string
-		override string
-	}{
-		{opstore.AuditPreempt, opstore.AuditOutcome, "hold-7", "INC-1"},
-		{opstore.AuditPreempted, opstore.AuditOutcome, "hold-7", "INC-1"},
-		{opstore.AuditTakeover, opstore.AuditIntent, "r1", "INC-1"},
-		{opstore.AuditTakeover, opstore.AuditOutcome, "r1", "INC-1"},
-		{opstore.AuditLost, opstore.AuditOutcome, "hold-7", ""},
-	} {
-		require.Equal(t, want.action, all[i].Action)
-		require.Equal(t, want.phase, all[i].Phase)
-		require.Equal(t, want.act, all[i].Act, want.action)
-		require.Equal(t, want.override, all[i].Override, want.action)
-		require.Equal(t, "hotfix", all[i].By)
-		require.Equal(t, "nightly", all[i].Victims[0].Owner)
-		require.EqualValues(t, 7, all[i].Victims[0].Token)
-	}
-	require.Equal(t, opstore.AuditDone, all[3].Result)
-	require.Equal(t, "outranked", all[3].Reason)
-	require.Empty(t, a.announced)
+		// then
+		all := trail.all()
+		require.Len(t, all, 5)
+		for i, want := range []struct {
+			action   opstore.AuditAction
+			phase    opstore.AuditPhase
+			act      string
+			override string
+		}{
+			{opstore.AuditPreempt, opstore.AuditOutcome, "hold-7", "INC-1"},
+			{opstore.AuditPreempted, opstore.AuditOutcome, "hold-7", "INC-1"},
+			{opstore.AuditTakeover, opstore.AuditIntent, "r1", "INC-1"},
+			{opstore.AuditTakeover, opstore.AuditOutcome, "r1", "INC-1"},
+			{opstore.AuditLost, opstore.AuditOutcome, "hold-7", ""},
+		} {
+			require.Equal(t, want.action, all[i].Action)
+			require.Equal(t, want.phase, all[i].Phase)
+			require.Equal(t, want.act, all[i].Act, want.action)
+			require.Equal(t, want.override, all[i].Override, want.action)
+			require.Equal(t, "hotfix", all[i].By)
+			require.Equal(t, "nightly", all[i].Victims[0].Owner)
+			require.EqualValues(t, 7, all[i].Victims[0].Token)
+		}
+		require.Equal(t, opstore.AuditDone, all[3].Result)
+		require.Equal(t, "outranked", all[3].Reason)
+		require.Empty(t, a.announced)
+	})
 }
 
 func TestAnnouncedTakeoverThatIsNotDoneHasFailed(t *testing.T) {
-	for name, c := range map[string]struct {
-		end  lockguard.Event
-		want string
-	}{
-		"the holder has gone":  {lockguard.Event{Subject: subject("r1", "hotfix", 90, 8), Notice: lockguard.Acquired{}}, errHadGone.Error()},
-		"the request gives up": {lockguard.Event{Subject: subject("r1", "hotfix", 90, 0), Notice: lockguard.NotAcquired{Err: errors.New("too late")}}, "too late"},
-	} {
-		trail := &fakeTrail{}
-		a := newAuditor(t, Config{Trail: trail})
-		require.NoError(t, a.Audit(t.Context(), takeover("r1")))
-		require.NoError(t, a.Audit(t.Context(), takeover("r2")), "another one goes on")
-		a.Observe(t.Context(), c.end)
-		a.Observe(t.Context(), c.end)
-		all := trail.all()
-		require.Len(t, all, 3, name)
-		require.Equal(t, opstore.AuditFailed, all[2].Result, name)
-		require.Equal(t, c.want, all[2].Error, name)
-		require.Equal(t, "r1", all[2].Act, name)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			end  lockguard.Event
+			want string
+		}{
+			"the holder has gone":  {lockguard.Event{Subject: subject("r1", "hotfix", 90, 8), Notice: lockguard.Acquired{}}, errHadGone.Error()},
+			"the request gives up": {lockguard.Event{Subject: subject("r1", "hotfix", 90, 0), Notice: lockguard.NotAcquired{Err: errors.New("too late")}}, "too late"},
+		} {
+			trail := &fakeTrail{}
+			a := newAuditor(t, Config{Trail: trail})
+			require.NoError(t, a.Audit(t.Context(), takeover("r1")))
+			require.NoError(t, a.Audit(t.Context(), takeover("r2")), "another one goes on")
+			a.Observe(t.Context(), c.end)
+			a.Observe(t.Context(), c.end)
+			all := trail.all()
+			require.Len(t, all, 3, name)
+			require.Equal(t, opstore.AuditFailed, all[2].Result, name)
+			require.Equal(t, c.want, all[2].Error, name)
+			require.Equal(t, "r1", all[2].Act, name)
+		}
+	})
 }
 
 func TestOverrideThatTakesALockHasAnOutcome(t *testing.T) {
-	announced := opstore.AuditEntry{Act: "r1", Action: opstore.AuditOverrideAct, Phase: opstore.AuditIntent, Scope: "db", By: "ana", Override: "INC-1"}
-	for name, c := range map[string]struct {
-		end    lockguard.Event
-		result string
-		wrong  string
-	}{
-		"it has it":          {lockguard.Event{Subject: subject("r1", "ana", priority.Emergency, 8), Notice: lockguard.Acquired{}}, opstore.AuditDone, ""},
-		"it does not get it": {lockguard.Event{Subject: subject("r1", "ana", priority.Emergency, 0), Notice: lockguard.NotAcquired{Err: errors.New("over")}}, opstore.AuditFailed, "over"},
-	} {
-		trail := &fakeTrail{}
-		a := newAuditor(t, Config{Trail: trail})
-		require.NoError(t, a.Audit(t.Context(), announced))
-		a.Observe(t.Context(), c.end)
-		a.Observe(t.Context(), c.end)
-		all := trail.all()
-		require.Len(t, all, 2, name)
-		require.Equal(t, opstore.AuditOutcome, all[1].Phase, name)
-		require.Equal(t, c.result, all[1].Result, name)
-		require.Equal(t, c.wrong, all[1].Error, name)
-		require.Equal(t, c.end.Token, all[1].Requestor.Token, name)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		announced := opstore.AuditEntry{Act: "r1", Action: opstore.AuditOverrideAct, Phase: opstore.AuditIntent, Scope: "db", By: "ana", Override: "INC-1"}
+		for name, c := range map[string]struct {
+			end    lockguard.Event
+			result string
+			wrong  string
+		}{
+			"it has it":          {lockguard.Event{Subject: subject("r1", "ana", priority.Emergency, 8), Notice: lockguard.Acquired{}}, opstore.AuditDone, ""},
+			"it does not get it": {lockguard.Event{Subject: subject("r1", "ana", priority.Emergency, 0), Notice: lockguard.NotAcquired{Err: errors.New("over")}}, opstore.AuditFailed, "over"},
+		} {
+			trail := &fakeTrail{}
+			a := newAuditor(t, Config{Trail: trail})
+			require.NoError(t, a.Audit(t.Context(), announced))
+			a.Observe(t.Context(), c.end)
+			a.Observe(t.Context(), c.end)
+			all := trail.all()
+			require.Len(t, all, 2, name)
+			require.Equal(t, opstore.AuditOutcome, all[1].Phase, name)
+			require.Equal(t, c.result, all[1].Result, name)
+			require.Equal(t, c.wrong, all[1].Error, name)
+			require.Equal(t, c.end.Token, all[1].Requestor.Token, name)
+		}
+	})
 }
 
 func TestLossesWithoutAnActorAreNotOnRecord(t *testing.T) {
-	trail := &fakeTrail{}
-	a := newAuditor(t, Config{Trail: trail})
-	for _, reason := range []lock.LossReason{
-		lock.LossSession, lock.LossSuperseded, lock.LossTaken, lock.LossOverridden, lock.LossBroken, lock.LossDeleted,
-	} {
-		a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "nightly", 20, 7), Notice: lockguard.Lost{Err: &lockguard.LostError{
-			Reason: reason, By: "ana", Why: "stuck", Override: &lock.Mark{ID: "INC-1"},
-		}}})
-	}
-	var got []string
-	for _, e := range trail.all() {
-		got = append(got, e.After["lost"]+" by "+e.By+": "+e.Reason)
-	}
-	require.Equal(t, []string{
-		"taken by ana: outranked", "overridden by ana: outranked", "broken by ana: stuck",
-		"deleted by somebody by hand: the holder's node was deleted in ZooKeeper",
-	}, got)
+	synctest.Test(t, func(t *testing.T) {
+		trail := &fakeTrail{}
+		a := newAuditor(t, Config{Trail: trail})
+		for _, reason := range []lock.LossReason{
+			lock.LossSession, lock.LossSuperseded, lock.LossTaken, lock.LossOverridden, lock.LossBroken, lock.LossDeleted,
+		} {
+			a.Observe(t.Context(), lockguard.Event{Subject: subject("r", "nightly", 20, 7), Notice: lockguard.Lost{Err: &lockguard.LostError{
+				Reason: reason, By: "ana", Why: "stuck", Override: &lock.Mark{ID: "INC-1"},
+			}}})
+		}
+		var got []string
+		for _, e := range trail.all() {
+			got = append(got, e.After["lost"]+" by "+e.By+": "+e.Reason)
+		}
+		require.Equal(t, []string{
+			"taken by ana: outranked", "overridden by ana: outranked", "broken by ana: stuck",
+			"deleted by somebody by hand: the holder's node was deleted in ZooKeeper",
+		}, got)
+	})
 }
 
 func TestOutcomeWaitsForZooKeeperInTheBackgroundAndInOrder(t *testing.T) {
