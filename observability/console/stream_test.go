@@ -57,16 +57,16 @@ func follow(t *testing.T, c *Console, target string, header ...string) (events <
 	}
 }
 
-func next(t *testing.T, events <-chan string) string {
+func next[T any](t *testing.T, events <-chan T) (e T) {
 	t.Helper()
+	var ok bool
 	select {
-	case e, ok := <-events:
+	case e, ok = <-events:
 		require.True(t, ok, "the stream has ended")
-		return e
 	case <-time.After(time.Minute):
 		require.Fail(t, "nothing was pushed")
-		return ""
 	}
+	return e
 }
 
 // ended waits for the end of a stream.
@@ -104,13 +104,15 @@ func TestPageIsPushedWholeAndAgainWhenItChanges(t *testing.T) {
 
 func TestPageThatShowsTheSameIsNotPushedAgain(t *testing.T) {
 	board := busyBoard(noon)
-	at := noon
-	c := newConsole(t, Options{Board: board, Now: func() time.Time { at = at.Add(time.Second); return at }}) // all ages have grown
+	at, drawn := noon, make(chan time.Time, 100)
+	c := newConsole(t, Options{Board: board, Now: func() time.Time { at = at.Add(time.Second); drawn <- at; return at }}) // all ages have grown
 	events, end := follow(t, c, "/waits?live=1")
 	defer end()
 	next(t, events)
-	for range 3 { // snapshots that differ in nothing that this page shows
+	next(t, drawn)
+	for range 3 { // snapshots that differ in nothing that this page shows; it is drawn anew for each, not for the last one alone
 		board.show(*board.Now())
+		next(t, drawn)
 	}
 	changed := busy(noon)
 	changed.Waits = live.Graph{}
