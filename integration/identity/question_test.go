@@ -56,8 +56,8 @@ func TestDecisionWhoseReplyIsLostWhileTheQuestionGoes(t *testing.T) {
 		return desk.Decide(ctx, o.ID(), opstore.Decision{Approved: true, By: "ana"})
 	})
 	require.True(t, (<-decided).Approved)
-	require.Equal(t, 1, rule.Fired())
 	harness.Receive(t, again.Reached(), "it does not look again")
+	require.Equal(t, 1, rule.Fired())
 	again.Release()
 	err = said.Err()
 	var gone *opstore.NoApprovalError
