@@ -90,7 +90,7 @@ func TestSomebodySignsInAndBreaksALock(t *testing.T) {
 
 func TestSomebodyAsksAHolderToGo(t *testing.T) {
 	t.Parallel()
-	w, scope, holder := newHarbour(t, lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: 4 * time.Second}})
+	w, scope, holder := newHarbour(t, lockguard.Requirement{Terms: priority.Terms{CleanupTimeout: 10 * time.Minute}})
 	b := open(t, w.url)
 	signIn(b)
 	b.visit("/locks/" + scope)
@@ -100,6 +100,7 @@ func TestSomebodyAsksAHolderToGo(t *testing.T) {
 	b.click("Preempt it")
 	b.shows("crane-driver is preempted")
 	b.shows("Preempted by")
+	holder.Cancel() // it has cleaned up
 	var overridden *lockguard.OverriddenError
 	require.ErrorAs(t, holder.Err(), &overridden)
 	b.shows("Free: no holder")
