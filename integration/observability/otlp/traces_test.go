@@ -275,7 +275,7 @@ func TestLinksToAHolderThatWasKilledLeadToItsWait(t *testing.T) {
 	holder := p.start(receiver.Env(), "exec", "--zk-session-timeout", "4s", "--scope", "cluster/orders", "--owner", "first", "--", "sh", "-c", "touch working; sleep 600")
 	p.await("working")
 	receiver.Await(t, "the wait of the holder", spanOf("lock.wait", "first"))
-	second := p.start(receiver.Env(), "exec", "--scope", "cluster/orders", "--owner", "second", "--priority", "9", "--log-level", "info", "--", "true")
+	second := p.start(receiver.Env(), "exec", "--scope", "cluster/orders", "--owner", "second", "--log-level", "info", "--", "true")
 	p.says(second, "waiting for lock")
 	require.NoError(t, holder.Kill())
 	p.ends(0, second)
