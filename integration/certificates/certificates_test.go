@@ -95,7 +95,7 @@ func (a authority) startAs(own tls.Certificate) string {
 	require.NoError(a.t, err)
 	a.t.Cleanup(func() { require.NoError(a.t, port.Release()) })
 	set := zkserver.WithSetting
-	zkserver.Start(a.t,
+	zkserver.Start(a.t, zkserver.WithSessionTimeouts(time.Second, time.Minute),
 		set("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"),
 		set("secureClientPort", strconv.Itoa(port.Number())), set("secureClientPortAddress", "127.0.0.1"), set("ssl.clientAuth", "need"),
 		set("ssl.keyStore.type", "PEM"), set("ssl.keyStore.location", a.file("server.pem", &pem.Block{Type: "PRIVATE KEY", Bytes: key}, &pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]})),
@@ -299,7 +299,7 @@ func TestTLSWithoutACheckOfTheServerIsRefused(t *testing.T) {
 func bare(t *testing.T, addr string, cfg *tls.Config) *zk.Conn {
 	t.Helper()
 	cfg.ServerName = "localhost"
-	conn, _, err := zk.Connect([]string{addr}, 4*time.Second, zk.WithLogInfo(false), zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, _, err := zk.Connect([]string{addr}, time.Minute, zk.WithLogInfo(false), zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
 		return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, cfg)
 	}))
 	require.NoError(t, err)
