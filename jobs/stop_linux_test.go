@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -69,10 +71,13 @@ func (l *pausedLog) Write(p []byte) (int, error) {
 
 func TestCommandIsKilledInTimeThoughTheLogIsNotRead(t *testing.T) {
 	log := &pausedLog{proceed: make(chan struct{})}
-	r := runAs(t, Run{Logger: slog.New(slog.NewTextHandler(log, nil))}, newFakeHold(t), 100*time.Millisecond, deaf)
+	h := newFakeHold(t)
+	r := runAs(t, Run{Logger: slog.New(slog.NewTextHandler(log, nil))}, h, never, stubborn)
 	pid := r.said.awaitPID(t, "ready")
 
 	r.cancel(errOver)
+	r.said.await(t, "told")
+	h.lose(&lockguard.LostError{})
 	require.True(t, r.stopped(t).Killed)
 	requireEmptyGroup(t, pid)
 	require.Empty(t, log.String())
@@ -126,20 +131,22 @@ func TestSignalIsPassedOnToTheGroupAndStartsItsCleanupTimeout(t *testing.T) {
 }
 
 func TestSecondSignalEndsTheCleanupTimeout(t *testing.T) {
-	signals := make(chan os.Signal)
-	r := run(t, never, `trap 'echo told' INT; trap '' HUP; echo ready; while :; do sleep 1000 & wait $!; kill -9 $!; done`,
-		func(c *Command) { c.Signals = signals })
-	r.said.await(t, "ready")
-
-	signals <- os.Interrupt
-	signals <- syscall.SIGHUP // of the same end, as a terminal that is closed sends it
-	r.said.await(t, "told")
-	<-time.After(sameSignal)
-	signals <- os.Interrupt
-
-	stopped := r.stopped(t)
-	require.True(t, stopped.Killed)
-	require.Equal(t, &SignalError{Signal: syscall.SIGINT}, stopped.Cause)
+	command := exec.Command("/bin/sleep", "1000")
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, command.Start())
+	defer func() { _ = command.Wait() }() // a signal has ended it
+	synctest.Test(t, func(t *testing.T) {
+		s := &supervisor{command: &Command{CleanupTimeout: never}, group: &group{id: command.Process.Pid}, log: slog.New(slog.DiscardHandler)}
+		s.passOn(os.Interrupt)
+		s.passOn(syscall.SIGHUP) // of the same end, as a terminal that is closed sends it
+		<-time.After(sameSignal - 1)
+		s.passOn(os.Interrupt)
+		require.False(t, s.killed)
+		<-time.After(1)
+		s.passOn(os.Interrupt)
+		require.True(t, s.killed)
+		require.Equal(t, &SignalError{Signal: syscall.SIGINT}, s.cause)
+	})
 }
 
 func TestOtherSignalsArePassedOnAndChangeNothing(t *testing.T) {
