@@ -171,7 +171,7 @@ func startRole(t *testing.T, name, script string) *role {
 	r.cmd.Env = roleEnvironment(name, script)
 	r.cmd.Stdout, r.cmd.Stderr = r.said, r.said
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	r.cmd.WaitDelay = time.Second // for what a failed test leaves
+	r.cmd.WaitDelay = patience // for what a failed test leaves
 	require.NoError(t, r.cmd.Start())
 	t.Cleanup(func() {
 		_ = r.cmd.Process.Kill()
