@@ -216,12 +216,11 @@ func TestCommentsChangeNothingThatIsInForce(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	r := reloadOverrides(t, file)
 
-	replace(t, file, "# as before\n"+text)
 	replace(t, file+"2", "")
 	replace(t, file, strings.Replace(text, "freeze", "freze", 1))
 	r.logs.wait(notInForce, 1)
-	replace(t, file, text)
-	r.logs.wait(forceAgain, 1)
+	replace(t, file, "# as before\n"+text)
+	r.logs.wait(forceAgain, 1) // so that it was read
 
 	require.Equal(t, []string{"a"}, r.applied())
 	require.Equal(t, 2, r.Status().Generation)
