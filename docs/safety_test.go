@@ -92,6 +92,11 @@ func isPath(name string) bool {
 	return err == nil && info.IsDir()
 }
 
+// isHidden reports whether that is a directory such as git's own, in which files come and go.
+func isHidden(entry fs.DirEntry) bool {
+	return entry.IsDir() && len(entry.Name()) > 2 && entry.Name()[0] == '.'
+}
+
 // everyTest is the directories of each test and fuzz target.
 func everyTest(t *testing.T) map[string][]string {
 	t.Helper()
@@ -100,7 +105,7 @@ func everyTest(t *testing.T) map[string][]string {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && len(entry.Name()) > 2 && entry.Name()[0] == '.':
+		case isHidden(entry):
 			return fs.SkipDir
 		case !strings.HasSuffix(path, "_test.go"):
 			return nil

@@ -39,6 +39,9 @@ func TestMessagesOfTroubleshootingAreInTheCode(t *testing.T) {
 func stringsOfTheCode(t *testing.T) (all []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && isHidden(entry) {
+			return fs.SkipDir
+		}
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || slices.Contains([]string{"integration", "examples"}, strings.Split(path, "/")[1]) {
 			return err
 		}
