@@ -240,7 +240,7 @@ func TestWhatIsNoConsoleIsToldFromOneThatIsSilent(t *testing.T) {
 	require.Equal(t, exitConfig, code)
 	require.Contains(t, errs, "does not speak TLS; write http:// in its address")
 	plain.Close()
-	code, _, errs = timelineOf(t, "db/orders", "--console", plain.URL)
+	code, _, errs = timelineOf(t, "db/orders", "--console", "http://127.0.0.1:1")
 	require.Equal(t, exitNotAcquired, code)
 	require.Contains(t, errs, "does not answer: ")
 	require.Contains(t, errs, "connection refused; check the address, and that the daemon runs with console: {listen: ...}")
