@@ -36,6 +36,11 @@ func TestNothingIsExportedUnlessTheEnvironmentAsks(t *testing.T) {
 		{"disabled", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4317", "OTEL_SDK_DISABLED": "true"}, []bool{false, false, false}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			for _, of := range []string{"", "_TRACES", "_METRICS", "_LOGS"} {
+				t.Setenv("OTEL_EXPORTER_OTLP"+of+"_ENDPOINT", "")
+				t.Setenv("OTEL"+of+"_EXPORTER", "")
+			}
+			t.Setenv("OTEL_SDK_DISABLED", "")
 			for key, value := range c.env {
 				t.Setenv(key, value)
 			}
