@@ -63,7 +63,8 @@ func daemonUnder(t *testing.T, s *notifySocket, file string) (cmd *exec.Cmd, end
 	t.Helper()
 	var out sharedText
 	cmd = exec.CommandContext(t.Context(), "lockkeeper", "run", "-f", file)
-	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+s.path, "WATCHDOG_USEC=100000", "GORACE=atexit_sleep_ms=0")
+	// A sign of life a second: the socket has room for some ten messages that are not read yet.
+	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+s.path, "WATCHDOG_USEC=6000000", "GORACE=atexit_sleep_ms=0")
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
@@ -97,7 +98,11 @@ func TestServiceManagerIsToldWhatTheDaemonDoes(t *testing.T) {
 	require.Regexp(t, `^READY=1\nSTATUS=1 job, \d runs?; ZooKeeper: (connected|unreachable)$`, s.next("READY=1"))
 	s.next("^WATCHDOG=1$")
 	s.next("^WATCHDOG=1$")
-	require.Eventually(t, func() bool { _, err := os.Stat(output); return err == nil }, time.Minute, 10*time.Millisecond, "the job has run")
+	require.Eventually(t, func() bool {
+		s.next("^WATCHDOG=1$") // so that there is room for what comes
+		_, err := os.Stat(output)
+		return err == nil
+	}, time.Minute, time.Millisecond, "the job has run")
 	environment, err := os.ReadFile(output)
 	require.NoError(t, err)
 	require.NotRegexp(t, "NOTIFY_SOCKET|WATCHDOG_", string(environment), "what is for the daemon is not for its jobs")
