@@ -24,6 +24,7 @@ func TestTheJobRunsUnderItsLock(t *testing.T) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
 	require.Regexp(t, `^compacting, token \d+\n$`, line)
+	require.NoError(t, out.Close()) // a run that comes before the end must not wait for a reader
 	stop()
 	require.NoError(t, <-done)
 }
