@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -15,34 +16,24 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// speaker is a server that answers words alone.
-func speaker(t *testing.T, answers map[string]string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
+// speaker reaches a server that answers words alone, in a bubble: how long that takes on a busy machine does not matter.
+func speaker(answers map[string]string) lock.Config {
+	return lock.Config{Dialer: func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		go func() {
+			defer ours.Close()
+			word := make([]byte, 4)
+			if _, err := io.ReadFull(ours, word); err != nil {
 				return
 			}
-			go func() {
-				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
-				word := make([]byte, 4)
-				if _, err := io.ReadFull(conn, word); err != nil {
-					return
-				}
-				answer, known := answers[string(word)]
-				if !known {
-					answer = string(word) + " is not executed because it is not in the whitelist.\n"
-				}
-				_, _ = io.WriteString(conn, answer)
-			}()
-		}
-	}()
-	return l.Addr().String()
+			answer, known := answers[string(word)]
+			if !known {
+				answer = string(word) + " is not executed because it is not in the whitelist.\n"
+			}
+			_, _ = io.WriteString(ours, answer)
+		}()
+		return theirs, nil
+	}}
 }
 
 // What leaders of these versions answer, shortened.
@@ -73,32 +64,36 @@ var leaders = map[string]map[string]string{
 func TestAnswersOfAllVersions(t *testing.T) {
 	for release, answers := range leaders {
 		t.Run(release, func(t *testing.T) {
-			f, closed, answered := askWords(t.Context(), lock.Config{}, speaker(t, answers))
-			require.True(t, answered)
-			require.Equal(t, answers["conf"] == "", len(closed) == 1 && closed[0] == "conf", "%q", closed)
-			v, built, ok := parseVersion(f["version"])
-			require.True(t, ok, f["version"])
-			require.Equal(t, release, v.String())
-			require.NotZero(t, built.Year())
-			require.Equal(t, "leader", f["server_state"])
-			for name, want := range map[string]float64{"max_latency": 38, "outstanding_requests": 0, "num_alive_connections": 3, "synced_followers": 2} {
-				n, ok := f.number(name)
-				require.True(t, ok, name)
-				require.InDelta(t, want, n, 0, name)
-			}
-			x := &facts{servers: []*server{{address: "zk1", figures: f, source: fromWords}}, members: voters(3)}
-			found := run(checkQuorum, x, Options{})
-			require.Contains(t, found, "ok: 3 voting servers, all there, led by zk1: one may fail")
+			synctest.Test(t, func(t *testing.T) {
+				f, closed, answered := askWords(t.Context(), speaker(answers), "zk1:2181")
+				require.True(t, answered)
+				require.Equal(t, answers["conf"] == "", len(closed) == 1 && closed[0] == "conf", "%q", closed)
+				v, built, ok := parseVersion(f["version"])
+				require.True(t, ok, f["version"])
+				require.Equal(t, release, v.String())
+				require.NotZero(t, built.Year())
+				require.Equal(t, "leader", f["server_state"])
+				for name, want := range map[string]float64{"max_latency": 38, "outstanding_requests": 0, "num_alive_connections": 3, "synced_followers": 2} {
+					n, ok := f.number(name)
+					require.True(t, ok, name)
+					require.InDelta(t, want, n, 0, name)
+				}
+				x := &facts{servers: []*server{{address: "zk1", figures: f, source: fromWords}}, members: voters(3)}
+				found := run(checkQuorum, x, Options{})
+				require.Contains(t, found, "ok: 3 voting servers, all there, led by zk1: one may fail")
+			})
 		})
 	}
 }
 
 func TestServerWithoutQuorumSaysSo(t *testing.T) {
 	const text = "This ZooKeeper instance is not currently serving requests\n"
-	f, closed, answered := askWords(t.Context(), lock.Config{}, speaker(t, map[string]string{"srvr": text, "mntr": text, "conf": "tickTime=2000\n"}))
-	require.True(t, answered)
-	require.Empty(t, closed)
-	require.True(t, (&server{figures: f}).withoutQuorum())
+	synctest.Test(t, func(t *testing.T) {
+		f, closed, answered := askWords(t.Context(), speaker(map[string]string{"srvr": text, "mntr": text, "conf": "tickTime=2000\n"}), "zk1:2181")
+		require.True(t, answered)
+		require.Empty(t, closed)
+		require.True(t, (&server{figures: f}).withoutQuorum())
+	})
 }
 
 func TestFourLetterWordTimesOutWithoutAnAnswer(t *testing.T) {
