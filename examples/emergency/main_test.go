@@ -92,7 +92,8 @@ func mask(out string) string {
 }
 
 // requireStory checks what follows from what. Lines that come from two sides at
-// the same time may come in either order: they are in different lists.
+// the same time may come in either order, and so may the events of two requests:
+// they are in different lists.
 func requireStory(t *testing.T, out string) {
 	t.Helper()
 	told, _, found := strings.Cut(mask(out), "\n The audit trail:\n")
@@ -103,9 +104,6 @@ func requireStory(t *testing.T, out string) {
 			"batch has cluster/orders, token N",
 			"ana writes into overrides.yaml: hold cluster/orders, for an hour (INC-4411)",
 			"ana wants cluster/orders, at emergency priority: override INC-4411: repair by hand",
-			"batch ! preempted: override INC-4411 of ana: repair by hand",
-			"batch cleans up, still under the lock",
-			"batch has cleaned up, and gives way",
 			"ana has cluster/orders, token N",
 			"batch wants cluster/orders, at priority 20: nightly accounts",
 			"batch waits for ana",
@@ -120,20 +118,27 @@ func requireStory(t *testing.T, out string) {
 			"payments has cluster/orders, token N",
 		},
 		{
-			"payments may take the lock by force: a-0000000000 by ana: payments are stuck",
-			"payments has booked all payments",
+			"ana wants cluster/orders, at emergency priority: override INC-4411: repair by hand",
+			"batch ! preempted: override INC-4411 of ana: repair by hand",
+			"batch cleans up, still under the lock",
+			"batch has cleaned up, and gives way",
+			"batch wants cluster/orders, at priority 20: nightly accounts",
 		},
+		{"ana approves a-0000000000, as digest:ana", "payments has booked all payments"},
 		{
 			"payments wants cluster/orders, at priority 80: customers wait",
 			"batch ! preempted: for payments, at priority 80",
-			"batch cleans up, still under the lock",
 			"batch ✗ has lost the lock: taken by payments",
+		},
+		{
+			"batch ! preempted: for payments, at priority 80",
+			"batch cleans up, still under the lock",
 			"batch ✗ cleanup: the disk did not answer",
 		},
 		{
 			"payments wants cluster/orders, at priority 80: customers wait",
 			"payments ! batch is still at it: an approval is needed",
-			"payments has booked all payments",
+			"payments may take the lock by force: a-0000000000 by ana: payments are stuck",
 		},
 		{"ana approves a-0000000000, as digest:ana", "batch ✗ has lost the lock: taken by payments"},
 	} {
