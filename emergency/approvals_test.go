@@ -148,7 +148,9 @@ func TestAPersonDecides(t *testing.T) {
 				court.noQuestionIsOpen()
 				require.Len(t, w.entries(opstore.AuditApprovalOpen), 1)
 				require.Empty(t, w.entries(opstore.AuditApprovalDecide), "who decides puts it on record")
-				for _, e := range w.entries(opstore.AuditTakeover) {
+				takeovers := w.entries(opstore.AuditTakeover)
+				require.Equal(t, approved, len(takeovers) > 0)
+				for _, e := range takeovers {
 					require.Equal(t, question.ID, e.Approval)
 				}
 			})
