@@ -14,8 +14,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/temporal"
 )
 
-// testTimeout is how long nothing may happen in an environment: more than the 3s of
-// the SDK, which a machine that is busy needs now and then.
+// testTimeout is how long nothing may happen in an environment, and how long code of
+// a workflow may run: more than the 3s and the 1s of the SDK, which a machine that is
+// busy needs now and then.
 const testTimeout = time.Minute
 
 // NewActivityEnvironment returns an environment for activities whose worker has the
@@ -58,7 +59,7 @@ func (l *Locks) NewWorkflowEnvironment(options ...temporal.PluginOption) *testsu
 	l.t.Helper()
 	env := quiet().NewTestWorkflowEnvironment()
 	env.SetTestTimeout(testTimeout)
-	l.SetUpWorkflows(env, worker.Options{}, options...)
+	l.SetUpWorkflows(env, worker.Options{DeadlockDetectionTimeout: testTimeout}, options...)
 	return env
 }
 

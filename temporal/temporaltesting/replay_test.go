@@ -57,6 +57,22 @@ func TestHistoryThatFitsIsReplayed(t *testing.T) {
 	temporaltesting.Replay(t, files(t), []any{twice(2, "step")}, temporal.Declare("step", temporal.Lock{Requirement: lockguard.Requirement{Scope: "step"}}))
 }
 
+// slow is a workflow whose code takes more than the second after which the SDK says that it is in a deadlock.
+func slow(ctx workflow.Context, _ int) error {
+	<-time.After(1500 * time.Millisecond)
+	return nil
+}
+
+func TestWorkflowOnABusyMachineIsInNoDeadlock(t *testing.T) {
+	t.Parallel()
+	env := temporaltesting.New(t).NewWorkflowEnvironment()
+	env.ExecuteWorkflow(slow, 1)
+	require.NoError(t, env.GetWorkflowError())
+	temporaltesting.Replay(t, files(t), []any{temporaltesting.Named{Name: "migrateTwice", Workflow: func(ctx workflow.Context, n int) error {
+		return errors.Join(slow(ctx, n), twice(2, "step").Workflow.(func(workflow.Context, int) error)(ctx, n))
+	}}})
+}
+
 func TestHistoryThatDoesNotFitSaysWhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		workflow temporaltesting.Named
