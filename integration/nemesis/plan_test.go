@@ -2,6 +2,7 @@ package nemesis
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -82,25 +83,25 @@ func TestOptionsThatCannotBe(t *testing.T) {
 }
 
 func TestFaultsOfOneVictimWaitForEachOther(t *testing.T) {
-	c := newClaims()
-	never := make(chan struct{})
-	giveBack := c.take(never, []string{"client a", "servers"})
-	require.NotNil(t, giveBack)
+	synctest.Test(t, func(t *testing.T) {
+		c := newClaims()
+		never := make(chan struct{})
+		giveBack := c.take(never, []string{"client a", "servers"})
+		require.NotNil(t, giveBack)
 
-	other := c.take(never, []string{"client b"})
-	require.NotNil(t, other)
-	over := make(chan struct{})
-	close(over)
-	require.Nil(t, c.take(over, []string{"client c", "servers"}), "taken twice")
+		other := c.take(never, []string{"client b"})
+		require.NotNil(t, other)
+		over := make(chan struct{})
+		close(over)
+		require.Nil(t, c.take(over, []string{"client c", "servers"}), "taken twice")
 
-	got := make(chan func())
-	go func() { got <- c.take(never, []string{"client a"}) }()
-	other()
-	select {
-	case <-got:
-		require.Fail(t, "given although it was taken")
-	default:
-	}
-	giveBack()
-	(<-got)()
+		got := make(chan func(), 1)
+		go func() { got <- c.take(never, []string{"client a"}) }()
+		synctest.Wait() // until it waits
+		other()
+		synctest.Wait()
+		require.Empty(t, got, "given although it was taken")
+		giveBack()
+		(<-got)()
+	})
 }
