@@ -121,11 +121,7 @@ func (w *town) writeFails(t *testing.T, k nemesis.Kind, done bool) {
 			if err == nil {
 				return false
 			}
-			_, err = w.witness.Sync("/")
-			require.NoError(t, err)
-			there, _, err := w.witness.Exists(path)
-			require.NoError(t, err)
-			return there == done
+			return w.sees(t, path) == done
 		})
 	})
 	require.Regexp(t, `^[1-9]\d* lost$`, fault.Detail)
@@ -140,11 +136,7 @@ func (w *town) sessionExpire(t *testing.T, k nemesis.Kind) {
 	require.Equal(t, []int64{id}, fault.Sessions)
 	require.Contains(t, fault.Victims(), "client "+w.name)
 	happens(t, "the client is notified", func() bool { return w.a.count(zk.StateExpired) > expired })
-	_, err := w.witness.Sync("/")
-	require.NoError(t, err)
-	there, _, err := w.witness.Exists(path)
-	require.NoError(t, err)
-	require.False(t, there)
+	require.False(t, w.sees(t, path))
 }
 
 func (w *town) clientKill(t *testing.T, k nemesis.Kind) {

@@ -129,9 +129,22 @@ func (w *town) ephemeral(t *testing.T, c *client) (path string) {
 		path, err = c.Create("/e-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		return err == nil
 	})
-	_, err := w.witness.Sync("/")
-	require.NoError(t, err)
+	w.sees(t, path)
 	return path
+}
+
+// sees tells whether a node is there, once the witness knows all that was done before. A busy machine lets its
+// connection break by itself: then it looks again.
+func (w *town) sees(t *testing.T, path string) (there bool) {
+	t.Helper()
+	happens(t, "the witness looks", func() bool {
+		_, err := w.witness.Sync("/")
+		if err == nil {
+			there, _, err = w.witness.Exists(path)
+		}
+		return err == nil
+	})
+	return there
 }
 
 var errBusy = errors.New("just being started")
