@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockkeeper/lockkeeper/integration/internal/harness"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -43,6 +44,7 @@ func TestSilenceEndsWithWhatGivesSomethingUp(t *testing.T) {
 	clock = 209 // too short
 	require.NoError(t, conn.Delete("/c", -1))
 	clock = 300
-	conn.Close()
+	conn.Close() // waits a second for it at most
+	harness.Eventually(t, func() bool { return len(quiet.all()) == 4 }, "the end of the session ends the silence")
 	require.Equal(t, []Silence{{0, 100}, {100, 200}, {209, 300}, {300, 300}}, quiet.all())
 }
