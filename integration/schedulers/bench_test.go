@@ -84,7 +84,8 @@ func TestEachContestantRunsItsTicks(t *testing.T) {
 
 			// then
 			require.Positive(t, r.Ticks)
-			require.LessOrEqual(t, r.Ticks, 60, "two periods, and what is due at their bounds")
+			periods := int(r.Window/s.Period) + 1 // of a window that a busy machine may make longer
+			require.LessOrEqual(t, r.Ticks, periods*s.Jobs, "all its periods, and what is due at their bounds")
 			require.Zero(t, r.Skipped)
 		})
 	}
