@@ -76,7 +76,7 @@ func TestTheOrderIsDrawnAnew(t *testing.T) {
 
 func TestAContestantThatHangsIsEndedAndShown(t *testing.T) {
 	c := newContest(t, "scripted", 4)
-	c.Options.Turn, c.Options.Hang = time.Millisecond, time.Second
+	c.Options.Turn, c.Options.Hang = time.Millisecond, 10*time.Second
 	c.Options.WarmUp = 10 * time.Second // it answers that one
 	require.NoError(t, c.work(t.Context(), contended(Product, "zklock")))
 	require.Len(t, c.Failures, 1)
