@@ -72,7 +72,7 @@ func TestBackgroundGrandchildrenAreToldToGoAndKilled(t *testing.T) {
 }
 
 func TestProcessThatLeavesTheGroupIsNotWaitedFor(t *testing.T) {
-	r := run(t, never, `setsid sleep 1000 >/dev/null 2>&1 & echo daemon $!; while kill -0 -$! 2>/dev/null; do break; done`)
+	r := run(t, never, `setsid sleep 1000 >/dev/null 2>&1 & echo daemon $!; until kill -0 -$! 2>/dev/null; do :; done`)
 	daemon := r.said.awaitPID(t, "daemon")
 	t.Cleanup(func() { _ = syscall.Kill(daemon, syscall.SIGKILL) })
 	require.NoError(t, r.wait(t))
