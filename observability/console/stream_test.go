@@ -255,19 +255,17 @@ func TestStreamEndsWithTheSessionOfWhoReadsIt(t *testing.T) {
 
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
-					var stream string
-					ended := make(chan struct{})
+					answers := make(chan *http.Response, 1)
 					go func() {
-						defer close(ended)
-						stream = text(t, ask(t, c, http.MethodGet, target, "", with, func(r *http.Request) {
+						answers <- ask(t, c, http.MethodGet, target, "", with, func(r *http.Request) {
 							r.Header.Set("Accept", "text/event-stream")
 							*r = *r.WithContext(ctx)
-						}))
+						})
 					}()
 					<-time.After(time.Second)
 					synctest.Wait()
 					over(c, board, file, with)
-					<-ended
+					stream := text(t, <-answers)
 					require.NoError(t, ctx.Err(), "it goes on")
 					require.Contains(t, stream, "nightly-compaction")
 					require.NotContains(t, stream, "of no concern")
