@@ -134,7 +134,7 @@ func (w *town) ephemeral(t *testing.T, c *client) (path string) {
 }
 
 // sees tells whether a node is there, once the witness knows all that was done before. A busy machine lets its
-// connection break by itself: then it looks again.
+// connection break by itself: then it reads again.
 func (w *town) sees(t *testing.T, path string) (there bool) {
 	t.Helper()
 	happens(t, "the witness looks", func() bool {
