@@ -3,6 +3,7 @@ package interleavings
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -71,6 +72,7 @@ func TestRequestToGoThatStandsOutlivesAnotherWhoIsLeftAlone(t *testing.T) {
 		h := w.hold("H", at(1), sharing, cleanup(grace))
 		p := w.ask("P", at(5), forceful)
 		_, asked := awaitAt[lock.PreemptRequested](h)
+		synctest.Wait() // P has looked after that, and does not see the other in the queue
 
 		// when another, which it does not outrank, comes in beside it, and leaves
 		n := w.ask("N", at(9), sharing)
