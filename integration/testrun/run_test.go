@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -112,8 +113,26 @@ func TestA(t *testing.T) {
 	require.Contains(t, out.String(), "1 failed")
 }
 
+// A witness counts the busy loops that run when a failure is printed.
+type witness struct {
+	strings.Builder
+	loops []int
+}
+
+func (w *witness) Write(b []byte) (int, error) {
+	if strings.HasPrefix(string(b), "FAIL") {
+		w.loops = append(w.loops, loops())
+	}
+	return w.Builder.Write(b)
+}
+
+func loops() int {
+	stacks := make([]byte, 1<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), ".hog.func")
+}
+
 func TestTableOfFlakyTestsCountsFailures(t *testing.T) {
-	var out strings.Builder
+	var out witness
 	r := &runner{root: sample(t), logs: t.TempDir(), out: &out}
 	parts := []*part{{name: "first", packages: []string{"./good"}}, {name: "first", packages: []string{"./bad"}}} // one name: as of two PKG
 	require.False(t, flaky(t.Context(), r, parts, 2))
@@ -126,6 +145,8 @@ func TestTableOfFlakyTestsCountsFailures(t *testing.T) {
 	}
 	require.Contains(t, out.String(), "2 runs, 1 tests failed at least once")
 	require.NotContains(t, out.String(), "sample/good")
+	require.Equal(t, []bool{false, true}, []bool{out.loops[0] > 0, out.loops[1] > 0}, out.loops)
+	require.Zero(t, loops())
 }
 
 func TestRunThatIsInterruptedHasNotPassed(t *testing.T) {
