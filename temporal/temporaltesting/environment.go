@@ -35,7 +35,8 @@ func (l *Locks) NewActivityEnvironment(options ...temporal.PluginOption) *testsu
 }
 
 // NewWorkflowEnvironment returns an environment for workflows whose worker has the
-// plugin, with what the options declare. It logs nothing.
+// plugin, with what the options declare. It logs nothing. Code of a workflow may run for a
+// minute at a time, not for the SDK's second, before that is taken for a deadlock.
 //
 // In it temporal.WithLock has a real lock, which activities in scope join. Its clock is virtual, and stands
 // still while a lock is on its way: a grant, a preemption or a loss takes no time there.

@@ -26,7 +26,9 @@ type Named struct {
 
 // Replay replays recorded histories, as workers do that take a workflow over, with
 // the plugin installed: all JSON files of histories, at any depth, each in a subtest. A change of a
-// workflow after which one does not fit would break the runs that are under way.
+// workflow after which one does not fit would break the runs that are under way. Code of a
+// workflow that never yields is ended by the timeout of go test: the SDK's second would be too
+// short for a busy machine.
 //
 // Workflows are functions, or Named if they are registered under another name. The
 // options are those of the plugin in production. The files are as Record writes
