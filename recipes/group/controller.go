@@ -35,6 +35,7 @@ type controller struct {
 	patience patience
 	question *question     // that the strategy thinks about; nil: it was not asked
 	thought  time.Duration // how long that may take
+	moment   time.Duration // how long it is waited for each time
 	retried  bool          // the strategy that failed for an earlier controller was asked again
 	round    *groupRound
 }
@@ -60,7 +61,7 @@ type groupRound struct {
 func newController(inc *incarnation) *controller {
 	c := &controller{
 		inc: inc, wake: make(chan struct{}, 1), peers: peers{}, watches: map[string]*peerWatch{},
-		thought: groupLongestThought,
+		thought: groupLongestThought, moment: groupLongestLinger,
 	}
 	c.specWatch, c.listWatch = c.note(&c.specNews), c.note(&c.listNews)
 	c.known.Store(-1)

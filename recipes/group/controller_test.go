@@ -111,6 +111,20 @@ func TestStrategyThatDoesNotAnswerInTimeHasFailedAndIsNotListenedTo(t *testing.T
 	})
 }
 
+func TestAnswerIsHeardThoughTheMomentForItIsOver(t *testing.T) {
+	t.Parallel()
+	for range 30 { // the runtime picks at random among what is ready
+		c := controllerOf(t, nil)
+		c.moment = 0
+		q := &question{end: time.Now().Add(time.Hour), answers: make(chan answer, 1)}
+		q.answers <- answer{plan: assignment.Assignment{"x": {"a"}}}
+
+		_, heard := c.hear(q)
+
+		require.True(t, heard, "it has been woken for this answer, and would not be again")
+	}
+}
+
 func TestAnswerIsOfUseOnlyWhileItsQuestionIs(t *testing.T) {
 	t.Parallel()
 	errFirst := errors.New("the first answer")

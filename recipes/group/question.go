@@ -22,7 +22,7 @@ type question struct {
 	spec       int32
 	end        time.Time
 	late       *time.Timer // wakes the controller at the end
-	answers    chan answer // closed without one if the strategy has ended its goroutine
+	answers    chan answer // one, at last
 }
 
 type answer struct {
@@ -81,9 +81,9 @@ func (c *controller) ask(kind planKind, live []string) *question {
 	locks, previous, hints := c.spec.Locks, c.a.planned(), c.spec.hints() // the controller goes on
 	go func() {
 		defer c.poke()
-		defer close(q.answers)
-		plan, err := assignment.Run(strategy, locks, live, previous, hints)
-		q.answers <- answer{plan, err}
+		got := answer{err: errors.New("the strategy has ended its goroutine without an answer")}
+		defer func() { q.answers <- got }()
+		got.plan, got.err = assignment.Run(strategy, locks, live, previous, hints)
 	}()
 	return q
 }
@@ -92,13 +92,15 @@ func (c *controller) ask(kind planKind, live []string) *question {
 // since most strategies do not need longer: what they plan is then written
 // together with what happens anyway.
 func (c *controller) hear(q *question) (answer, bool) {
-	moment := time.NewTimer(groupLongestLinger)
+	select {
+	case got := <-q.answers: // even if the moment should be over before the wait for it begins
+		return got, true
+	default:
+	}
+	moment := time.NewTimer(c.moment)
 	defer moment.Stop()
 	select {
-	case got, ok := <-q.answers:
-		if !ok {
-			got.err = errors.New("the strategy has ended its goroutine without an answer")
-		}
+	case got := <-q.answers:
 		return got, true
 	case <-c.inc.ctx.Done():
 		return answer{}, false
