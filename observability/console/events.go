@@ -153,10 +153,10 @@ func (c *Console) pushEntries(w http.ResponseWriter, r *http.Request, after uint
 	}
 	for {
 		for more := true; more; {
-			if !stillKnown(ctx) {
+			entries := c.o.Board.Entries(after, maxEntries)
+			if !stillKnown(ctx) { // by the time of the last of them
 				return
 			}
-			entries := c.o.Board.Entries(after, maxEntries)
 			more = len(entries) == maxEntries
 			var out []byte
 			for _, e := range entries {

@@ -37,13 +37,32 @@ type scripted struct {
 	timeline func(scope string, from, to time.Time) live.Timeline
 	heat     func(from, to time.Time, columns int) live.Heat
 	entries  []live.Entry
+	before   func() // the next read
 }
 
 func newScripted(s live.Snapshot) *scripted {
 	return &scripted{snap: &s, changed: make(chan struct{})}
 }
 
+// beforeRead has something happen when what is shown is read, once.
+func (s *scripted) beforeRead(happens func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = happens
+}
+
+func (s *scripted) read() {
+	s.mu.Lock()
+	before := s.before
+	s.before = nil
+	s.mu.Unlock()
+	if before != nil {
+		before()
+	}
+}
+
 func (s *scripted) Now() *live.Snapshot {
+	s.read()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.snap
@@ -92,6 +111,7 @@ func (s *scripted) Heat(from, to time.Time, columns int) live.Heat {
 }
 
 func (s *scripted) Entries(after uint64, most int) []live.Entry {
+	s.read()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, _ := slices.BinarySearchFunc(s.entries, after+1, func(e live.Entry, n uint64) int { return int(e.N) - int(n) })

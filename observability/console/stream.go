@@ -193,11 +193,8 @@ func (c *Console) stream(
 	}
 	var shown [sha256.Size]byte
 	for {
-		if !stillKnown(ctx) {
-			return
-		}
 		page, err := draw(ctx)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || !stillKnown(ctx) { // by the time of what the page shows
 			return
 		}
 		if err != nil {

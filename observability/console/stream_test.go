@@ -229,12 +229,16 @@ func TestStreamThatHasNothingToSayIsNotTooSlow(t *testing.T) {
 	require.Zero(t, d.last, "HTTP/2 ends a stream at its deadline, whether something is written or not")
 }
 
-// In virtual time: the stream waits when the session ends. One that has just asked whether the person is known sends
-// what it reads then.
+// In virtual time: the stream waits when the session ends.
 func TestStreamEndsWithTheSessionOfWhoReadsIt(t *testing.T) {
 	for name, over := range map[string]func(c *Console, board *scripted, file string, with func(*http.Request)){
 		"signed out": func(c *Console, board *scripted, _ string, with func(*http.Request)) {
 			ask(t, c, http.MethodPost, "/sign-out", "", with)
+			board.happen(live.Entry{Text: "of no concern to strangers"})
+			board.show(live.Snapshot{At: noon.Add(time.Second), Complete: true})
+		},
+		"signed out while it is read": func(c *Console, board *scripted, _ string, with func(*http.Request)) {
+			board.beforeRead(func() { ask(t, c, http.MethodPost, "/sign-out", "", with) })
 			board.happen(live.Entry{Text: "of no concern to strangers"})
 			board.show(live.Snapshot{At: noon.Add(time.Second), Complete: true})
 		},
