@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -24,13 +23,15 @@ const root = "../.."
 
 var update = flag.Bool("update", false, "write golden files and what is generated anew, to be read in the diff")
 
+// options are those of an image with a file in the place of the program.
 func options(t *testing.T) Options {
 	t.Helper()
-	certificates := filepath.Join(t.TempDir(), "ca-certificates.crt")
+	certificates, file := filepath.Join(t.TempDir(), "ca-certificates.crt"), filepath.Join(t.TempDir(), "lockkeeper")
 	require.NoError(t, os.WriteFile(certificates, []byte("certificates\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("the program\n"), 0o600))
 	return Options{
 		Root: root, Version: version, Revision: "0123abcd", Time: time.Unix(1_700_000_000, 0).UTC(), Certificates: certificates,
-		Architectures: []string{"amd64", "arm64"}, compiled: map[string]string{"amd64": program(t), "arm64": program(t)},
+		Architectures: []string{"amd64", "arm64"}, compiled: map[string]string{"amd64": file, "arm64": file},
 	}
 }
 
@@ -102,15 +103,17 @@ func golden(t *testing.T, name, got string) {
 
 // What differs between two machines must not be in the image.
 func TestTwoBuildsAreTheSameImage(t *testing.T) {
+	again := filepath.Join(t.TempDir(), "lockkeeper")
+	require.NoError(t, compileInto(t.Context(), again))
+	first, err := os.ReadFile(program(t))
+	require.NoError(t, err)
+	second, err := os.ReadFile(again)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(first, second), "two programs differ")
+
 	var archives [][]byte
-	for i := range 2 {
-		o := options(t) // its certificates are at another path
-		if i == 1 {
-			again := filepath.Join(t.TempDir(), "lockkeeper")
-			require.NoError(t, compileInto(t.Context(), again))
-			o.compiled[runtime.GOARCH] = again
-		}
-		index, err := Build(t.Context(), o)
+	for range 2 {
+		index, err := Build(t.Context(), options(t)) // its files are at other paths
 		require.NoError(t, err)
 		file := filepath.Join(t.TempDir(), "image.tar")
 		require.NoError(t, Write(index, file, "lockkeeper:1.2.3"))

@@ -187,7 +187,7 @@ type box struct {
 func unpack(t *testing.T, configuration string) *box {
 	t.Helper()
 	o := options(t)
-	o.Architectures = []string{runtime.GOARCH}
+	o.Architectures, o.compiled = []string{runtime.GOARCH}, map[string]string{runtime.GOARCH: program(t)}
 	index, err := Build(t.Context(), o)
 	require.NoError(t, err)
 	image := images(t, index)["linux/"+runtime.GOARCH]
