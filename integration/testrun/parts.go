@@ -67,6 +67,9 @@ const basic = "^TestBasic"
 // temporal builds Temporal's server, once: beside the parts before it.
 var temporal = []string{"scripts/setup.sh temporal"}
 
+// static compiles the program as releases have it, once: several packages build it.
+var static = []string{"CGO_ENABLED=0 go list -export -trimpath ./cmd/lockkeeper"}
+
 // long are tests that start the program more than a hundred times, or that run a hundred jobs a second for minutes.
 const long = "^(TestProgram|TestDaemonCatchesUpAfterABurstOfOverload)$"
 
@@ -93,12 +96,17 @@ func testParts() []*part {
 	}
 }
 
-// restParts is what `make test-full` runs beside that.
+// restParts is what `make test-full` runs beside that: what waits most comes first.
 func restParts() []*part {
 	return []*part{
 		{
-			name: "servers", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(servers, first)),
-			without: []string{"integration/observability/prometheus"}, atOnce: realAtOnce,
+			name: "servers", prepare: static, env: []string{"LOCKKEEPER_TEST_ZK=real"},
+			packages: below(without(servers, first)), without: []string{"integration/observability/prometheus"},
+			atOnce: realAtOnce,
+		},
+		{
+			name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"},
+			packages: below(temporalTests), skip: basic, atOnce: realAtOnce,
 		},
 		{
 			name: "conformance", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(conformance, first)),
@@ -118,10 +126,6 @@ func restParts() []*part {
 			packages: []string{"./integration/observability/prometheus"},
 		},
 		{name: "console", dir: "integration/observability/console", alone: true, packages: []string{"./..."}},
-		{
-			name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"},
-			packages: below(temporalTests), skip: basic, atOnce: realAtOnce,
-		},
 	}
 }
 

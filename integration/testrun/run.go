@@ -44,6 +44,7 @@ type failed struct {
 // run runs parts, atOnce at a time, then those that run alone, and returns whether all passed.
 func (r *runner) run(ctx context.Context, parts []*part, atOnce int) bool {
 	begin := time.Now()
+	r.compile(ctx)
 	places := make(chan struct{}, atOnce)
 	var running sync.WaitGroup
 	var alone []*part
@@ -64,6 +65,16 @@ func (r *runner) run(ctx context.Context, parts []*part, atOnce int) bool {
 	}
 	r.summary(time.Since(begin))
 	return len(r.failures) == 0 && ctx.Err() == nil
+}
+
+// compile compiles what the parts have in common: go commands side by side would each do it. The parts that need what
+// cannot be compiled say so.
+func (r *runner) compile(ctx context.Context) {
+	args := []string{"list", "-export"}
+	if slices.Contains(r.flags, "-race") {
+		args = append(args, "-race")
+	}
+	_ = r.command(ctx, &part{}, "go", append(args, "./...")...).Run()
 }
 
 // part runs one go test command to its end.

@@ -35,7 +35,7 @@ func Build(dir string) (path string, err error) {
 
 // BuildArgs are the arguments of a go command that builds a program like the tests.
 func BuildArgs(path string) []string {
-	args := []string{"build", "-o", path}
+	args := []string{"build", "-ldflags=-w", "-o", path} // a third of the time to link
 	if info, ok := debug.ReadBuildInfo(); ok &&
 		slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		args = append(args, "-race")
@@ -77,10 +77,10 @@ func (o *Output) String() string {
 	return o.text.String()
 }
 
-// Line returns the first line that has all parts.
+// Line returns the first line that has all parts, once it has its end.
 func (o *Output) Line(parts ...string) (line string, there bool) {
 	for line := range strings.Lines(o.String()) {
-		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+		if strings.HasSuffix(line, "\n") && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
 			return line, true
 		}
 	}
