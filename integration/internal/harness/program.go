@@ -80,7 +80,8 @@ func (o *Output) String() string {
 // Line returns the first line that has all parts, once it has its end.
 func (o *Output) Line(parts ...string) (line string, there bool) {
 	for line := range strings.Lines(o.String()) {
-		if strings.HasSuffix(line, "\n") && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+		lacks := func(part string) bool { return !strings.Contains(line, part) }
+		if strings.HasSuffix(line, "\n") && !slices.ContainsFunc(parts, lacks) {
 			return line, true
 		}
 	}
