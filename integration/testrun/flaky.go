@@ -138,53 +138,42 @@ func partsOf(packages []string) ([]*part, error) {
 	if len(packages) == 0 {
 		return all, nil
 	}
-	var chosen []*part
+	var dirs []string
 	for _, name := range packages {
 		dir := strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(filepath.Clean(name)), "./"), "/")
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			return nil, fmt.Errorf("%s is not a package of this repository; write for example PKG=./integration/locks", name)
 		}
-		for _, p := range all {
-			if own := p.only(dir); own != nil {
-				chosen = append(chosen, own)
+		dirs = append(dirs, dir)
+	}
+	var chosen []*part
+	for _, p := range all {
+		own := *p
+		own.packages, own.without = nil, nil
+		for _, dir := range dirs {
+			if inside, err := filepath.Rel(p.dir, dir); err == nil && p.has(dir) {
+				own.packages = append(own.packages, "./"+filepath.ToSlash(inside))
 			}
+		}
+		if len(own.packages) > 0 {
+			chosen = append(chosen, &own)
 		}
 	}
 	return chosen, nil
 }
 
-// only is the part of one directory's package; nil if that is none of its packages.
-func (p *part) only(dir string) *part {
-	if p.dir == "" && slices.ContainsFunc(restParts(), func(q *part) bool {
-		return q.dir != "" && strings.HasPrefix(dir+"/", q.dir+"/")
-	}) {
-		return nil // of another module
-	}
+// has reports whether the package of a directory is one of the part's.
+func (p *part) has(dir string) bool {
 	within := func(dirs []string) bool {
 		return slices.ContainsFunc(dirs, func(d string) bool { return dir == d || strings.HasPrefix(dir, d+"/") })
 	}
-	own := *p
-	switch {
-	case p.dir != "":
-		if !within([]string{p.dir}) {
-			return nil
-		}
-		own.packages = []string{"." + strings.TrimPrefix(dir, p.dir)}
-	case within(p.without):
-		return nil
-	case !slices.Contains(p.packages, "./...") && !within(dirsOf(p.packages)):
-		return nil
-	default:
-		own.packages = []string{"./" + dir}
+	if p.dir != "" {
+		return within([]string{p.dir})
 	}
-	own.without = nil
-	return &own
-}
-
-func dirsOf(patterns []string) []string {
-	dirs := make([]string, len(patterns))
-	for i, pattern := range patterns {
-		dirs[i] = strings.TrimSuffix(strings.TrimPrefix(pattern, "./"), "/...")
-	}
-	return dirs
+	another := slices.ContainsFunc(restParts(), func(q *part) bool { // module
+		return q.dir != "" && strings.HasPrefix(dir+"/", q.dir+"/")
+	})
+	return !another && !within(p.without) && slices.ContainsFunc(p.packages, func(pattern string) bool {
+		return pattern == "./..." || within([]string{strings.TrimSuffix(strings.TrimPrefix(pattern, "./"), "/...")})
+	})
 }

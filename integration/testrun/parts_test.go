@@ -92,6 +92,9 @@ func TestPackageIsLookedUpInAllParts(t *testing.T) {
 	require.Equal(t, []string{"embedded ./recipes/lock"}, names("./recipes/lock"))
 	require.Equal(t, []string{"embedded ./integration/locks", "real ./integration/locks", "local-queue ./integration/locks"}, names("integration/locks/"))
 	require.Equal(t, []string{"gocron ./example"}, names("adapters/gocron/example"))
+	require.Equal(t, []string{"gocron ./."}, names("adapters/gocron"))
+	require.Equal(t, []string{"embedded ./.", "embedded ./recipes/lock ./scheduler", "prometheus ./integration/observability/prometheus"},
+		append(names("."), names("./recipes/lock", "integration/observability/prometheus", "./scheduler")...))
 
 	_, err := partsOf([]string{"./nothing"})
 	require.ErrorContains(t, err, "./nothing is not a package")
