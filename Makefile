@@ -47,9 +47,6 @@ ifeq ($(shell mkdir -p "$$(go env GOMODCACHE)" 2>/dev/null && test -w "$$(go env
 export GOPATH := $(CURDIR)/bin/go
 endif
 
-# Without vet and debugging information, which lint and a debugger want: a third of the time to build.
-LEAN := -vet=off -ldflags=-w
-
 # Runs the suite in parts and ends with one summary.
 TESTRUN := go run ./integration/testrun
 TESTRUNFLAGS := $(if $(RACE),,-race=false) $(if $(TESTFLAGS),-flags '$(TESTFLAGS)')

@@ -44,7 +44,9 @@ type failed struct {
 // run runs parts, atOnce at a time, then those that run alone, and returns whether all passed.
 func (r *runner) run(ctx context.Context, parts []*part, atOnce int) bool {
 	begin := time.Now()
-	r.compile(ctx)
+	if len(parts) > 1 {
+		r.compile(ctx)
+	}
 	places := make(chan struct{}, atOnce)
 	var running sync.WaitGroup
 	var alone []*part

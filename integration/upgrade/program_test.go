@@ -58,7 +58,7 @@ func buildEarlier(t *testing.T) (program string) {
 // compile has the race detector, like the tests: then what others have compiled for them is used.
 func compile(t *testing.T, source, program string) {
 	t.Helper()
-	output(t, source, "go", "build", "-race", "-ldflags=-w", "-o", program, "./cmd/lockkeeper")
+	output(t, source, "go", "build", "-race", "-ldflags=-s", "-o", program, "./cmd/lockkeeper")
 }
 
 func output(t *testing.T, dir, name string, args ...string) string {

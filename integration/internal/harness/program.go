@@ -35,7 +35,7 @@ func Build(dir string) (path string, err error) {
 
 // BuildArgs are the arguments of a go command that builds a program like the tests.
 func BuildArgs(path string) []string {
-	args := []string{"build", "-ldflags=-w", "-o", path} // a third of the time to link
+	args := []string{"build", "-ldflags=-s", "-o", path} // no debugger looks at it: a third less to link
 	if info, ok := debug.ReadBuildInfo(); ok &&
 		slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		args = append(args, "-race")

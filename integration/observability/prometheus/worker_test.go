@@ -75,7 +75,7 @@ func (w *worker) look(t *testing.T) {
 	require.NoError(t, w.locks.Cluster(board.Now, w.client.Now))
 }
 
-const sessionTimeout = 4 * time.Second
+const sessionTimeout = 20 * time.Second
 
 // A tenure is work under a lock that goes on until it is cancelled.
 type tenure struct {
