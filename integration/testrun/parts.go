@@ -76,8 +76,9 @@ const long = "^(TestProgram|TestDaemonCatchesUpAfterABurstOfOverload)$"
 // unitParts is what `make unit` runs.
 func unitParts() []*part {
 	return []*part{{
-		name: "unit", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."},
-		without: []string{"examples", "integration"}, skip: long, atOnce: 6, short: true,
+		name: "unit", env: []string{"LOCKKEEPER_TEST_ZK=embedded"},
+		packages: []string{"./cmd/lockkeeper", "./temporal/...", "./scheduler", "./recipes/lock", "./..."}, // the longest first
+		without:  []string{"examples", "integration"}, skip: long, atOnce: 6, short: true,
 	}}
 }
 
@@ -85,8 +86,9 @@ func unitParts() []*part {
 func testParts() []*part {
 	return []*part{
 		{
-			name: "embedded", env: []string{"LOCKKEEPER_TEST_ZK=embedded"}, packages: []string{"./..."},
-			without: slices.Concat(servers, temporalTests), atOnce: embeddedAtOnce,
+			name: "embedded", env: []string{"LOCKKEEPER_TEST_ZK=embedded"},
+			packages: []string{"./integration/...", "./temporal/...", "./..."}, // the longest first
+			without:  slices.Concat(servers, temporalTests), atOnce: embeddedAtOnce,
 		},
 		{name: "real", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(first), atOnce: realAtOnce},
 		{
