@@ -93,7 +93,9 @@ func (p *play) until(expr string) {
 // value returns the answer to a query that has one, though a busy machine misses a scrape now and then.
 func (p *play) value(expr string) float64 {
 	p.t.Helper()
-	lines, err := p.prometheus.at(p.t.Context(), "last_over_time(("+expr+")[1m:1s])", time.Time{})
+	last := "last_over_time((" + expr + ")[1m:1s])"
+	p.until(last)
+	lines, err := p.prometheus.at(p.t.Context(), last, time.Time{})
 	require.NoError(p.t, err)
 	require.Len(p.t, lines, 1, expr)
 	return lines[0].last()
