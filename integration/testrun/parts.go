@@ -64,7 +64,7 @@ var temporalTests = []string{"examples/temporal", "integration/temporal"}
 // basic are the tests on a real Temporal server that a newcomer must see pass.
 const basic = "^TestBasic"
 
-// temporal builds Temporal's server, once: beside the parts before it.
+// temporal builds Temporal's server, once: beside other parts.
 var temporal = []string{"scripts/setup.sh temporal"}
 
 // static compiles the program as releases have it, once: several packages build it.
@@ -82,19 +82,19 @@ func unitParts() []*part {
 	}}
 }
 
-// testParts is what `make test` runs.
+// testParts is what `make test` runs. While Temporal's server is built, what the others have in common is compiled.
 func testParts() []*part {
 	return []*part{
+		{
+			name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"},
+			packages: []string{"./examples/temporal", "./integration/temporal"}, run: basic,
+		},
 		{
 			name: "embedded", env: []string{"LOCKKEEPER_TEST_ZK=embedded"},
 			packages: []string{"./integration/...", "./temporal/...", "./..."}, // the longest first
 			without:  slices.Concat(servers, temporalTests), atOnce: embeddedAtOnce,
 		},
 		{name: "real", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(first), atOnce: realAtOnce},
-		{
-			name: "temporal", prepare: temporal, env: []string{"LOCKKEEPER_TEST_ZK=real"},
-			packages: []string{"./examples/temporal", "./integration/temporal"}, run: basic,
-		},
 	}
 }
 

@@ -25,6 +25,9 @@ type runner struct {
 
 	flags []string // of go test, for all parts
 
+	several  bool // parts run side by side
+	compiled sync.Once
+
 	mu       sync.Mutex
 	packages int
 	tests    int
@@ -44,9 +47,7 @@ type failed struct {
 // run runs parts, atOnce at a time, then those that run alone, and returns whether all passed.
 func (r *runner) run(ctx context.Context, parts []*part, atOnce int) bool {
 	begin := time.Now()
-	if len(parts) > 1 {
-		r.compile(ctx)
-	}
+	r.several = len(parts) > 1
 	places := make(chan struct{}, atOnce)
 	var running sync.WaitGroup
 	var alone []*part
@@ -69,8 +70,8 @@ func (r *runner) run(ctx context.Context, parts []*part, atOnce int) bool {
 	return len(r.failures) == 0 && ctx.Err() == nil
 }
 
-// compile compiles what the parts have in common: go commands side by side would each do it. The parts that need what
-// cannot be compiled say so.
+// compile compiles what the parts of the root module have in common: go commands side by side would each do it. The
+// parts that need what cannot be compiled say so.
 func (r *runner) compile(ctx context.Context) {
 	args := []string{"list", "-export"}
 	if slices.Contains(r.flags, "-race") {
@@ -91,6 +92,9 @@ func (r *runner) part(ctx context.Context, p *part) {
 			r.fail(p, failure{output: fmt.Sprintf("%s: %v\n%s", prepare, err, out)})
 			return
 		}
+	}
+	if r.several && p.dir == "" {
+		r.compiled.Do(func() { r.compile(ctx) })
 	}
 	for try := 1; len(packages) > 0; try++ {
 		args := slices.Concat([]string{"test", "-json", "-timeout=" + limit}, r.flags, p.flags(), packages)
