@@ -73,11 +73,11 @@ var static = []string{"CGO_ENABLED=0 go list -export -trimpath ./cmd/lockkeeper"
 // long are tests that start the program more than a hundred times, or that run a hundred jobs a second for minutes.
 const long = "^(TestProgram|TestDaemonCatchesUpAfterABurstOfOverload)$"
 
-// unitParts is what `make unit` runs.
+// unitParts is what `make unit` runs, the longest first.
 func unitParts() []*part {
 	return []*part{{
 		name: "unit", env: []string{"LOCKKEEPER_TEST_ZK=embedded"},
-		packages: []string{"./cmd/lockkeeper", "./temporal/...", "./scheduler", "./recipes/lock", "./..."}, // the longest first
+		packages: []string{"./cmd/lockkeeper", "./temporal/...", "./scheduler", "./recipes/lock", "./..."},
 		without:  []string{"examples", "integration"}, skip: long, atOnce: 6, short: true,
 	}}
 }
