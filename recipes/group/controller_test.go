@@ -3,6 +3,7 @@ package group
 import (
 	"errors"
 	"reflect"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +110,19 @@ func TestStrategyThatDoesNotAnswerInTimeHasFailedAndIsNotListenedTo(t *testing.T
 		require.Equal(t, answer{plan: assignment.Assignment{"x": {"a"}}}, got)
 		require.Equal(t, ab, <-calls)
 	})
+}
+
+// As FailNow of a test does.
+func TestStrategyThatEndsItsGoroutineHasFailed(t *testing.T) {
+	t.Parallel()
+	c := controllerOf(t, func([]string, []string, assignment.Assignment, assignment.Hints) (assignment.Assignment, error) {
+		runtime.Goexit()
+		return nil, nil
+	})
+	c.moment = time.Minute
+	kind, _, got := c.consult(planAll, true, []string{"a"})
+	require.Equal(t, planAll, kind)
+	require.EqualError(t, got.err, "the strategy has ended its goroutine without an answer")
 }
 
 func TestAnswerIsHeardThoughTheMomentForItIsOver(t *testing.T) {
