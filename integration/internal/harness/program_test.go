@@ -18,3 +18,13 @@ func TestOutputOfADaemonIsKeptUntilItIsStopped(t *testing.T) {
 	require.NotNil(t, d.Cmd.ProcessState)
 	require.Contains(t, d.String(), "one two\n")
 }
+
+func TestLineIsOneThatHasItsEnd(t *testing.T) {
+	var o Output
+	_, _ = o.Write([]byte("one two"))
+	_, there := o.Line("one")
+	require.False(t, there, "more may come")
+	_, _ = o.Write([]byte(" three\n"))
+	line, _ := o.Line("one")
+	require.Equal(t, "one two three\n", line)
+}
