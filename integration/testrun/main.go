@@ -47,35 +47,39 @@ func run(ctx context.Context, args []string, out, errors io.Writer) int {
 	if err := flags.Parse(args[1:]); err != nil {
 		return 2
 	}
+	var parts []*part
+	switch args[0] {
+	case "unit":
+		parts = unitParts()
+	case "test":
+		parts = testParts()
+	case "rest":
+		parts = restParts()
+	case "full":
+		parts = append(testParts(), restParts()...)
+	case "flaky":
+		if parts, err = partsOf(flags.Args()); err != nil {
+			_, _ = fmt.Fprintf(errors, "testrun: %v\n", err)
+			return 2
+		}
+	default:
+		_, _ = fmt.Fprint(errors, usage)
+		return 2
+	}
 	r := &runner{root: root, logs: filepath.Join(root, "dist", "test", args[0]), out: out, flags: append(lean(),
 		strings.Fields(*more)...)}
 	if *race {
 		r.flags = append(r.flags, "-race")
 	}
-	if err := os.RemoveAll(r.logs); err != nil {
+	if err := os.RemoveAll(r.logs); err != nil { // of the last run, which wrong arguments leave
 		_, _ = fmt.Fprintf(errors, "testrun: %v\n", err)
 		return 2
 	}
 	var passed bool
-	switch args[0] {
-	case "unit":
-		passed = r.run(ctx, unitParts(), *atOnce)
-	case "test":
-		passed = r.run(ctx, testParts(), *atOnce)
-	case "rest":
-		passed = r.run(ctx, restParts(), *atOnce)
-	case "full":
-		passed = r.run(ctx, append(testParts(), restParts()...), *atOnce)
-	case "flaky":
-		parts, err := partsOf(flags.Args())
-		if err != nil {
-			_, _ = fmt.Fprintf(errors, "testrun: %v\n", err)
-			return 2
-		}
+	if args[0] == "flaky" {
 		passed = flaky(ctx, r, parts, *n)
-	default:
-		_, _ = fmt.Fprint(errors, usage)
-		return 2
+	} else {
+		passed = r.run(ctx, parts, *atOnce)
 	}
 	if !passed {
 		return 1

@@ -156,11 +156,19 @@ func TestRunThatIsInterruptedHasNotPassed(t *testing.T) {
 	require.False(t, r.run(ctx, []*part{{name: "first", packages: []string{"./good"}}}, 1))
 }
 
-func TestWrongArgumentsAreRefused(t *testing.T) {
-	t.Chdir(root)
+func TestWrongArgumentsAreRefusedAndTheLogsOfTheLastRunStay(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.MkdirAll(filepath.Join("integration", "testrun"), 0o755))
+	logs := []string{filepath.Join("dist", "test", "all"), filepath.Join("dist", "test", "flaky")}
+	for _, log := range logs {
+		require.NoError(t, os.MkdirAll(log, 0o755))
+	}
 	for _, args := range [][]string{nil, {"all"}, {"flaky", "-n", "x"}, {"flaky", "./nothing"}} {
 		var errors strings.Builder
 		require.Equal(t, 2, run(t.Context(), args, &strings.Builder{}, &errors), args)
 		require.NotEmpty(t, errors.String(), args)
+		for _, log := range logs {
+			require.DirExists(t, log, args)
+		}
 	}
 }
