@@ -220,44 +220,43 @@ func TestParticipantAtItsLimitGetsALockOnlyWhenItHasReleasedAnother(t *testing.T
 }
 
 func TestParticipantWhoseNotifyIsBlockedLosesItsLocksBeforeAnotherHasThem(t *testing.T) {
-	t.Parallel()
-	f := share(t)
-	s := spec(4)
+	virtually(t, func(t *testing.T, f *fixture) {
+		s := spec(4)
 
-	// given a participant and a lock in one session, and a Notify that does not return once the session is at risk
-	network := newNetwork(f)
-	one := f.player("node1", f.client(early, harness.Servers(network.Addr())))
-	blocked, proceed := make(chan struct{}, 10), make(chan struct{})
-	one.join(s, group.Options{Notify: func(n group.Notice) {
-		one.Add(n)
-		if _, ok := n.(group.AtRisk); ok { // a busy machine may put it at risk as well
-			blocked <- struct{}{}
-			<-proceed
-		}
-	}})
-	mutex, err := classic.NewMutex(one.c.Client, f.Root+"/beside", classic.MutexOptions{})
-	require.NoError(t, err)
-	beside, err := mutex.Acquire(t.Context())
-	require.NoError(t, err)
-	two := f.join(s, "node2")
-	f.share(2, one, two)
+		// given a participant and a lock in one session, and a Notify that does not return once the session is at risk
+		one := f.player("node1", f.client(f.from("node1")))
+		blocked, proceed := make(chan struct{}, 10), make(chan struct{})
+		one.join(s, group.Options{Notify: func(n group.Notice) {
+			one.Add(n)
+			if _, ok := n.(group.AtRisk); ok {
+				blocked <- struct{}{}
+				<-proceed
+			}
+		}})
+		mutex, err := classic.NewMutex(one.c.Client, f.Root+"/beside", classic.MutexOptions{})
+		require.NoError(t, err)
+		beside, err := mutex.Acquire(t.Context())
+		require.NoError(t, err)
+		two := f.join(s, "node2")
+		f.share(2, one, two)
 
-	// when it is cut off
-	require.NoError(t, network.Stall())
-	harness.Receive(t, blocked, "it is not at risk")
+		// when it is cut off
+		f.zk.Partition("node1")
+		harness.Receive(t, blocked, "it is not at risk")
 
-	// then all that the session held is lost, and the other one has it; the referee sees that no member was too
-	// early
-	f.share(4, two)
-	require.Empty(t, one.locks())
-	harness.Receive(t, beside.Lost(), "the lock beside the group is not lost")
-	require.Empty(t, harness.All[group.Lost](one.Notices))
+		// then all that the session held is lost, and the other one has it; the referee sees that no member was too
+		// early
+		f.share(4, two)
+		require.Empty(t, one.locks())
+		harness.Receive(t, beside.Lost(), "the lock beside the group is not lost")
+		require.Empty(t, harness.All[group.Lost](one.Notices))
 
-	// and it learns of that afterwards, and comes back
-	close(proceed)
-	require.NoError(t, network.Pass())
-	harness.Await[group.Lost](t, one.Notices)
-	f.share(2, one, two)
+		// and it learns of that afterwards, and comes back
+		close(proceed)
+		f.zk.Heal("node1")
+		harness.Await[group.Lost](t, one.Notices)
+		f.share(2, one, two)
+	})
 }
 
 func TestLeaveWaitsUntilTheLastNoticeIsDelivered(t *testing.T) {

@@ -54,7 +54,16 @@ func (f *fixture) client(change ...func(*lock.Config)) *lock.Client {
 	if f.zk == nil {
 		return f.Client(change...)
 	}
-	return harness.NewClient(f, lock.Config{Dialer: f.zk.Dialer("client"), Root: f.Root, SessionTimeout: 10 * time.Second})
+	cfg := lock.Config{Dialer: f.zk.Dialer("client"), Root: f.Root, SessionTimeout: 10 * time.Second}
+	for _, apply := range change {
+		apply(&cfg)
+	}
+	return harness.NewClient(f, cfg)
+}
+
+// from makes a client dial under a name that the embedded server can cut off.
+func (f *fixture) from(name string) func(*lock.Config) {
+	return func(cfg *lock.Config) { cfg.Dialer = f.zk.Dialer(name) }
 }
 
 // pass lets time pass, and all clients do what is due by then.
