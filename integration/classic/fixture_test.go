@@ -30,10 +30,7 @@ func alone(t testing.TB) *fixture {
 
 func (f *fixture) client(change ...func(*lock.Config)) *lock.Client {
 	f.Helper()
-	below := func(cfg *lock.Config) {
-		cfg.Root, cfg.Chroot = "", f.Root
-		cfg.ConnectTimeout = harness.Patience // which bounds a try, too: a busy machine is slow
-	}
+	below := func(cfg *lock.Config) { cfg.Root, cfg.Chroot = "", f.Root }
 	return f.Client(append([]func(*lock.Config){below}, change...)...)
 }
 

@@ -39,9 +39,7 @@ func newFixture(t *testing.T) *fixture {
 // Client returns a client whose session lasts a minute unless change says otherwise: far longer than anything may take.
 func (f *fixture) Client(change ...func(*lock.Config)) *lock.Client {
 	f.Helper()
-	return f.Fixture.Client(append([]func(*lock.Config){func(cfg *lock.Config) {
-		cfg.SessionTimeout, cfg.ConnectTimeout = time.Minute, harness.Patience
-	}}, change...)...)
+	return f.Fixture.Client(append([]func(*lock.Config){harness.SessionTimeout(time.Minute)}, change...)...)
 }
 
 // state reads the lock.
