@@ -351,7 +351,7 @@ const steps = 20 // of a tick
 
 // playEvery is how many of these steps a run of the tests goes on at a time, unless
 // LOCKKEEPER_FOLLOWERS_EVERY says so: 1 plays each instant.
-const playEvery = 4
+const playEvery = 8
 
 func TestHolderIsNotifiedBeforeAnotherIsGranted(t *testing.T) {
 	every := playEvery

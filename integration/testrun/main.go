@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-const usage = `usage: testrun unit|test|rest|full [-parts 2] [-race=false] [-flags 'flags of go test']
+const usage = `usage: testrun unit|test|rest|full [-at-once 6] [-race=false] [-flags 'flags of go test']
        testrun flaky [-n 20] [-race=false] [package directory ...]
 `
 
@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, out, errors io.Writer) int {
 	}
 	flags := flag.NewFlagSet("testrun "+args[0], flag.ContinueOnError)
 	flags.SetOutput(errors)
-	n, atOnce := new(int), flags.Int("parts", 2, "parts at once")
+	n, atOnce := new(int), flags.Int("at-once", 6, "packages at once, of all parts")
 	race, more := flags.Bool("race", true, "with the race detector"), flags.String("flags", "", "more flags of go test")
 	if args[0] == "flaky" {
 		n = flags.Int("n", 20, "how many times")

@@ -21,7 +21,7 @@ type part struct {
 	without  []string // directories, with those below them, that are left out
 	prepare  []string // shell commands that come first
 
-	atOnce int    // packages at a time; 0 is the go command's default
+	atOnce int    // packages at a time; 0 is for those that have one, or small ones
 	alone  bool   // it looks at what a busy machine does late: no other part runs beside it
 	run    string // tests, as go test -run and -skip select them; "" is all, and none
 	skip   string
@@ -114,20 +114,20 @@ func restParts() []*part {
 			name: "conformance", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: below(without(conformance, first)),
 			atOnce: realAtOnce,
 		},
-		{name: "limits", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/limits"}, run: large},
+		{name: "console", dir: "integration/observability/console", packages: []string{"./..."}},
 		{
 			name: "local-queue", env: []string{"LOCKKEEPER_TEST_ZK=embedded", "LOCKKEEPER_TEST_LOCAL_QUEUE=4"},
 			packages: []string{"./integration/locks"},
 		},
-		{name: "gocron", dir: "adapters/gocron", packages: []string{"./..."}},
+		{name: "schedulers", dir: "integration/schedulers", packages: []string{"./..."}},
 		{name: "peers", dir: "integration/peers", packages: []string{"./..."}},
 		{name: "container", dir: "packaging/container", packages: []string{"./..."}},
-		{name: "schedulers", dir: "integration/schedulers", packages: []string{"./..."}},
+		{name: "limits", env: []string{"LOCKKEEPER_TEST_ZK=real"}, packages: []string{"./integration/limits"}, run: large},
+		{name: "gocron", dir: "adapters/gocron", packages: []string{"./..."}},
 		{
 			name: "prometheus", env: []string{"LOCKKEEPER_TEST_ZK=real"}, alone: true,
 			packages: []string{"./integration/observability/prometheus"},
 		},
-		{name: "console", dir: "integration/observability/console", alone: true, packages: []string{"./..."}},
 	}
 }
 

@@ -44,7 +44,8 @@ type failed struct {
 	again string // command
 }
 
-// run runs parts, atOnce at a time, then those that run alone, and returns whether all passed.
+// run runs parts side by side, as long as they test no more than atOnce packages at a time, then those that run
+// alone, and returns whether all passed.
 func (r *runner) run(ctx context.Context, parts []*part, atOnce int) bool {
 	begin := time.Now()
 	r.several = len(parts) > 1
@@ -56,10 +57,15 @@ func (r *runner) run(ctx context.Context, parts []*part, atOnce int) bool {
 			alone = append(alone, p)
 			continue
 		}
-		places <- struct{}{}
+		takes := min(max(1, p.atOnce), atOnce)
+		for range takes {
+			places <- struct{}{}
+		}
 		running.Go(func() {
-			defer func() { <-places }()
 			r.part(ctx, p)
+			for range takes {
+				<-places
+			}
 		})
 	}
 	running.Wait()
@@ -151,12 +157,19 @@ func (r *runner) noteCrash(p *part, o outcome) {
 func (r *runner) command(ctx context.Context, p *part, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join(r.root, p.dir)
-	cmd.Env = append(append(os.Environ(), p.env...), logsVariable+"="+r.logs)
+	cmd.Env = append(append(os.Environ(), p.env...), logsVariable+"="+r.logs, atExit+" "+os.Getenv(raceVariable))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }
+
+// The race detector waits a second at the end of each process, for races that come late. Tests have waited for
+// what they started, and start programs a thousand times.
+const (
+	raceVariable = "GORACE"
+	atExit       = raceVariable + "=atexit_sleep_ms=0"
+)
 
 // logsVariable tells tests where to leave the logs of servers when they fail.
 const logsVariable = "LOCKKEEPER_TEST_LOGS"

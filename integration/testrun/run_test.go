@@ -60,6 +60,25 @@ func TestPartThatFailsDoesNotHideTheOthers(t *testing.T) {
 	require.True(t, strings.HasSuffix(text, string(summary)), "the summary comes last, and is kept")
 }
 
+// A part that takes a place, and one that wants more of them than there are, come one after the other when there is
+// one place, and side by side when there are enough.
+func TestPartsRunSideBySideAsFarAsThereArePlaces(t *testing.T) {
+	for places, prepare := range map[int]string{
+		1: "mkdir busy && sleep 0.1 && rmdir busy",
+		4: "touch $PART; until test -e one && test -e three; do sleep 0.01; done",
+	} {
+		var out strings.Builder
+		r := &runner{root: sample(t), logs: t.TempDir(), out: &out}
+		var parts []*part
+		for name, atOnce := range map[string]int{"one": 0, "three": 3} {
+			parts = append(parts, &part{
+				name: name, env: []string{"PART=" + name}, prepare: []string{prepare}, packages: []string{"./good"}, atOnce: atOnce,
+			})
+		}
+		require.True(t, r.run(t.Context(), parts, places), "%d places: %s", places, &out)
+	}
+}
+
 func TestSummaryShowsTheReasonOfAFailureWithALongLog(t *testing.T) {
 	lines := func(n int, last ...string) []string {
 		return append(slices.Repeat([]string{"    run.go:33: a fault"}, n), last...)

@@ -13,6 +13,6 @@
 //
 //	go test -run TestPages$ -args -pictures DIR
 //
-// all pages are kept as pictures in both colour schemes and two widths: look at
-// them whenever you have changed the style.
+// all pages are kept as pictures: in both colour schemes, as wide as a desk and a
+// telephone have them. Look at them whenever you have changed the style.
 package console

@@ -196,6 +196,24 @@ type finding struct {
 	Texts int      `json:"texts"`
 }
 
+// A screen is what somebody sees a page on.
+type screen struct {
+	scheme string
+	width  int64
+}
+
+func (s screen) String() string { return fmt.Sprintf("%s-%d", s.scheme, s.width) }
+
+// screens are a desk's and a telephone's. Contrast does not depend on the width.
+var screens = []screen{{"light", 1280}, {"light", 390}, {"dark", 390}}
+
+// on shows the page on a screen.
+func (b *tab) on(s screen) {
+	b.Helper()
+	b.scheme(s.scheme)
+	b.size(s.width, 900)
+}
+
 // TestPages looks at all pages with inspect.js.
 func TestPages(t *testing.T) {
 	t.Parallel()
@@ -206,11 +224,10 @@ func TestPages(t *testing.T) {
 	guest.allow("status of 404")
 	pages := append(pagesOf(scope), leaf{"nothing", "/nothing/here"})
 	least, texts := 21., 0
-	look := func(b *tab, pages []leaf, scheme string, width int64) {
-		b.scheme(scheme)
-		b.size(width, 900)
-		for _, p := range pages {
-			b.visit(p.path)
+	look := func(b *tab, p leaf) {
+		b.visit(p.path)
+		for _, screen := range screens {
+			b.on(screen)
 			found := ask[finding](b, inspect)
 			if len(found.Wrong) > 0 { // pages are alive: what is wrong stays so
 				first := found.Wrong
@@ -219,17 +236,17 @@ func TestPages(t *testing.T) {
 				found.Wrong = slices.DeleteFunc(found.Wrong, func(wrong string) bool { return !slices.Contains(first, wrong) })
 			}
 			for _, wrong := range found.Wrong {
-				t.Errorf("%s, %s, %d pixels: %s", p.path, scheme, width, wrong)
+				t.Errorf("%s, %s: %s", p.path, screen, wrong)
 			}
 			least, texts = min(least, found.Least), texts+found.Texts
-			keep(b, fmt.Sprintf("%s-%s-%d", p.name, scheme, width))
+			keep(b, fmt.Sprintf("%s-%s", p.name, screen))
 		}
 	}
-	for _, scheme := range []string{"light", "dark"} {
-		for _, width := range []int64{1280, 390} {
-			look(guest, pages, scheme, width)
-			look(ana, append(formsOf(w, scope), leaf{"lock-operator", "/locks/" + scope}, leaf{"overrides-operator", "/overrides"}, leaf{"approvals-operator", "/approvals"}), scheme, width)
-		}
+	for _, p := range pages {
+		look(guest, p)
+	}
+	for _, p := range append(formsOf(w, scope), leaf{"lock-operator", "/locks/" + scope}, leaf{"overrides-operator", "/overrides"}, leaf{"approvals-operator", "/approvals"}) {
+		look(ana, p)
 	}
 	t.Logf("%d texts looked at, the least contrast is %.2f", texts, least)
 	require.Greater(t, texts, 1000, "there is something to look at")

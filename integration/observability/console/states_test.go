@@ -182,20 +182,14 @@ func TestPagesInEveryState(t *testing.T) {
 				{"wrong", "/?sort=" + url.QueryEscape(long)},
 				{"not-a-lock", "/locks/" + url.PathEscape(long+"\x01")},
 			}
-			for _, scheme := range []string{"light", "dark"} {
-				b.scheme(scheme)
-				for _, width := range []int64{390, 1280} {
-					if width > 390 && scheme == "dark" {
-						continue // contrast does not depend on the width
+			for _, p := range pages {
+				b.visit(p.path)
+				for _, screen := range screens {
+					b.on(screen)
+					for _, wrong := range ask[finding](b, inspect).Wrong {
+						t.Errorf("%s, %s, %s: %s", s.name, p.name, screen, wrong)
 					}
-					b.size(width, 900)
-					for _, p := range pages {
-						b.visit(p.path)
-						for _, wrong := range ask[finding](b, inspect).Wrong {
-							t.Errorf("%s, %s, %s, %d pixels: %s", s.name, p.name, scheme, width, wrong)
-						}
-						keep(b, fmt.Sprintf("%s-%s-%s-%d", s.name, p.name, scheme, width))
-					}
+					keep(b, fmt.Sprintf("%s-%s-%s", s.name, p.name, screen))
 				}
 			}
 		})
