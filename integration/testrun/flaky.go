@@ -39,9 +39,9 @@ type tally struct {
 	log, again      string
 }
 
-// flaky runs the tests of packages n times, each time under other surroundings and in another order, and
-// prints a table of those that failed. It returns whether none did.
-func flaky(ctx context.Context, r *runner, parts []*part, n int) bool {
+// flaky runs the tests of packages n times, as run does, each time under other surroundings and in another order,
+// and prints a table of those that failed. It returns whether none did.
+func flaky(ctx context.Context, r *runner, parts []*part, n, atOnce int) bool {
 	begin, runs := time.Now(), 0
 	tallies := make(map[string]*tally)
 	for round := range n {
@@ -56,9 +56,7 @@ func flaky(ctx context.Context, r *runner, parts []*part, n int) bool {
 		if s.hogged {
 			stop = hog(runtime.NumCPU())
 		}
-		for _, p := range parts {
-			once.part(ctx, p)
-		}
+		once.parts(ctx, parts, atOnce)
 		stop()
 		if ctx.Err() != nil {
 			break // what it broke off has not failed

@@ -13,7 +13,7 @@ import (
 )
 
 const usage = `usage: testrun unit|test|rest|full [-at-once 6] [-race=false] [-flags 'flags of go test']
-       testrun flaky [-n 20] [-race=false] [package directory ...]
+       testrun flaky [-n 20] [-at-once 6] [-race=false] [package directory ...]
 `
 
 func main() {
@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, out, errors io.Writer) int {
 	}
 	var passed bool
 	if args[0] == "flaky" {
-		passed = flaky(ctx, r, parts, *n)
+		passed = flaky(ctx, r, parts, *n, *atOnce)
 	} else {
 		passed = r.run(ctx, parts, *atOnce)
 	}

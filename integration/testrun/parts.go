@@ -35,13 +35,14 @@ const (
 	embeddedAtOnce = 3
 )
 
-// servers are the packages that start processes: real ZooKeeper and Temporal servers, programs, browsers, builds.
+// servers are the packages that start processes: real ZooKeeper and Temporal servers, programs, browsers, builds. The
+// longest come first: nothing waits for them at the end.
 var servers = []string{
+	"integration/packages", "integration/zkdiff", "integration/upgrade", "integration/nemesis",
 	"integration/certificates", "integration/clients", "integration/daemons", "integration/deadlines",
 	"integration/doctor", "integration/leaders",
-	"integration/nemesis", "integration/netfault", "integration/observability", "integration/packages",
-	"integration/polyglot", "integration/program", "integration/release", "integration/robust", "integration/secrets",
-	"integration/upgrade", "integration/zkdiff", "integration/zkserver",
+	"integration/netfault", "integration/observability", "integration/polyglot", "integration/program",
+	"integration/release", "integration/robust", "integration/secrets", "integration/zkserver",
 }
 
 // conformance are the packages whose tests run on the embedded server and on a real one.

@@ -44,11 +44,18 @@ type failed struct {
 	again string // command
 }
 
-// run runs parts side by side, as long as they test no more than atOnce packages at a time, then those that run
-// alone, and returns whether all passed.
+// run runs parts and prints a summary. It returns whether all passed.
 func (r *runner) run(ctx context.Context, parts []*part, atOnce int) bool {
 	begin := time.Now()
 	r.several = len(parts) > 1
+	r.parts(ctx, parts, atOnce)
+	r.summary(time.Since(begin))
+	return len(r.failures) == 0 && ctx.Err() == nil
+}
+
+// parts runs parts side by side, as long as they test no more than atOnce packages at a time, then those that run
+// alone.
+func (r *runner) parts(ctx context.Context, parts []*part, atOnce int) {
 	places := make(chan struct{}, atOnce)
 	var running sync.WaitGroup
 	var alone []*part
@@ -72,8 +79,6 @@ func (r *runner) run(ctx context.Context, parts []*part, atOnce int) bool {
 	for _, p := range alone {
 		r.part(ctx, p)
 	}
-	r.summary(time.Since(begin))
-	return len(r.failures) == 0 && ctx.Err() == nil
 }
 
 // compile compiles what the parts of the root module have in common: go commands side by side would each do it. The

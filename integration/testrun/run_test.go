@@ -154,7 +154,7 @@ func TestTableOfFlakyTestsCountsFailures(t *testing.T) {
 	var out witness
 	r := &runner{root: sample(t), logs: t.TempDir(), out: &out}
 	parts := []*part{{name: "first", packages: []string{"./good"}}, {name: "first", packages: []string{"./bad"}}} // one name: as of two PKG
-	require.False(t, flaky(t.Context(), r, parts, 2))
+	require.False(t, flaky(t.Context(), r, parts, 2, 1))
 	require.Regexp(t, `2 of 2 +first +sample/bad +TestBad/x +1 processors; 2 processors, hogged`, out.String())
 	require.Regexp(t, `go test -race -shuffle \d+ -run`, out.String())
 	for round, processors := range []string{"on 1\n", "on 2\n"} {
