@@ -47,6 +47,10 @@ func run(ctx context.Context, args []string, out, errors io.Writer) int {
 	if err := flags.Parse(args[1:]); err != nil {
 		return 2
 	}
+	if *atOnce < 1 || args[0] == "flaky" && *n < 1 {
+		_, _ = fmt.Fprintln(errors, "testrun: nothing would be tested; write 1 or more for -n and -at-once")
+		return 2
+	}
 	var parts []*part
 	switch args[0] {
 	case "unit":

@@ -40,9 +40,9 @@ const (
 var servers = []string{
 	"integration/packages", "integration/zkdiff", "integration/upgrade", "integration/nemesis",
 	"integration/certificates", "integration/clients", "integration/daemons", "integration/deadlines",
-	"integration/doctor", "integration/leaders",
-	"integration/netfault", "integration/observability", "integration/polyglot", "integration/program",
-	"integration/release", "integration/robust", "integration/secrets", "integration/zkserver",
+	"integration/doctor", "integration/leaders", "integration/netfault", "integration/observability",
+	"integration/polyglot", "integration/program", "integration/release", "integration/robust", "integration/secrets",
+	"integration/zkserver",
 }
 
 // conformance are the packages whose tests run on the embedded server and on a real one.

@@ -182,7 +182,7 @@ func TestWrongArgumentsAreRefusedAndTheLogsOfTheLastRunStay(t *testing.T) {
 	for _, log := range logs {
 		require.NoError(t, os.MkdirAll(log, 0o755))
 	}
-	for _, args := range [][]string{nil, {"all"}, {"flaky", "-n", "x"}, {"flaky", "./nothing"}} {
+	for _, args := range [][]string{nil, {"all"}, {"unit", "-at-once", "0"}, {"flaky", "-n", "x"}, {"flaky", "-n", "0"}, {"flaky", "./nothing"}} {
 		var errors strings.Builder
 		require.Equal(t, 2, run(t.Context(), args, &strings.Builder{}, &errors), args)
 		require.NotEmpty(t, errors.String(), args)
