@@ -26,7 +26,6 @@ type event struct {
 type outcome struct {
 	pkg     string
 	result  string // pass, fail or skip
-	cached  bool
 	took    time.Duration
 	passed  int
 	failed  []failure // those within others only: a test that failed for its subtest alone is left out
@@ -109,7 +108,6 @@ type progress struct {
 	results map[string]string // by test
 	order   []string          // tests in the order of their ends
 	took    time.Duration
-	cached  bool
 }
 
 func (p *progress) write(test, text string) {
@@ -124,9 +122,6 @@ func (p *progress) add(e event) (last bool) {
 	switch e.Action {
 	case "output":
 		p.write(e.Test, e.Output)
-		if e.Test == whole && strings.Contains(e.Output, "\t(cached)") {
-			p.cached = true
-		}
 	case "pass", "fail", "skip":
 		p.results[e.Test] = e.Action
 		if e.Test == whole {
@@ -142,7 +137,7 @@ func (p *progress) add(e event) (last bool) {
 var frames = regexp.MustCompile(`(?m)^\s*(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP): ).*\n`)
 
 func (p *progress) outcome(build string) outcome {
-	o := outcome{pkg: p.pkg, result: p.results[whole], cached: p.cached, took: p.took}
+	o := outcome{pkg: p.pkg, result: p.results[whole], took: p.took}
 	for _, test := range p.order {
 		switch p.results[test] {
 		case "pass":

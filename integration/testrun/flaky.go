@@ -50,7 +50,7 @@ func flaky(ctx context.Context, r *runner, parts []*part, n, atOnce int) bool {
 		processors := fmt.Sprintf("-exec=env GOMAXPROCS=%d", s.processors) // of the tests, not of their compiler
 		once := &runner{
 			root: r.root, logs: filepath.Join(r.logs, fmt.Sprintf("round-%d", round+1)), out: quiet{r.out},
-			flags: append(slices.Clone(r.flags), "-count=1", "-shuffle=on", processors),
+			flags: append(slices.Clone(r.flags), "-shuffle=on", processors),
 		}
 		stop := func() {}
 		if s.hogged {

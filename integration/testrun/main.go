@@ -51,22 +51,12 @@ func run(ctx context.Context, args []string, out, errors io.Writer) int {
 		_, _ = fmt.Fprintln(errors, "testrun: nothing would be tested; write 1 or more for -n and -at-once")
 		return 2
 	}
-	var parts []*part
-	switch args[0] {
-	case "unit":
-		parts = unitParts()
-	case "test":
-		parts = testParts()
-	case "rest":
-		parts = restParts()
-	case "full":
-		parts = append(testParts(), restParts()...)
-	case "flaky":
-		if parts, err = partsOf(flags.Args()); err != nil {
-			_, _ = fmt.Fprintf(errors, "testrun: %v\n", err)
-			return 2
-		}
-	default:
+	parts, err := choose(args[0], flags.Args())
+	switch {
+	case err != nil:
+		_, _ = fmt.Fprintf(errors, "testrun: %v\n", err)
+		return 2
+	case parts == nil:
 		_, _ = fmt.Fprint(errors, usage)
 		return 2
 	}
@@ -89,4 +79,21 @@ func run(ctx context.Context, args []string, out, errors io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// choose returns the parts of a run; nil: there is no such run.
+func choose(name string, packages []string) ([]*part, error) {
+	switch name {
+	case "unit":
+		return unitParts(), nil
+	case "test":
+		return testParts(), nil
+	case "rest":
+		return restParts(), nil
+	case "full":
+		return append(testParts(), restParts()...), nil
+	case "flaky":
+		return partsOf(packages)
+	}
+	return nil, nil
 }

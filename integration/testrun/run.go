@@ -108,10 +108,14 @@ func (r *runner) part(ctx context.Context, p *part) {
 		r.compiled.Do(func() { r.compile(ctx) })
 	}
 	for try := 1; len(packages) > 0; try++ {
-		args := slices.Concat([]string{"test", "-json", "-timeout=" + limit}, r.flags, p.flags(), packages)
+		args := slices.Concat([]string{"test", "-json", anew, "-timeout=" + limit}, r.flags, p.flags(), packages)
 		packages = r.follow(p, r.command(ctx, p, "go", args...), try < tries)
 	}
 }
+
+// anew keeps the go command from taking results from its cache: it does not see that a program, a script or a server
+// that a test starts has changed.
+const anew = "-count=1"
 
 // tries is how often a package is run at most when the race detector crashes.
 const tries = 3
@@ -185,9 +189,6 @@ func (r *runner) take(p *part, o outcome) {
 		return
 	}
 	took := o.took.Round(100 * time.Millisecond).String()
-	if o.cached {
-		took = "cached"
-	}
 	word := "ok  "
 	if o.result == "fail" {
 		word = "FAIL"

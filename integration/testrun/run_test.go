@@ -79,6 +79,20 @@ func TestPartsRunSideBySideAsFarAsThereArePlaces(t *testing.T) {
 	}
 }
 
+// The go command does not see what a test starts: it would take the second result from its cache.
+func TestEachRunRunsTheTestsAnew(t *testing.T) {
+	root := sample(t)
+	text := "package good\n\nimport (\"os/exec\"; \"testing\")\n\nfunc TestStarts(t *testing.T) {\n\tif err := exec.Command(\"sh\", \"-c\", \"echo ran >> ran\").Run(); err != nil { t.Fatal(err) }\n}\n"
+	require.NoError(t, os.WriteFile(filepath.Join(root, "good", "starts_test.go"), []byte(text), 0o644))
+	for range 2 {
+		r := &runner{root: root, logs: t.TempDir(), out: &strings.Builder{}}
+		require.True(t, r.run(t.Context(), []*part{{name: "first", packages: []string{"./good"}}}, 1))
+	}
+	ran, err := os.ReadFile(filepath.Join(root, "good", "ran"))
+	require.NoError(t, err)
+	require.Equal(t, "ran\nran\n", string(ran))
+}
+
 func TestSummaryShowsTheReasonOfAFailureWithALongLog(t *testing.T) {
 	lines := func(n int, last ...string) []string {
 		return append(slices.Repeat([]string{"    run.go:33: a fault"}, n), last...)
