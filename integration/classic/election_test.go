@@ -260,7 +260,7 @@ func TestCandidateTakesPartWhenAServerAppearsAndIsGoneIfStoppedWithoutOne(t *tes
 	t.Parallel()
 	f := alone(t)
 	require.NoError(t, f.Server.Stop())
-	mine := f.client(timeout(time.Minute))
+	mine := f.client()
 	candidate := f.stand(mine, "first")
 	candidate.IsPending()
 	require.NoError(t, f.Server.Restart(t.Context()))

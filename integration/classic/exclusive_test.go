@@ -338,8 +338,8 @@ func TestThoseThatContendFinishWhenTheServerStopsAndStartsAgain(t *testing.T) {
 	var holders, waiters []*request
 	contenders := []kind{mutexAsCurator, kinds[len(kinds)-1]}
 	for _, k := range contenders {
-		holders = append(holders, f.hold("ann", k.acquire(f, f.client(timeout(time.Minute)))))
-		waiters = append(waiters, k.wait(f, "bob", f.client(timeout(time.Minute)), 0))
+		holders = append(holders, f.hold("ann", k.acquire(f, f.client())))
+		waiters = append(waiters, k.wait(f, "bob", f.client(), 0))
 	}
 
 	require.NoError(t, f.Server.Stop())

@@ -62,7 +62,7 @@ func newTown(t *testing.T) *town {
 	w.env = append(os.Environ(), "COLUMNS=200", "LOCKKEEPER_ZK="+w.Server.Addr(), "LOCKKEEPER_ROOT="+w.Root,
 		"LOCKKEEPER_ZK_DIGEST_FILE="+filepath.Join(w.dir, "ana"), "GORACE=atexit_sleep_ms=0")
 	var err error
-	w.client = w.Client(harness.SessionTimeout(time.Minute), func(cfg *lock.Config) { cfg.Auth = &lock.Digest{User: "ana", Password: "secret"} })
+	w.client = w.Client(func(cfg *lock.Config) { cfg.Auth = &lock.Digest{User: "ana", Password: "secret"} })
 	w.guard, err = lockguard.New(w.client, lockguard.WithOwner("resident"))
 	require.NoError(t, err)
 	_, err = w.client.Time(t.Context())

@@ -57,7 +57,7 @@ func TestControllerThatDiesAtAnyStepOfARoundIsReplaced(t *testing.T) {
 			// given a controller and another participant, each on a line that can be held
 			mine, other := zktest.RunProxyT(t, f.Server.Addr()), zktest.RunProxyT(t, f.Server.Addr())
 			s := spec(12)
-			one := f.join(s, "node1", behind(mine))
+			one := f.join(s, "node1", behind(mine), harness.SessionTimeout(harness.Mortal))
 			two, three := f.join(s, "node2", behind(other)), f.join(s, "node3")
 			f.share(4, one, two, three)
 

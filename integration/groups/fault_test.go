@@ -65,10 +65,10 @@ func TestWriteWhoseAnswerIsLostIsNotRepeatedAndNotForgotten(t *testing.T) {
 }
 
 // cutOff cuts one of three participants off, the controller among them, until its session has ended.
-func (f *fixture) cutOff(way func(*lock.Config), fail, pass func()) {
+func (f *fixture) cutOff(way []func(*lock.Config), fail, pass func()) {
 	f.Helper()
 	s := spec(12)
-	cut := f.join(s, "node1", way)
+	cut := f.join(s, "node1", way...)
 	two, three := f.join(s, "node2"), f.join(s, "node3")
 	f.share(4, cut, two, three)
 	held, gave := cut.locks(), given(cut)
@@ -94,7 +94,7 @@ func (f *fixture) cutOff(way func(*lock.Config), fail, pass func()) {
 
 func TestParticipantThatIsCutOffStopsBeforeTheServerGivesItsLocksAway(t *testing.T) {
 	virtually(t, func(_ *testing.T, f *fixture) { // the referee sees that no other one was too early
-		f.cutOff(f.from("cut"), func() { f.zk.Partition("cut") }, func() { f.zk.Heal("cut") })
+		f.cutOff([]func(*lock.Config){f.from("cut")}, func() { f.zk.Partition("cut") }, func() { f.zk.Heal("cut") })
 	})
 }
 
@@ -109,7 +109,7 @@ func TestParticipantThatIsCutOffComesBack(t *testing.T) {
 			f := share(t)
 			f.referee.holders = 2 // a busy machine may let it know late
 			network := newNetwork(f)
-			f.cutOff(harness.Servers(network.Addr()),
+			f.cutOff([]func(*lock.Config){harness.Servers(network.Addr()), harness.SessionTimeout(harness.Mortal)},
 				func() { require.NoError(t, fault(network)) }, func() { require.NoError(t, network.Pass()) })
 		})
 	}

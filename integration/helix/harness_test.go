@@ -36,12 +36,6 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// Client returns a client whose session lasts a minute unless change says otherwise: far longer than anything may take.
-func (f *fixture) Client(change ...func(*lock.Config)) *lock.Client {
-	f.Helper()
-	return f.Fixture.Client(append([]func(*lock.Config){harness.SessionTimeout(time.Minute)}, change...)...)
-}
-
 // state reads the lock.
 func (f *fixture) state() lock.State {
 	f.Helper()

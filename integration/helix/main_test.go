@@ -14,9 +14,8 @@ import (
 // tick is the unit of the server's clock: sessions end on one.
 const tick = 200 * time.Millisecond
 
-// shared serves all tests. Sessions may be long, so that a busy machine ends
-// none by accident.
-var shared = testbed.Shared{Settings: testbed.Settings{Tick: tick, LongestSession: 2 * time.Minute}}
+// shared serves all tests.
+var shared = testbed.Shared{Settings: testbed.Settings{Tick: tick}}
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {

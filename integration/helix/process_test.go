@@ -56,7 +56,7 @@ func beChild() error {
 		return out.Encode(r)
 	}
 	c, err := lock.NewClient(lock.Config{
-		Servers: []string{me.Server}, Root: me.Root, SessionTimeout: time.Minute, ConnectTimeout: harness.Patience,
+		Servers: []string{me.Server}, Root: me.Root, SessionTimeout: harness.Session, ConnectTimeout: harness.Patience,
 	})
 	if err != nil {
 		return err

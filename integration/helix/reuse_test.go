@@ -15,10 +15,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/recipes/lock"
 )
 
-// mortal is how long a session lasts that a test ends at the server. Once in a while the server forgets to hang up
-// then, and the client finds it out alone.
-const mortal = 30 * time.Second
-
 // handle is one Guard that is used again and again, and a rival with a client of its own.
 type handle struct {
 	*fixture
@@ -130,7 +126,7 @@ func TestHandleThatServedAHundredTimesIsAsGoodAsNew(t *testing.T) {
 	h := newFixture(t)
 
 	// given one handle
-	c := h.Client(harness.SessionTimeout(mortal))
+	c := h.Client()
 	guard, told := h.guard(c, "handle")
 	x := &handle{fixture: h, events: told, client: c, guard: guard, other: h.Client()}
 	outcomes := x.outcomes()

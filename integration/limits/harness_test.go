@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 // soon bounds a hang. With all numbers much takes longer than harness.Patience.
-const soon = 5 * time.Minute
+const soon = 3 * harness.Patience
 
 // fixture is a root of its own on the server. Its tests look at the whole process
 // and at the whole server, so none runs beside another.
@@ -53,7 +53,7 @@ func newAlone(t *testing.T) *fixture { return &fixture{harness.NewAlone(t)} }
 // client connects a client, which is closed at the end of the test if not before.
 func (h *fixture) client(change ...func(*lock.Config)) *lock.Client {
 	h.Helper()
-	c := h.Client(append([]func(*lock.Config){harness.SessionTimeout(30 * time.Second)}, change...)...)
+	c := h.Client(change...)
 	require.NoError(h, c.Ready(h.Context()))
 	return c
 }

@@ -28,7 +28,7 @@ func TestClientTellsHowItAndZooKeeperGetOn(t *testing.T) {
 	}
 
 	// given
-	c := h.Client(harness.SessionTimeout(harness.Patience))
+	c := h.Client()
 	require.NoError(t, c.Ready(t.Context()))
 	now := healthy(c, "it has just connected", connected(0, 0))
 	require.Equal(t, c.SessionTimeout(), now.Timeout)
@@ -63,7 +63,7 @@ func TestEveryOperationIsReportedWithWhatBecameOfIt(t *testing.T) {
 	}
 	var mu sync.Mutex
 	told := map[kind]int{}
-	c := h.Client()
+	c := h.Client(harness.SessionTimeout(harness.Mortal))
 	c.OnOperation(func(o zkclient.Operation) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -19,7 +19,7 @@ func TestHolderThatIsCutOffKnowsBeforeAnotherClientIsGranted(t *testing.T) {
 
 	// given a client behind a proxy that holds a lock, and one under a guard
 	proxy := netfault.New(t, h.Server.Addr())
-	c := h.Client(harness.Servers(proxy.Addr()))
+	c := h.Client(harness.Servers(proxy.Addr()), harness.SessionTimeout(harness.Mortal))
 	hold, err := h.guard(c, "guarded").Acquire(t.Context(), lockguard.Requirement{Scope: "guarded"})
 	require.NoError(t, err)
 	holder := h.Hold(h.lock(c), "holder", harness.Lease(time.Hour), harness.Cleanup(time.Hour))
@@ -62,7 +62,7 @@ func TestHolderThatHearsNoAnswersLosesAndLeavesNothingInTheWay(t *testing.T) {
 
 	// given a holder behind a proxy, and a waiter
 	proxy := netfault.New(t, h.Server.Addr())
-	c := h.Client(harness.Servers(proxy.Addr()))
+	c := h.Client(harness.Servers(proxy.Addr()), harness.SessionTimeout(harness.Mortal))
 	holder := h.Hold(h.lock(c), "holder")
 	waiter := h.queued("waiter")
 

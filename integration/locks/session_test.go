@@ -38,7 +38,7 @@ func TestServerThatStopsAndRestartsStopsNoClient(t *testing.T) {
 			h := alone(t)
 
 			// given two users of one client: one holds, one waits
-			client := h.Client(harness.SessionTimeout(harness.Patience))
+			client := h.Client()
 			ann := h.Hold(h.lock(client), "ann")
 			bob := h.Acquire(h.lock(client), "bob")
 			bob.Queued()

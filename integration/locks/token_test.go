@@ -13,7 +13,7 @@ import (
 // N10, Helix 52
 func TestTokenGrowsWithEveryGrantHoweverItCameAbout(t *testing.T) {
 	h := alone(t)
-	c := h.Client(harness.SessionTimeout(30 * time.Second))
+	c := h.Client()
 	last := lock.Token(0)
 	grew := func(how string, r *harness.Request) *harness.Request {
 		t.Helper()

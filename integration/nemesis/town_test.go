@@ -105,8 +105,10 @@ func (w *town) whole(t *testing.T) {
 	t.Helper()
 	for _, s := range w.Ensemble().Servers() {
 		require.True(t, s.Alive())
-		_, err := s.Mode(t.Context())
-		require.NoError(t, err)
+		happens(t, "it serves: a busy machine may have had another leader chosen", func() bool {
+			_, err := s.Mode(t.Context())
+			return err == nil
+		})
 	}
 	for _, c := range []*client{w.a, w.b, w.witness} {
 		c.serves(t)

@@ -54,7 +54,7 @@ func setup(env *testscript.Env, server *zkserver.Server) error {
 	if err != nil {
 		return err
 	}
-	client, err := lock.NewClient(lock.Config{Servers: []string{server.Addr()}, Root: root, SessionTimeout: time.Minute})
+	client, err := lock.NewClient(lock.Config{Servers: []string{server.Addr()}, Root: root, SessionTimeout: harness.Session})
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ jobs:
 // contend has somebody hold a lock for which somebody else waits.
 func (l *look) contend() {
 	l.Helper()
-	client := l.Client(harness.SessionTimeout(time.Minute), func(cfg *lock.Config) {
+	client := l.Client(func(cfg *lock.Config) {
 		cfg.Auth = &lock.Digest{User: "keeper", Password: secret("password in digest_file")}
 		cfg.Operators = []string{lock.DigestID("keeper", secret("password in digest_file")), lock.DigestID("ana", secret("password of an operator"))}
 	})

@@ -60,7 +60,7 @@ type Server interface {
 // Settings say how a server runs. The zero value is fit for most tests.
 type Settings struct {
 	// LongestSession is the longest session timeout that is granted; longer
-	// ones are cut. Defaults to a minute.
+	// ones are cut. Defaults to ten minutes.
 	LongestSession time.Duration
 
 	// ShortestSession is the shortest session timeout that is granted; shorter
@@ -87,7 +87,7 @@ func (s Settings) complete() Settings {
 		s.ShortestSession = 2 * s.Tick
 	}
 	if s.LongestSession == 0 {
-		s.LongestSession = time.Minute
+		s.LongestSession = 10 * time.Minute
 	}
 	return s
 }

@@ -59,7 +59,8 @@ func flaky(ctx context.Context, r *runner, parts []*part, n, atOnce int) bool {
 		once.parts(ctx, parts, atOnce)
 		stop()
 		if ctx.Err() != nil {
-			break // what it broke off has not failed
+			_, _ = fmt.Fprintf(r.out, "round %d was broken off: what failed in it stands above, and is not counted\n", round+1)
+			break
 		}
 		runs++
 		for _, f := range once.failures {

@@ -31,13 +31,9 @@ func tick(n int) time.Time {
 }
 
 // connect returns a client that has a session, of 10s unless a length is given.
-func connect(f *harness.Fixture, session ...time.Duration) *lock.Client {
+func connect(f *harness.Fixture) *lock.Client {
 	f.Helper()
-	c := f.Client(func(cfg *lock.Config) {
-		if len(session) > 0 {
-			cfg.SessionTimeout = session[0]
-		}
-	})
+	c := f.Client()
 	require.NoError(f, c.Ready(f.Context()))
 	return c
 }
@@ -363,8 +359,7 @@ func TestOfManyDaemonsOneRunsWhatIsAskedForByHand(t *testing.T) {
 func TestTheLedgerGoesOnAfterTheServerWasRestarted(t *testing.T) {
 	t.Parallel()
 	f := harness.NewAlone(t)
-	// Their sessions live on while a busy machine starts the server.
-	l, other := connect(f, harness.Patience).TickLedger("a"), connect(f, harness.Patience).TickLedger("b")
+	l, other := connect(f).TickLedger("a"), connect(f).TickLedger("b")
 	run := claimed(t, l, tick(1))
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()

@@ -21,7 +21,7 @@ func TestEnsembleHasTheMembersThatWereAskedFor(t *testing.T) {
 		}
 		observers, err = ensemble.Observers(t.Context())
 		return err == nil && slices.Equal(ensemble.Servers()[5:], observers)
-	}, time.Minute, 10*time.Millisecond)
+	}, 3*time.Minute, 10*time.Millisecond)
 	c := connect(t, observers[0].Addr(), time.Minute)
 	c.write(t, "/kept", "data")
 }

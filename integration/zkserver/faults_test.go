@@ -65,7 +65,7 @@ func TestMembersThatCannotReachEachOtherHaveNoLeader(t *testing.T) {
 			}
 		}
 		return tried == 3 || serving()
-	}, time.Minute, 50*time.Millisecond, "they do not call each other")
+	}, 3*time.Minute, 50*time.Millisecond, "they do not call each other")
 	require.False(t, serving(), "elected past the proxies")
 	for _, l := range ensemble.PeerLinks(nil) {
 		require.NoError(t, l.Pass())
@@ -97,7 +97,7 @@ func testFullDisk(t *testing.T, server *zkserver.Server) {
 		_, err := c.Set("/kept", make([]byte, 4096), -1)
 		_, down := server.Mode(t.Context())
 		return err != nil && down != nil
-	}, time.Minute, 10*time.Millisecond, "it serves on with a full disk")
+	}, 3*time.Minute, 10*time.Millisecond, "it serves on with a full disk")
 
 	require.NoError(t, server.Kill())
 	require.NoError(t, server.FreeDisk())

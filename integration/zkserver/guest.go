@@ -42,7 +42,7 @@ func Visit(t testing.TB, servers string, timeout time.Duration) *Guest {
 // Becomes waits until the guest is in a state.
 func (g *Guest) Becomes(state zk.State) {
 	g.t.Helper()
-	for deadline := time.After(time.Minute); ; {
+	for deadline := time.After(3 * time.Minute); ; {
 		select {
 		case now := <-g.States:
 			if now == state {

@@ -21,7 +21,7 @@ func TestSessionIsClosedAgainstClientThatKeepsReconnecting(t *testing.T) {
 			var err error
 			session, err = attach(server.Addr(), zkwire.ConnectResponse{Password: make([]byte, 16)}, false)
 			return err == nil && session.Session != 0
-		}, time.Minute, time.Millisecond)
+		}, 3*time.Minute, time.Millisecond)
 
 		var rivals sync.WaitGroup
 		for range 4 {

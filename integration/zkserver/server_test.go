@@ -94,7 +94,7 @@ func TestServerDiesWithItsParentAndTheNextStartCleansUp(t *testing.T) {
 	require.NoError(t, err)
 	dir := fields[1]
 
-	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil }, time.Minute, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil }, 3*time.Minute, 10*time.Millisecond,
 		"the server still runs")
 	require.DirExists(t, dir)
 	old := time.Now().Add(-time.Hour)

@@ -47,12 +47,12 @@ func NewAlone(t testing.TB, settings ...testbed.Settings) *Fixture {
 	return New(t, testbed.Start(t, s))
 }
 
-// Client returns a client that is closed at the end of the test. Its session timeout is 10s, and a request waits
+// Client returns a client that is closed at the end of the test. Its session timeout is Session, and a request waits
 // for ZooKeeper with Patience, unless change says otherwise: that bounds a try, too, and a busy machine is slow.
 func (f *Fixture) Client(change ...func(*lock.Config)) *lock.Client {
 	f.Helper()
 	cfg := lock.Config{
-		Servers: []string{f.Server.Addr()}, Root: f.Root, SessionTimeout: 10 * time.Second, ConnectTimeout: Patience,
+		Servers: []string{f.Server.Addr()}, Root: f.Root, SessionTimeout: Session, ConnectTimeout: Patience,
 	}
 	for _, c := range change {
 		c(&cfg)

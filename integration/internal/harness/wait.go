@@ -10,8 +10,17 @@ import (
 )
 
 // Patience bounds a hang: a test fails when a condition is not met after that long. It says nothing about how fast
-// anything is.
-const Patience = time.Minute
+// anything is: next to ten other busy processes on each processor, what takes seconds takes more than a minute.
+const Patience = 3 * time.Minute
+
+// Session is the session timeout of clients that are to lose nothing by themselves: on a very busy machine a process
+// may stand still for ten seconds, again and again. A test of a loss ends the session at the server, or has a Mortal.
+// It is shorter than Patience: once in a while a server forgets to hang up when it ends a session, and the client finds
+// that out alone.
+const Session = 2 * time.Minute
+
+// Mortal is the session timeout of a client that is cut off until it loses what it has.
+const Mortal = 20 * time.Second
 
 // patience is Patience for what is done at the end of a test: a test that has failed does not hang there as well.
 func patience(t testing.TB) time.Duration {

@@ -74,7 +74,7 @@ func (o *One[S]) Main(run func() int, checks ...func() error) int {
 // settled makes a check until it succeeds: on a busy machine what has ended may take seconds to go.
 func settled(check func() error) error {
 	err := check()
-	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); err = check() {
+	for deadline := time.Now().Add(3 * time.Minute); err != nil && time.Now().Before(deadline); err = check() {
 		<-time.After(10 * time.Millisecond)
 	}
 	return err

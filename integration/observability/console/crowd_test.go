@@ -25,9 +25,6 @@ const (
 	crowdWaiters = 10_000
 	bounds       = 500 << 10 // bytes of a page
 	apiBounds    = 300 << 10 // bytes of what the API answers without a limit in the request
-	// slack is what a page may take on a machine that has a lot else to do; what it
-	// is to take is 300 ms.
-	slack = 5 * time.Second
 )
 
 // A crowd is what a lock.Lookout tells of a thousand locks, at which ten
@@ -94,7 +91,7 @@ func newCrowdedTown(t *testing.T) (*crowd, *live.Board, string) {
 	return c, board, serve(t, console.Options{Board: board})
 }
 
-func TestPagesOfAThousandLocksAreSmallAndSoonThere(t *testing.T) {
+func TestPagesOfAThousandLocksAreSmall(t *testing.T) {
 	_, _, url := newCrowdedTown(t)
 	first := crowdScope(0)
 	for _, path := range []string{
@@ -102,28 +99,21 @@ func TestPagesOfAThousandLocksAreSmallAndSoonThere(t *testing.T) {
 		"/waits", "/heat", "/heat?range=24h", "/events",
 		"/api/v1/locks", "/api/v1/locks/" + first, "/api/v1/waits", "/api/v1/heat", "/api/v1/events?limit=1000",
 	} {
-		var took []time.Duration
-		size := 0
-		for range 5 {
-			began := time.Now()
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
-			require.NoError(t, err)
-			answer, err := new(http.Client).Do(request)
-			require.NoError(t, err)
-			body, err := io.ReadAll(answer.Body)
-			require.NoError(t, err)
-			require.NoError(t, answer.Body.Close())
-			require.Equal(t, http.StatusOK, answer.StatusCode, path)
-			took, size = append(took, time.Since(began)), len(body)
-		}
-		slices.Sort(took)
-		t.Logf("%-64s %4d KB, %3d ms", path, size>>10, took[2].Milliseconds())
+		began := time.Now()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
+		require.NoError(t, err)
+		answer, err := new(http.Client).Do(request)
+		require.NoError(t, err)
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusOK, answer.StatusCode, path)
+		t.Logf("%-64s %4d KB, %3d ms", path, len(body)>>10, time.Since(began).Milliseconds())
 		most := bounds
 		if strings.HasPrefix(path, "/api/") {
 			most = apiBounds
 		}
-		require.Less(t, size, most, path)
-		require.Less(t, took[2], slack, path)
+		require.Less(t, len(body), most, path)
 	}
 }
 
