@@ -121,7 +121,7 @@ func (a authority) tls(own ...tls.Certificate) *tls.Config {
 
 func client(t *testing.T, addr string, cfg lock.Config) *lock.Client {
 	t.Helper()
-	cfg.Servers, cfg.Root, cfg.SessionTimeout = []string{addr}, "/lockkeeper", 4*time.Second
+	cfg.Servers, cfg.Root = []string{addr}, "/lockkeeper"
 	return harness.NewClient(t, cfg)
 }
 
@@ -255,6 +255,9 @@ func take(ctx context.Context, c *lock.Client) error {
 	return g.Release(ctx)
 }
 
+// soon is how long a client asks a server that it refuses.
+const soon = 10 * time.Second
+
 // The certificate of a server has to be for the server that was asked for, or for
 // the name that the client was told.
 func TestServerWithACertificateForAnotherNameIsRefused(t *testing.T) {
@@ -270,7 +273,7 @@ func TestServerWithACertificateForAnotherNameIsRefused(t *testing.T) {
 	elsewhere := a.tls(keeper)
 	elsewhere.ServerName = "zk2.example.com"
 	for what, cfg := range map[string]*tls.Config{"by its address": a.tls(keeper), "by another name": elsewhere} {
-		c := client(t, addr, lock.Config{TLS: cfg, X509: true})
+		c := client(t, addr, lock.Config{TLS: cfg, X509: true, ConnectTimeout: soon})
 		_, _, err := c.Locks(ctx)
 		var unavailable *lock.UnavailableError
 		require.ErrorAs(t, err, &unavailable, what)
@@ -280,7 +283,7 @@ func TestServerWithACertificateForAnotherNameIsRefused(t *testing.T) {
 	stranger := newAuthority(t)
 	mistaken := told.Clone()
 	mistaken.RootCAs = stranger.tls().RootCAs
-	_, _, err := client(t, addr, lock.Config{TLS: mistaken, X509: true}).Locks(ctx)
+	_, _, err := client(t, addr, lock.Config{TLS: mistaken, X509: true, ConnectTimeout: soon}).Locks(ctx)
 	require.ErrorContains(t, err, "certificate signed by unknown authority")
 }
 
@@ -299,7 +302,7 @@ func TestTLSWithoutACheckOfTheServerIsRefused(t *testing.T) {
 func bare(t *testing.T, addr string, cfg *tls.Config) *zk.Conn {
 	t.Helper()
 	cfg.ServerName = "localhost"
-	conn, _, err := zk.Connect([]string{addr}, time.Minute, zk.WithLogInfo(false), zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, _, err := zk.Connect([]string{addr}, harness.Session, zk.WithLogInfo(false), zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
 		return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, cfg)
 	}))
 	require.NoError(t, err)

@@ -36,6 +36,9 @@ func beChild() error {
 
 	var mu sync.Mutex
 	out := json.NewEncoder(os.Stdout)
+	if err := out.Encode(ready{}); err != nil {
+		return err
+	}
 	tell := func(m mark) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -48,11 +51,15 @@ func beChild() error {
 	return d.run(ctx)
 }
 
+// ready is the first that a child tells: from then on SIGTERM drains it. Before, it would end at once.
+type ready struct{}
+
 // A child is a daemon in a process of its own.
 type child struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	log   *logbook
+	ready chan struct{} // closed when it has said so
 	told  chan struct{} // closed when all that it told is in the chronicle
 	ended bool
 }
@@ -63,7 +70,7 @@ func startChild(t *testing.T, c *chronicle, s settings) *child {
 	require.NoError(t, err)
 	encoded, err := json.Marshal(s)
 	require.NoError(t, err)
-	k := &child{t: t, log: newLogbook(t, s.Name), cmd: exec.Command(self), told: make(chan struct{})}
+	k := &child{t: t, log: newLogbook(t, s.Name), cmd: exec.Command(self), ready: make(chan struct{}), told: make(chan struct{})}
 	k.cmd.Env = append(os.Environ(), childVariable+"="+string(encoded))
 	k.cmd.Stderr = k.log
 	stdin, err := k.cmd.StdinPipe()
@@ -73,7 +80,12 @@ func startChild(t *testing.T, c *chronicle, s settings) *child {
 	require.NoError(t, k.cmd.Start())
 	go func() {
 		defer close(k.told)
-		for decoder := json.NewDecoder(stdout); ; {
+		decoder := json.NewDecoder(stdout)
+		if decoder.Decode(new(ready)) != nil {
+			return
+		}
+		close(k.ready)
+		for {
 			var m mark
 			if decoder.Decode(&m) != nil {
 				return
@@ -101,6 +113,9 @@ func (k *child) signal(sig syscall.Signal) {
 // memory, and waits until it has gone.
 func (k *child) end(sig syscall.Signal) {
 	k.t.Helper()
+	if sig == syscall.SIGTERM {
+		harness.Receive(k.t, k.ready, "the daemon is not ready for it")
+	}
 	k.signal(sig)
 	err := k.wait()
 	if sig == syscall.SIGTERM {

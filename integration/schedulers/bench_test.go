@@ -84,8 +84,6 @@ func TestEachContestantRunsItsTicks(t *testing.T) {
 
 			// then
 			require.Positive(t, r.Ticks)
-			periods := int(r.Window/s.Period) + 1 // of a window that a busy machine may make longer
-			require.LessOrEqual(t, r.Ticks, periods*s.Jobs, "all its periods, and what is due at their bounds")
 		})
 	}
 }

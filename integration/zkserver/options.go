@@ -31,7 +31,7 @@ type options struct {
 type setting struct{ key, value string }
 
 func newOptions(opts []Option) (options, error) {
-	o := options{heapMB: 256, startTimeout: 60 * time.Second, tick: 200 * time.Millisecond, voters: 3}
+	o := options{heapMB: 256, startTimeout: 3 * time.Minute, tick: 200 * time.Millisecond, voters: 3}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -87,7 +87,7 @@ func WithJVMFlags(flags ...string) Option {
 	return func(o *options) { o.jvmFlags = append(o.jvmFlags, flags...) }
 }
 
-// WithStartTimeout bounds how long a start may take until the server serves. Defaults to 60s, for a busy machine.
+// WithStartTimeout bounds how long a start may take until the server serves. Defaults to 3m, for a busy machine.
 func WithStartTimeout(d time.Duration) Option {
 	return func(o *options) { o.startTimeout = d }
 }

@@ -187,7 +187,7 @@ func (s *Server) WaitServing(ctx context.Context) error {
 			return process.ErrEnded
 		}
 		// A starting server may accept a connection and then forget it.
-		attempt, done := context.WithTimeout(ctx, time.Second)
+		attempt, done := context.WithTimeout(ctx, 5*time.Second)
 		defer done()
 		_, err := s.Mode(attempt)
 		return err

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -47,22 +48,22 @@ func NewAlone(t testing.TB, settings ...testbed.Settings) *Fixture {
 	return New(t, testbed.Start(t, s))
 }
 
-// Client returns a client that is closed at the end of the test. Its session timeout is Session, and a request waits
-// for ZooKeeper with Patience, unless change says otherwise: that bounds a try, too, and a busy machine is slow.
+// Client returns a NewClient of the fixture's root, changed by change.
 func (f *Fixture) Client(change ...func(*lock.Config)) *lock.Client {
 	f.Helper()
-	cfg := lock.Config{
-		Servers: []string{f.Server.Addr()}, Root: f.Root, SessionTimeout: Session, ConnectTimeout: Patience,
-	}
+	cfg := lock.Config{Servers: []string{f.Server.Addr()}, Root: f.Root}
 	for _, c := range change {
 		c(&cfg)
 	}
 	return NewClient(f, cfg)
 }
 
-// NewClient returns a client that is closed at the end of the test.
+// NewClient returns a client that is closed at the end of the test. Unless cfg says otherwise, its session timeout is
+// Session, and a request waits for ZooKeeper with Patience: that bounds a try, too, and a busy machine is slow.
 func NewClient(t testing.TB, cfg lock.Config) *lock.Client {
 	t.Helper()
+	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, Session)
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, Patience)
 	client, err := lock.NewClient(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {

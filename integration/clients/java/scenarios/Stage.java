@@ -24,7 +24,7 @@ import org.apache.zookeeper.data.Stat;
 /** The scene of one scenario: a part of the tree of its own, clients, and a transcript. */
 final class Stage {
     /** How long anything that must happen may take on a busy machine. */
-    static final long SOON_SECONDS = 30;
+    static final long SOON_SECONDS = 120;
 
     /** How long clients' sessions outlive their connections. */
     static final int SESSION_MILLIS = 20_000;
