@@ -182,6 +182,16 @@ func TestTableOfFlakyTestsCountsFailures(t *testing.T) {
 	require.Zero(t, loops())
 }
 
+func TestRoundThatIsBrokenOffIsSaidNotToCount(t *testing.T) {
+	var out strings.Builder
+	r := &runner{root: sample(t), logs: t.TempDir(), out: &out}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.False(t, flaky(ctx, r, []*part{{name: "first", packages: []string{"./good"}}}, 2, 1))
+	require.Contains(t, out.String(), "round 1 was broken off")
+	require.Contains(t, out.String(), "0 runs, 0 tests failed")
+}
+
 func TestRunThatIsInterruptedHasNotPassed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -30,7 +30,7 @@ func tick(n int) time.Time {
 	return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Second)
 }
 
-// connect returns a client that has a session, of 10s unless a length is given.
+// connect returns a client that has a session.
 func connect(f *harness.Fixture) *lock.Client {
 	f.Helper()
 	c := f.Client()
