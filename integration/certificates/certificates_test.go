@@ -255,8 +255,18 @@ func take(ctx context.Context, c *lock.Client) error {
 	return g.Release(ctx)
 }
 
-// soon is how long a client asks a server that it refuses.
-const soon = 10 * time.Second
+// refuses waits until a client says why it refuses a server: on a busy machine a handshake may take too long as well.
+func refuses(t *testing.T, addr string, cfg *tls.Config, why string) {
+	t.Helper()
+	c := client(t, addr, lock.Config{TLS: cfg, X509: true, ConnectTimeout: time.Second})
+	var err error
+	harness.Eventually(t, func() bool {
+		_, _, err = c.Locks(t.Context())
+		require.ErrorAs(t, err, new(*lock.UnavailableError))
+		return strings.Contains(err.Error(), why)
+	}, "a client says %q", why)
+	require.ErrorContains(t, err, "TLS handshake with "+addr)
+}
 
 // The certificate of a server has to be for the server that was asked for, or for
 // the name that the client was told.
@@ -272,19 +282,12 @@ func TestServerWithACertificateForAnotherNameIsRefused(t *testing.T) {
 
 	elsewhere := a.tls(keeper)
 	elsewhere.ServerName = "zk2.example.com"
-	for what, cfg := range map[string]*tls.Config{"by its address": a.tls(keeper), "by another name": elsewhere} {
-		c := client(t, addr, lock.Config{TLS: cfg, X509: true, ConnectTimeout: soon})
-		_, _, err := c.Locks(ctx)
-		var unavailable *lock.UnavailableError
-		require.ErrorAs(t, err, &unavailable, what)
-		require.ErrorContains(t, err, "TLS handshake with "+addr, what)
-		require.ErrorContains(t, err, "x509: c", what) // "certificate is valid for", "cannot validate certificate"
-	}
+	refuses(t, addr, a.tls(keeper), "x509: cannot validate certificate")
+	refuses(t, addr, elsewhere, "x509: certificate is valid for")
 	stranger := newAuthority(t)
 	mistaken := told.Clone()
 	mistaken.RootCAs = stranger.tls().RootCAs
-	_, _, err := client(t, addr, lock.Config{TLS: mistaken, X509: true, ConnectTimeout: soon}).Locks(ctx)
-	require.ErrorContains(t, err, "certificate signed by unknown authority")
+	refuses(t, addr, mistaken, "certificate signed by unknown authority")
 }
 
 func TestTLSWithoutACheckOfTheServerIsRefused(t *testing.T) {

@@ -18,11 +18,14 @@ import (
 )
 
 // A site is two ensembles: the scopes below far are on the second one.
-type site struct{ home, far testbed.Server }
+type site struct {
+	home, far testbed.Server
+	dies      testbed.Server // one of them, or none: sessions are lost soon after it has died
+}
 
 func newSite(t *testing.T) site {
 	t.Helper()
-	return site{testbed.Start(t, testbed.Settings{}), testbed.Start(t, testbed.Settings{})}
+	return site{home: testbed.Start(t, testbed.Settings{}), far: testbed.Start(t, testbed.Settings{})}
 }
 
 // A program is a process that locks on both.
@@ -36,8 +39,8 @@ type program struct {
 
 func (s site) program(t *testing.T) *program {
 	t.Helper()
-	home := client(t, s.home)
-	router, err := lock.NewRouter(home, map[string]*lock.Client{"far": client(t, s.far)})
+	home := s.client(t, s.home)
+	router, err := lock.NewRouter(home, map[string]*lock.Client{"far": s.client(t, s.far)})
 	require.NoError(t, err)
 	p := &program{router: router}
 	p.Guard, err = lockguard.NewRouted(router, lockguard.WithObserver(func(_ context.Context, event lockguard.Event) {
@@ -49,9 +52,13 @@ func (s site) program(t *testing.T) *program {
 	return p
 }
 
-func client(t *testing.T, server testbed.Server) *lock.Client {
+func (s site) client(t *testing.T, server testbed.Server) *lock.Client {
 	t.Helper()
-	c := harness.NewClient(t, lock.Config{Servers: []string{server.Addr()}, SessionTimeout: 10 * time.Second})
+	session := harness.Session
+	if server == s.dies {
+		session = harness.Mortal
+	}
+	c := harness.NewClient(t, lock.Config{Servers: []string{server.Addr()}, SessionTimeout: session})
 	require.NoError(t, c.Ready(t.Context()))
 	return c
 }
@@ -116,14 +123,14 @@ func TestLocksOfOneEnsembleGoOnWhileTheOtherIsAway(t *testing.T) {
 	for _, away := range []string{"far", "near"} {
 		t.Run(away, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			a, b := s.program(t), s.program(t)
-			gone, stays := s.far, "near"
+			s, stays := newSite(t), "near"
+			s.dies = s.far
 			if away == "near" {
-				gone, stays = s.home, "far"
+				s.dies, stays = s.home, "far"
 			}
+			a, b := s.program(t), s.program(t)
 			lost, kept := a.acquire(t, away+"/a"), a.acquire(t, stays+"/a")
-			require.NoError(t, gone.Kill())
+			require.NoError(t, s.dies.Kill())
 
 			harness.Receive(t, lost.Context().Done(), "the context has not ended")
 			require.ErrorAs(t, context.Cause(lost.Context()), new(*lockguard.LostError))
@@ -141,7 +148,7 @@ func TestLocksOfOneEnsembleGoOnWhileTheOtherIsAway(t *testing.T) {
 			require.ErrorAs(t, err, new(*lock.UnavailableError))
 			require.ErrorContains(t, err, away+"/b")
 
-			require.NoError(t, gone.Restart(t.Context()))
+			require.NoError(t, s.dies.Restart(t.Context()))
 			harness.Eventually(t, func() bool {
 				hold, err := b.Acquire(t.Context(), request(away+"/b", 2*time.Second))
 				if err != nil {

@@ -273,7 +273,12 @@ func (u *user) ended() error {
 
 func (u *user) release() {
 	u.f.Helper()
-	require.NoError(u.f, u.Granted().Release(context.Background()), "%s's release", u.owner)
+	err := u.Granted().Release(context.Background())
+	if errors.Is(err, context.DeadlineExceeded) { // on a busy machine it goes on in the background
+		harness.Eventually(u.f, func() bool { return u.f.holder() != u.owner }, "%s's release", u.owner)
+		return
+	}
+	require.NoError(u.f, err, "%s's release", u.owner)
 }
 
 func (u *user) token() lockguard.Token {

@@ -31,8 +31,8 @@ type onlooker struct {
 	moved  map[string]lock.Token
 	seen   []lock.Sighting
 	synced int
-	blind  int
-	free   int // how many of the locks called many/… were free when it was synced last
+	blind  bool // and not synced since
+	free   int  // how many of the locks called many/… were free when it was synced last
 }
 
 // lookout starts one with a client of its own.
@@ -60,6 +60,7 @@ func (o *onlooker) note(s lock.Sighting) {
 	switch {
 	case s.Synced:
 		o.synced++
+		o.blind = false
 		o.free = 0
 		for scope, s := range o.states {
 			if strings.HasPrefix(scope, "many/") && len(s.Holders) == 0 {
@@ -67,7 +68,7 @@ func (o *onlooker) note(s lock.Sighting) {
 			}
 		}
 	case s.Blind != nil:
-		o.blind++
+		o.blind = true
 	case s.Gone:
 		delete(o.states, scope)
 	default:
@@ -332,9 +333,9 @@ func TestLookoutSeesLocksThatAreCollectedAndUsedAgain(t *testing.T) {
 // seesAgain waits until the lookout says that it sees nothing, lets it connect, and waits until it sees everything.
 func (o *onlooker) seesAgain(proxy *netfault.Proxy) {
 	o.f.Helper()
-	o.until("that it is blind", func() bool { return o.blind >= 1 })
+	o.until("that it is blind", func() bool { return o.blind })
 	require.NoError(o.f, proxy.Pass())
-	o.until("that it sees again", func() bool { return o.synced >= 2 })
+	o.until("that it sees again", func() bool { return !o.blind })
 }
 
 func TestLookoutLosesNothingWithItsConnectionOrItsSession(t *testing.T) {

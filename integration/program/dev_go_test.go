@@ -98,11 +98,18 @@ func (s devServer) stranger(t *testing.T, code int, args ...string) string {
 
 func (s devServer) run(t *testing.T, code int, args []string, env ...string) string {
 	t.Helper()
-	command := exec.Command(filepath.Join(binaries, "lockkeeper"), args...)
-	command.Dir = t.TempDir()
-	command.Env = append(os.Environ(), append(env, "LOCKKEEPER_ZK="+s.zk, "LOCKKEEPER_ROOT="+s.root)...)
-	out, _ := command.CombinedOutput()
-	require.Equal(t, code, command.ProcessState.ExitCode(), "%q: %s", args, out)
+	env = append(os.Environ(), append(env, "LOCKKEEPER_ZK="+s.zk, "LOCKKEEPER_ROOT="+s.root)...)
+	dir := t.TempDir()
+	var out []byte
+	var is int
+	harness.Eventually(t, func() bool { // on a busy machine it may not connect in time
+		command := exec.Command(filepath.Join(binaries, "lockkeeper"), args...)
+		command.Dir, command.Env = dir, env
+		out, _ = command.CombinedOutput()
+		is = command.ProcessState.ExitCode()
+		return is == code || !unanswered(is, string(out))
+	}, "%q is answered", args)
+	require.Equal(t, code, is, "%q: %s", args, out)
 	return string(out)
 }
 

@@ -19,8 +19,8 @@ import (
 )
 
 var (
-	// Sessions are as long as they are by default: a busy machine ends none that no script is about.
-	zookeeper = zkserver.Shared{Options: []zkserver.Option{zkserver.WithSessionTimeouts(200*time.Millisecond, time.Minute)}}
+	// A busy machine ends no session: each is that long, whatever timeout the program asks for.
+	zookeeper = zkserver.Shared{Options: []zkserver.Option{zkserver.WithSessionTimeouts(harness.Session, harness.Session)}}
 	binaries  string // the directory that has the program
 )
 
@@ -36,10 +36,17 @@ func TestMain(m *testing.M) {
 // -update writes what cmp compares anew into the scripts, to be read in the diff.
 var update = flag.Bool("update", false, "write what the scripts compare with anew")
 
-func TestProgram(t *testing.T) {
-	server := zookeeper.Server(t)
+func TestProgram(t *testing.T) { run(t, "testdata", zookeeper.Server(t)) }
+
+func TestProgramThatLosesItsSession(t *testing.T) {
+	run(t, filepath.Join("testdata", "lost"), zkserver.Start(t, zkserver.WithSessionTimeouts(200*time.Millisecond, time.Minute)))
+}
+
+// run runs the scripts of a directory side by side, on one server.
+func run(t *testing.T, dir string, server *zkserver.Server) {
+	t.Helper()
 	testscript.Run(t, testscript.Params{
-		Dir:                "testdata",
+		Dir:                dir,
 		Cmds:               commands(),
 		RequireUniqueNames: true,
 		UpdateScripts:      *update,

@@ -127,7 +127,7 @@ func (s *scene) run(env []string, args ...string) string {
 func (s *scene) configuration(env, sink string) string {
 	return `version: 1
 zookeeper:
-  session_timeout: 4s
+  session_timeout: 2m
   auth: {digest_file: keeper}
   operators: [` + lock.DigestID("keeper", secret("password in digest_file")) + `, ` + lock.DigestID("ana", secret("password of an operator")) + `]
 log: {level: debug, format: json}

@@ -108,7 +108,7 @@ func (l *look) people() {
 func (l *look) served() string {
 	return `version: 1
 zookeeper:
-  session_timeout: 4s
+  session_timeout: 2m
   auth: {digest_file: keeper}
   operators: [` + lock.DigestID("keeper", secret("password in digest_file")) + `, ` + lock.DigestID("ana", secret("password of an operator")) + `]
 log: {level: debug, format: json}

@@ -26,7 +26,7 @@ import (
 // asking is the configuration of daemons whose job waits for the lock "db", and asks in workflows.
 func (p *programs) asking(approvals string) string {
 	return fmt.Sprintf(`version: 1
-zookeeper: {session_timeout: 4s}
+zookeeper: {session_timeout: 2m}
 temporal: {address: %q, namespace: %s}
 drain_timeout: 0s
 approvals: %s

@@ -287,7 +287,7 @@ func TestTheDaemonLeavesItToTheServer(t *testing.T) {
 	// given a daemon whose job is due each second, and the server's to start
 	p := newPrograms(t)
 	p.write("lockkeeper.yaml", fmt.Sprintf(`version: 1
-zookeeper: {session_timeout: 4s}
+zookeeper: {session_timeout: 2m}
 temporal: {address: %q, namespace: %s}
 drain_timeout: 0s
 jobs:

@@ -197,14 +197,31 @@ func (b *tab) click(text string) {
 		const r = e.getClientRects()[0], x = r.x + r.width / 2, y = r.y + r.height / 2, top = document.elementFromPoint(x, y);
 		return document.readyState === "complete" && (e === top || e.contains(top)) ? [x, y] : [];
 	})`
-	at := ask[[]float64](b, place+"("+find+"[0])")
+	// An update of the page between the look and the click may put something else there.
+	const watch = `(e => { window.clicked = false; e.addEventListener("click", () => { window.clicked = true }); return true })`
 	harness.Eventually(b, func() bool {
+		at := ask[[]float64](b, place+"("+find+"[0])")
 		<-time.After(20 * time.Millisecond)
-		before := at
-		at = ask[[]float64](b, place+"("+find+"[0])")
-		return len(at) == 2 && slices.Equal(at, before)
-	}, "%q can be pressed", text)
-	b.do(chromedp.MouseClickXY(at[0], at[1]))
+		if after := ask[[]float64](b, place+"("+find+"[0])"); len(at) != 2 || !slices.Equal(at, after) {
+			return false
+		}
+		ask[bool](b, watch+"("+find+"[0])")
+		b.do(chromedp.MouseClickXY(at[0], at[1]))
+		return b.whether("window.clicked !== false")
+	}, "%q is clicked on", text)
+}
+
+// whether returns whether an expression is true in the page, or in the next one if it is about to be replaced.
+func (b *tab) whether(expression string) (is bool) {
+	b.Helper()
+	harness.Eventually(b, func() bool {
+		ctx, cancel := b.within()
+		defer cancel()
+		var err error
+		is, err = chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
+		return err == nil
+	}, "%s", expression)
+	return is
 }
 
 // write writes into the field with a label, after what is there.

@@ -342,7 +342,7 @@ func TestACollectorThatIsSlowOrAwayDelaysNothing(t *testing.T) {
 					"OTEL_BSP_MAX_QUEUE_SIZE=1", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=1", "OTEL_BSP_SCHEDULE_DELAY=1", "OTEL_METRIC_EXPORT_INTERVAL=100",
 				}
 				p.write("lockkeeper.yaml", `version: 1
-zookeeper: {session_timeout: 4s}
+zookeeper: {session_timeout: 2m}
 jobs: {tick: {schedule: "@every 1s", run: {command: [sh, -c, 'echo >> ticks']}, locks: [{scope: a}]}}
 `)
 				p.write("ticks", "")
