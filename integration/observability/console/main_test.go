@@ -26,7 +26,9 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) int {
 	flag.Parse()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(cmp.Or(os.Getenv("CHROMIUM"), "/usr/bin/chromium")), chromedp.NoSandbox, chromedp.DisableGPU)
+		chromedp.ExecPath(cmp.Or(os.Getenv("CHROMIUM"), "/usr/bin/chromium")), chromedp.NoSandbox, chromedp.DisableGPU,
+		// A page that was left is gone, and answers no question: it is not kept for the way back.
+		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,BackForwardCache"))
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	defer end()
 	var closed context.CancelFunc
