@@ -31,7 +31,7 @@ import (
 // The words of the stories, beside those of testscript. Those that wait do so
 // for what they name, and fail after harness.Patience.
 //
-//	exits CODE PROGRAM ARG...  run a program, which has to exit with CODE
+//	exits CODE PROGRAM ARG...  run a program, which has to exit with CODE; with 0: again if ZooKeeper was too slow for it
 //	start NAME PROGRAM ARG...  start a program and go on
 //	ends NAME CODE             wait for the end of a started program
 //	tells NAME REGEXP [VAR]    wait until a started program has a line like that in stderr
@@ -134,15 +134,15 @@ func (s *story) process(ts *testscript.TestScript, name string) *process {
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) >= 2, "exits CODE PROGRAM ARG...")
 	p := launch(ts, args[1:])
-	for deadline := time.Now().Add(harness.Patience); p.isHurried(ts, args[0]) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(harness.Patience); p.gaveUp(ts, args[0]) && time.Now().Before(deadline); {
 		p = launch(ts, args[1:])
 	}
 	p.await(ts, args[1], args[0])
 }
 
-// isHurried waits for the end, and returns whether a program has done nothing because ZooKeeper, which is there, did
+// gaveUp waits for the end, and returns whether a program has done nothing because ZooKeeper, which is there, did
 // not answer in time: on a busy machine somebody runs it once more.
-func (p *process) isHurried(ts *testscript.TestScript, code string) bool {
+func (p *process) gaveUp(ts *testscript.TestScript, code string) bool {
 	select {
 	case <-p.done:
 	case <-time.After(harness.Patience):
