@@ -28,6 +28,8 @@ type tab struct {
 	ctx  context.Context
 	base string
 
+	still bool // no page runs JavaScript: nothing moves, and no click is heard
+
 	mu      sync.Mutex
 	said    []string // what is not expected in its console
 	allowed []string
@@ -138,6 +140,7 @@ func (b *tab) withoutJavaScript() {
 	defer cancel()
 	_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	require.NoError(b, err)
+	b.still = true
 }
 
 // ask returns what an expression is in the page.
@@ -193,21 +196,24 @@ func (b *tab) click(text string) {
 	require.Equal(b, 1, ask[int](b, find+".length"), "%q is there once", text)
 	// Where it is when it does not move any more, and nothing is before it.
 	const place = `(e => {
+		if (!e) return [];
 		e.scrollIntoView({block: "center"});
 		const r = e.getClientRects()[0], x = r.x + r.width / 2, y = r.y + r.height / 2, top = document.elementFromPoint(x, y);
 		return document.readyState === "complete" && (e === top || e.contains(top)) ? [x, y] : [];
 	})`
 	// An update of the page between the look and the click may put something else there.
-	const watch = `(e => { window.clicked = false; e.addEventListener("click", () => { window.clicked = true }); return true })`
+	const watch = `(e => { window.clicked = false; e?.addEventListener("click", () => { window.clicked = true }); return !!e })`
 	harness.Eventually(b, func() bool {
 		at := ask[[]float64](b, place+"("+find+"[0])")
 		<-time.After(20 * time.Millisecond)
 		if after := ask[[]float64](b, place+"("+find+"[0])"); len(at) != 2 || !slices.Equal(at, after) {
 			return false
 		}
-		ask[bool](b, watch+"("+find+"[0])")
+		if !b.still && !ask[bool](b, watch+"("+find+"[0])") {
+			return false
+		}
 		b.do(chromedp.MouseClickXY(at[0], at[1]))
-		return b.whether("window.clicked !== false")
+		return b.still || b.whether("window.clicked !== false")
 	}, "%q is clicked on", text)
 }
 
