@@ -55,7 +55,7 @@ func (s site) program(t *testing.T) *program {
 func (s site) client(t *testing.T, server testbed.Server) *lock.Client {
 	t.Helper()
 	session := harness.Session
-	if server == s.dies {
+	if s.dies != nil && server.Addr() == s.dies.Addr() {
 		session = harness.Mortal
 	}
 	c := harness.NewClient(t, lock.Config{Servers: []string{server.Addr()}, SessionTimeout: session})
