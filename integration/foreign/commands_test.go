@@ -288,18 +288,21 @@ func TestJunkInEveryRoomStopsNoCommandAndNoPage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run, over := context.WithTimeout(ctx, 2*time.Minute)
 			defer over()
-			c := v.command(run, append(strings.Fields(name), strings.Fields(u.args)...)...)
-			output := &harness.Output{}
-			if u.ends {
-				d := harness.StartDaemon(t, c)
-				d.Await(t, u.says)
-				d.Stop()
-				output = d.Output
-			} else {
-				c.Stdout, c.Stderr = output, output
-				_ = c.Run()
-			}
-			said := output.String()
+			var c *exec.Cmd
+			var said string
+			harness.Eventually(t, func() bool {
+				c = v.command(run, append(strings.Fields(name), strings.Fields(u.args)...)...)
+				if u.ends {
+					d := harness.StartDaemon(t, c)
+					d.Await(t, u.says)
+					d.Stop()
+					said = d.String()
+				} else {
+					out, _ := c.CombinedOutput()
+					said = string(out)
+				}
+				return u.code != 0 || !harness.Unanswered(c.ProcessState.ExitCode(), said)
+			}, "%s is answered", name)
 			require.NotContains(t, said, "panic:")
 			require.NotContains(t, said, "\u202e")
 			if u.code >= 0 {

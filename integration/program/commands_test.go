@@ -148,12 +148,7 @@ func (p *process) gaveUp(ts *testscript.TestScript, code string) bool {
 	case <-time.After(harness.Patience):
 		return false
 	}
-	return code == "0" && unanswered(p.cmd.ProcessState.ExitCode(), p.stderr.String())
-}
-
-// unanswered returns whether a command has ended because it could not connect to ZooKeeper.
-func unanswered(code int, text string) bool {
-	return code == 75 && strings.Contains(text, "does not answer; check that the servers run and can be reached from here")
+	return code == "0" && harness.Unanswered(p.cmd.ProcessState.ExitCode(), p.stderr.String())
 }
 
 func start(ts *testscript.TestScript, neg bool, args []string) {

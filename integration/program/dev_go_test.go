@@ -107,7 +107,7 @@ func (s devServer) run(t *testing.T, code int, args []string, env ...string) str
 		command.Dir, command.Env = dir, env
 		out, _ = command.CombinedOutput()
 		is = command.ProcessState.ExitCode()
-		return is == code || !unanswered(is, string(out))
+		return is == code || !harness.Unanswered(is, string(out))
 	}, "%q is answered", args)
 	require.Equal(t, code, is, "%q: %s", args, out)
 	return string(out)

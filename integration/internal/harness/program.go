@@ -129,3 +129,9 @@ func StartDaemon(t testing.TB, cmd *exec.Cmd) *Daemon {
 
 // Stop asks the process to end, and waits until it has.
 func (d *Daemon) Stop() { d.stop() }
+
+// Unanswered returns whether a command has ended because ZooKeeper was too slow for it, as its exit code and what it
+// wrote tell: on a busy machine somebody runs it once more.
+func Unanswered(code int, text string) bool {
+	return code == 75 && strings.Contains(text, "check that the servers run and can be reached from here")
+}
