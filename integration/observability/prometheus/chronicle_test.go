@@ -18,6 +18,7 @@ type chronicle struct {
 	plays  bool // it is no rehearsal any more
 	waits  []measurement
 	holds  []measurement
+	before struct{ waits, holds []measurement } // of the rehearsal
 	cleans []measurement
 	freed  []measurement
 	taken  map[string]bool      // who has taken the lock, by its ID
@@ -80,6 +81,7 @@ func (c *chronicle) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.plays = true
+	c.before.waits, c.before.holds = c.waits, c.holds
 	c.waits, c.holds, c.cleans, c.freed = nil, nil, nil, nil
 	clear(c.sent)
 	clear(c.asked)

@@ -25,7 +25,7 @@ type daemon struct {
 // longer than its ticks, one that ignores its cancellation, and two that want one
 // lock.
 const configuration = `version: 1
-zookeeper: {servers: "%s", root: "%s", session_timeout: 20s}
+zookeeper: {servers: "%s", root: "%s", session_timeout: 1m}
 metrics: {listen: "%s"}
 emergency: {file: overrides.yaml}
 drain_timeout: 1s

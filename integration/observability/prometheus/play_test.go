@@ -41,7 +41,8 @@ type play struct {
 func perform(t *testing.T) *play {
 	t.Helper()
 	installed(t, "prometheus") // before all the rest
-	p := &play{t: t, zk: zkserver.Start(t), chronicle: newChronicle(), spans: tracetest.NewSpanRecorder()}
+	zk := zkserver.Start(t, zkserver.WithSessionTimeouts(sessionTimeout, sessionTimeout))
+	p := &play{t: t, zk: zk, chronicle: newChronicle(), spans: tracetest.NewSpanRecorder()}
 	p.net = netfault.New(t, p.zk.Addr())
 	root := zkserver.Root(t)
 	classes := metrics.WithClasses(db, hotfix, billing)
