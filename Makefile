@@ -47,8 +47,8 @@ ifeq ($(shell mkdir -p "$$(go env GOMODCACHE)" 2>/dev/null && test -w "$$(go env
 export GOPATH := $(CURDIR)/bin/go
 endif
 
-# Runs the suite in parts and ends with one summary.
-TESTRUN := go run ./integration/testrun
+# Runs the suite in parts and ends with one summary. Built like releases, it has much of Go in common with them.
+TESTRUN := go run -trimpath ./integration/testrun
 TESTRUNFLAGS := $(if $(RACE),,-race=false) $(if $(TESTFLAGS),-flags '$(TESTFLAGS)')
 
 RESULTS := integration/bench/results

@@ -29,8 +29,8 @@ done
 SOURCE_DATE_EPOCH=$epoch "$here" man "$build/man"
 gzip -9n "$build"/man/*
 gzip -9nc CHANGELOG.md >"$build/changelog.gz"
-go run ./integration/release/licenses | gzip -9n >"$build/licenses.gz"
+go run -trimpath ./integration/release/licenses | gzip -9n >"$build/licenses.gz"
 
 mkdir -p "$out"
 ARCH=$arch BUILD=$build SOURCE_DATE_EPOCH=$epoch VERSION=$version \
-  go run -ldflags=-w "$nfpm" package --config packaging/nfpm.yaml --packager deb --target "$out"
+  CGO_ENABLED=0 go run -trimpath -ldflags=-w "$nfpm" package --config packaging/nfpm.yaml --packager deb --target "$out"

@@ -187,8 +187,9 @@ build_temporal() {
     if [[ ! -x $temporal ]]; then
       printf 'setup: building Temporal %s, once, into %s: this takes some minutes\n' "$temporal_version" "$temporal" >&2
       mkdir -p "$(dirname "$temporal")"
-      # Another process may build it, too: the last one replaces a whole file by a whole file.
-      (cd "$root/integration/temporalserver" && go build -ldflags '-s -w' -o "$temporal.$$" github.com/temporalio/cli/cmd/temporal) ||
+      # Another process may build it, too: the last one replaces a whole file by a whole file. It is built as releases are:
+      # they share what is compiled of Go itself.
+      (cd "$root/integration/temporalserver" && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$temporal.$$" github.com/temporalio/cli/cmd/temporal) ||
         fail "Temporal could not be built, see above." "Or set TEMPORAL_CLI to Temporal's program: https://docs.temporal.io/cli"
       mv "$temporal.$$" "$temporal"
     fi

@@ -187,7 +187,7 @@ func buildModule(t *testing.T, source string) string {
 	program := filepath.Join(dir, "program")
 	build := exec.Command("go", append(harness.BuildArgs(program), ".")...)
 	build.Dir = dir
-	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod -trimpath", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")
+	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s\n%s", out, source)
 	return program
