@@ -31,6 +31,7 @@ gzip -9n "$build"/man/*
 gzip -9nc CHANGELOG.md >"$build/changelog.gz"
 go run -trimpath ./integration/release/licenses | gzip -9n >"$build/licenses.gz"
 
+# Built like the program, the tool uses what has been compiled of Go for that.
 mkdir -p "$out"
 ARCH=$arch BUILD=$build SOURCE_DATE_EPOCH=$epoch VERSION=$version \
   CGO_ENABLED=0 go run -trimpath -ldflags=-w "$nfpm" package --config packaging/nfpm.yaml --packager deb --target "$out"

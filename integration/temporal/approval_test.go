@@ -121,11 +121,12 @@ func TestAQuestionOutlivesTheDaemonsThatAskIt(t *testing.T) {
 	require.True(t, temporal.IsApprovalID(asked.ID))
 	require.Equal(t, "workflow", asked.Kind)
 	first.Await(t, "an approval is escalated", "to=on-call")
-	harness.Eventually(t, func() bool { // if Temporal does not know it, another daemon puts it on record again
+	harness.Eventually(t, func() bool { return len(p.entries(opstore.AuditApprovalEscalate)) == 1 }, "that is on record")
+	harness.Eventually(t, func() bool { // else another daemon would put it on record again
 		workflow, err := p.temporal.DescribeWorkflowExecution(t.Context(), "lockkeeper-approval-"+asked.ID, "")
 		require.NoError(t, err)
-		return len(p.entries(opstore.AuditApprovalEscalate)) == 1 && len(workflow.GetPendingActivities()) == 0
-	}, "that is on record")
+		return len(workflow.GetPendingActivities()) == 0
+	}, "Temporal knows it")
 
 	// when that is killed, and another one is stopped
 	require.NoError(t, first.Cmd.Process.Kill())
